@@ -1,0 +1,49 @@
+# Everything a newcomer needs: `make help`.
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick lint format type bench docs clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
+
+setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
+
+.venv/.ready: pyproject.toml constraints.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	   test -x $(PY) || uv venv -q .venv; uv pip install -q --python $(PY) -c constraints.txt -e '.[dev]'; \
+	 else \
+	   test -x $(PY) || $${PYTHON:-python3} -m venv .venv; \
+	   $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
+	 fi
+	@touch $@
+
+demo: setup ## Import sample graphs, embed them, ask one question (no key, no network)
+	@.venv/bin/nodius demo
+
+test: setup ## Run the whole test suite
+	$(PY) -m pytest -n auto -m "not bench"
+
+quick: setup ## Run the tests without the slow ones
+	$(PY) -m pytest -n auto -m "not bench and not slow"
+
+lint: setup ## Check formatting, rules, room order and generated documents
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/lint-imports
+	$(PY) -m tests.docs --check
+
+format: setup ## Format and repair what can be repaired
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+type: setup ## Check types (pyright strict)
+	.venv/bin/pyright
+
+bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
+	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
+
+docs: setup ## Write the generated parts of README again
+	$(PY) -m tests.docs
+
+clean: ## Remove caches and the demo database
+	rm -rf .nodius .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,248 @@
+"""The seams to stored data: what a graph source, a record store and a database must do.
+
+A source is opened for one workspace; a graph of another workspace does not exist for it. Every
+implementation runs the whole contract suite in `tests/contracts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, runtime_checkable
+
+from datasources.types import (
+    Direction,
+    Edge,
+    Graph,
+    GraphStats,
+    Hit,
+    Link,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    SearchField,
+    Subgraph,
+    Vector,
+    VectorInfo,
+)
+
+
+@runtime_checkable
+class GraphDataSource(Protocol):
+    """Reads the graphs of one workspace.
+
+    Raises (every method that takes a `graph_key`): GraphNotFound. Lists are in key order unless
+    a method says otherwise. Ties of equal scores are in key order.
+    """
+
+    @property
+    def workspace(self) -> str: ...
+
+    async def list_graphs(self) -> list[Graph]: ...
+
+    async def get_graph(self, graph_key: str) -> Graph: ...
+
+    async def get_stats(self, graph_key: str) -> GraphStats: ...
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]:
+        """Return nodes whose key is greater than `after`; pages of a large graph are read with it."""
+        ...
+
+    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]: ...
+
+    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
+        """Return the nodes that exist, in the order asked for, each once; one round trip."""
+        ...
+
+    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        """Return every edge that starts or ends at one of the nodes; one round trip."""
+        ...
+
+    async def get_links(
+        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+    ) -> list[Link]:
+        """Return the ends of the edges of these nodes (None: of all), one per edge, in edge-key order.
+
+        Lighter than `get_edges_of`: no document is built.
+        """
+        ...
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        """Return the node types of this workspace and of `root` (ours wins), optionally some of them."""
+        ...
+
+    async def search_text(
+        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
+    ) -> list[Hit]:
+        """Return the best nodes by BM25 of their words (`content`: all text, `name`: key, label, type)."""
+        ...
+
+    async def search_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        *,
+        model: str,
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        """Return the nodes of greatest cosine ≥ `min_score`.
+
+        Shapes: `vector` is float32[dim]. Vectors of another model or length are ignored.
+        """
+        ...
+
+    async def get_neighborhood(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
+    ) -> Subgraph:
+        """Return the nodes within `max_depth` edges of the seeds, breadth first, at most `limit`.
+
+        Order: existing seeds as given, then level by level, each level by key. Edges: all with
+        both ends inside, by key.
+        """
+        ...
+
+    async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
+        """Return model and hash of the stored vectors of these nodes (absent: none stored)."""
+        ...
+
+    async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
+        """Return the stored vectors of these nodes (an undo restores them)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A stored document that is not graph data. `version` is opaque; None: not stored yet."""
+
+    kind: str
+    key: str
+    data: Mapping[str, Any]
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordWrite:
+    """One compare-and-set that joins a mutation's transaction. `data` None deletes the record."""
+
+    kind: str
+    key: str
+    data: Mapping[str, Any] | None
+    expected_version: str | None
+
+
+@runtime_checkable
+class MutableGraphDataSource(GraphDataSource, Protocol):
+    """Writes the graphs of one workspace."""
+
+    async def create_graph(self, graph: Graph) -> Graph:
+        """Store a new empty graph at revision 0. Raises: GraphExists, also for another workspace's key."""
+        ...
+
+    async def delete_graph(self, graph_key: str) -> None: ...
+
+    async def apply(
+        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        """Apply a mutation and record writes in one transaction and return the new revision.
+
+        `expected_revision` None applies to whatever is there.
+        Raises: RevisionConflict, RecordConflict, InvalidMutation (unknown key deleted, dangling
+        edge, wrong graph, unknown sheet); then nothing has changed.
+        """
+        ...
+
+    async def put_node_config(self, config: NodeTypeConfig) -> None: ...
+
+    async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        """Store vectors without a new revision; those of vanished nodes are left out. Return how many."""
+        ...
+
+
+@runtime_checkable
+class RecordStore(Protocol):
+    """Keeps the records of one workspace, with compare-and-set by version."""
+
+    async def get(self, kind: str, key: str) -> Record | None: ...
+
+    async def put(self, record: Record, *, expected_version: str | None) -> Record:
+        """Store if the stored version is `expected_version` (None: if absent). Raises: RecordConflict."""
+        ...
+
+    async def delete(self, kind: str, key: str, *, expected_version: str) -> None: ...
+
+    async def query(
+        self,
+        kind: str,
+        where: Mapping[str, str | int | bool] | None = None,
+        *,
+        order_by: str | None = None,
+        descending: bool = False,
+        limit: int = 100,
+    ) -> list[Record]:
+        """Return records whose indexed fields equal `where`; ties and default order by key.
+
+        Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of a health report."""
+
+    name: str
+    status: Literal["ok", "warning", "error"]
+    detail: str
+    fix: str | None = None
+
+
+class Database(Protocol):
+    """An opened database: hands out sources and record stores by workspace."""
+
+    @property
+    def url(self) -> str:
+        """Its address without secrets."""
+        ...
+
+    def source(self, workspace: str) -> MutableGraphDataSource: ...
+
+    def records(self, workspace: str) -> RecordStore: ...
+
+    async def check(self) -> list[Finding]:
+        """Look at the store's health; never raises for what it can report."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+
+class MemoryGraphProvider(Protocol):
+    """The live working copy of a graph, where there is one; the memory overlay reads it."""
+
+    async def get_live_nodes(self, graph_key: str) -> list[Node] | None: ...
+
+    async def get_live_edges(self, graph_key: str) -> list[Edge] | None: ...
+
+
+RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
+    "thread": ("graphKey", "userId", "lastUpdatedTime"),
+    "approval": ("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
+    "audit": ("graphKey", "sequence", "userId"),
+    "lease": ("owner", "expiresTime"),
+}
+"""The record kinds and the fields of `data` by which each may be queried."""

@@ -1,0 +1,116 @@
+"""Errors of the data room.
+
+    SourceError
+    ├── GraphNotFound        no such graph in this workspace
+    ├── GraphExists          a graph of that key exists already
+    ├── BadDocument          a document does not have the shape it must have
+    ├── InvalidMutation      a mutation contradicts itself or the graph
+    ├── RevisionConflict     the graph changed since it was read
+    ├── RecordConflict       the record changed since it was read
+    ├── UnknownIndexField    a record query names a field its kind does not index
+    ├── InvalidDatabaseUrl   the address of a database cannot be understood
+    ├── DatabaseBusy         another process holds the database for too long
+    ├── DatabaseDamaged      the file is not a readable database
+    ├── DatabaseVersion      the file was made by a newer or unknown version
+    ├── SourceTimeout        the store did not answer in time
+    └── SourceUnavailable    the store cannot be reached
+
+Each carries facts as attributes; its text says what, where and what to do. Adapters translate
+their library's exceptions into these, `from exc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SourceError(Exception):
+    """Base of everything this room raises on purpose."""
+
+
+class GraphNotFound(SourceError):
+    def __init__(self, *, graph_key: str) -> None:
+        self.graph_key = graph_key
+        super().__init__(f"no graph {graph_key!r} in this workspace")
+
+
+class GraphExists(SourceError):
+    def __init__(self, *, graph_key: str) -> None:
+        self.graph_key = graph_key
+        super().__init__(f"the graph key {graph_key!r} is taken; choose another key")
+
+
+class BadDocument(SourceError):
+    def __init__(self, *, collection: str, key: str, field: str, reason: str) -> None:
+        self.collection, self.key, self.field, self.reason = collection, key, field, reason
+        super().__init__(f"{collection}/{key}: field {field!r}: {reason}")
+
+
+class InvalidMutation(SourceError):
+    """`keys` are the documents at fault, `reason` says what is wrong with them."""
+
+    def __init__(self, *, graph_key: str, reason: str, keys: Sequence[str] = ()) -> None:
+        self.graph_key, self.reason, self.keys = graph_key, reason, tuple(keys)
+        shown = ", ".join(self.keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+        super().__init__(f"graph {graph_key!r}: {reason}" + (f": {shown}" if shown else ""))
+
+
+class RevisionConflict(SourceError):
+    def __init__(self, *, graph_key: str, expected: int, actual: int) -> None:
+        self.graph_key, self.expected, self.actual = graph_key, expected, actual
+        super().__init__(
+            f"graph {graph_key!r} is at revision {actual}, not {expected}: read it again and retry"
+        )
+
+
+class RecordConflict(SourceError):
+    """`expected` None means: it should not have existed."""
+
+    def __init__(self, *, kind: str, key: str, expected: str | None) -> None:
+        self.kind, self.key, self.expected = kind, key, expected
+        wanted = "exists already" if expected is None else f"is no longer at version {expected}"
+        super().__init__(f"record {kind}/{key} {wanted}")
+
+
+class UnknownIndexField(SourceError):
+    def __init__(self, *, kind: str, field: str, known: Sequence[str]) -> None:
+        self.kind, self.field, self.known = kind, field, tuple(known)
+        super().__init__(f"records of kind {kind!r} are not indexed by {field!r}; use {', '.join(known)}")
+
+
+class InvalidDatabaseUrl(SourceError):
+    def __init__(self, *, url: str, reason: str) -> None:
+        self.url, self.reason = url, reason
+        super().__init__(f"database address {url!r}: {reason}; use sqlite:PATH or memory:")
+
+
+class DatabaseBusy(SourceError):
+    def __init__(self, *, path: str, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        super().__init__(f"{path} was held by another process for {seconds:g} s; try again")
+
+
+class DatabaseDamaged(SourceError):
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is not a readable database ({reason}); restore a copy or move it away")
+
+
+class DatabaseVersion(SourceError):
+    def __init__(self, *, path: str, found: int, supported: int) -> None:
+        self.path, self.found, self.supported = path, found, supported
+        super().__init__(
+            f"{path} has schema version {found}, this program knows up to {supported}: upgrade the program"
+        )
+
+
+class SourceTimeout(SourceError):
+    def __init__(self, *, source: str, seconds: float) -> None:
+        self.source, self.seconds = source, seconds
+        super().__init__(f"{source} did not answer within {seconds:g} s")
+
+
+class SourceUnavailable(SourceError):
+    def __init__(self, *, source: str, reason: str) -> None:
+        self.source, self.reason = source, reason
+        super().__init__(f"{source} is not available: {reason}")

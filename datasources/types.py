@@ -1,0 +1,271 @@
+"""Shapes of a workflow graph as it is stored and sent: documents, hits, subgraphs, mutations.
+
+Wire and storage names are camelCase aliases; Python names are snake_case. A document keeps the
+fields it does not know, so what another client wrote survives a round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic.alias_generators import to_camel
+
+from datasources.errors import BadDocument
+
+ROOT_WORKSPACE = "root"
+"""Node types of this workspace are visible to every workspace."""
+
+MAIN_SHEET = "0"
+
+Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""A local key: 1–200 characters, no control characters. Adapters encode what a store refuses."""
+
+Side = Literal["T", "D", "R", "L", "0"]
+Direction = Literal["out", "in", "any"]
+SearchField = Literal["content", "name"]
+Vector = NDArray[np.float32]
+Number = int | float
+"""A JSON number; a whole one stays whole."""
+
+
+def _alias(name: str) -> str:
+    return "_key" if name == "key" else to_camel(name)
+
+
+class Document(BaseModel):
+    """A stored document. Immutable; unknown fields are kept; absent fields stay absent."""
+
+    model_config = ConfigDict(
+        extra="allow", frozen=True, alias_generator=_alias, populate_by_name=True, allow_inf_nan=False
+    )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the camelCase document, with just the fields that were given."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+    def to_json(self) -> bytes:
+        """Return `to_document` as UTF-8 JSON."""
+        return orjson.dumps(self.to_document())
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a validated copy with the named (snake_case) fields changed."""
+        names = type(self).model_fields
+        aliased = {(names[k].alias or k) if k in names else k: v for k, v in changes.items()}
+        return type(self).model_validate({**self.to_document(), **aliased})
+
+
+class Size(Document):
+    width: Number
+    height: Number
+    dynamic: bool | None = None
+
+
+class HandlePoint(Document):
+    """A connection point of one side. `accept` is a type name; `any` fits all."""
+
+    id: str
+    type: Literal["in", "out"]
+    accept: str = "any"
+    display: str | None = None
+    offset: Number | None = None
+    linked_html_id: str | None = None
+
+
+class HandleGroup(Document):
+    position: Literal["separate", "fix"] = "separate"
+    point: tuple[HandlePoint, ...] = ()
+
+
+Handles = dict[Side, HandleGroup]
+
+
+class Graph(Document):
+    """A workflow: its sheets and, in ours, the revision that counts its changes."""
+
+    key: Key
+    name: str
+    workspace: str
+    sheets_list: dict[str, str] = Field(default_factory=lambda: {MAIN_SHEET: "main"})
+    description: str | None = None
+    category: str = "default"
+    permission: int = 0
+    version: Number = 1
+    created_time: int = 0
+    last_updated_time: int = 0
+    metadata: dict[str, Any] | None = None
+    revision: int = 0
+
+
+class Node(Document):
+    key: Key
+    graph_key: Key
+    type: str
+    sheet: str = MAIN_SHEET
+    pos_x: Number = 0
+    pos_y: Number = 0
+    size: Size = Size(width=200, height=100)
+    handles: Handles = Field(default_factory=dict[Side, HandleGroup])
+    type_version: Number = 1
+    data: Any = None
+    process: str | None = None
+
+    def points(self, direction: Literal["in", "out"]) -> list[tuple[Side, HandlePoint]]:
+        """Return the node's handles of one direction as (side, point), in stored order."""
+        return [(s, p) for s, group in self.handles.items() for p in group.point if p.type == direction]
+
+
+class Edge(Document):
+    key: Key
+    graph_key: Key
+    sheet: str = MAIN_SHEET
+    source: Key
+    source_handle: str = "0"
+    target: Key
+    target_handle: str = "0"
+    label: str | None = None
+
+
+class TypeTemplate(Document):
+    """What a node of a type starts as."""
+
+    type: str
+    handles: Handles = Field(default_factory=dict[Side, HandleGroup])
+    size: Size = Size(width=200, height=100)
+    process: str | None = None
+
+
+class NodeTypeConfig(Document):
+    key: Key
+    workspace: str
+    display_name: str
+    node: TypeTemplate
+    description: str = ""
+    category: str = "default"
+    version: Number = 1
+    icon: str | None = None
+    always_rendered: bool = False
+    content: Any = None
+    border: Any = None
+
+    @property
+    def type(self) -> str:
+        """The name that nodes carry in their `type` field."""
+        return self.node.type
+
+
+D = TypeVar("D", bound=Document)
+
+
+def parse_document(model: type[D], raw: Mapping[str, Any] | bytes | str, collection: str) -> D:
+    """Read one stored or received document.
+
+    Raises: BadDocument naming the collection, the key and the first field that is wrong.
+    """
+    try:
+        return model.model_validate_json(raw) if isinstance(raw, bytes | str) else model.model_validate(raw)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "(document)"
+        raise BadDocument(collection=collection, key=_key_of(raw), field=where, reason=first["msg"]) from exc
+
+
+def _key_of(raw: Mapping[str, Any] | bytes | str) -> str:
+    document: Any = raw
+    if isinstance(raw, bytes | str):
+        try:
+            document = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            return "?"
+    return str(document.get("_key", "?")) if isinstance(document, Mapping) else "?"  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+class Hit(NamedTuple):
+    """A node found by one search. Higher scores are better; scales differ between searches."""
+
+    key: str
+    score: float
+
+
+class Link(NamedTuple):
+    """An edge as ranking sees it: keys of the nodes at its two ends."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredNode:
+    """A node of a retrieval result, with its score and why it is there (`text`, `vector`, …)."""
+
+    node: Node
+    score: float
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subgraph:
+    """Nodes in order of discovery and every edge with both ends among them, by key.
+
+    `depths` gives each node's distance in edges from the nearest seed (seeds: 0).
+    """
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    depths: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeVector:
+    """The embeddings of one node: of its whole text and, optionally, of its name alone.
+
+    Shapes: `content` and `name` are float32[dim]. `hash` is the hash of the embedded text.
+    """
+
+    key: str
+    model: str
+    hash: str
+    content: Vector
+    name: Vector | None = None
+
+
+class VectorInfo(NamedTuple):
+    """What is known of a stored vector without reading it."""
+
+    model: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """A batch of changes to one graph, applied whole or not at all.
+
+    Order of effect: `graph`, configs, deletions, nodes, edges, vectors. Deleting a node deletes
+    its edges and vectors. `put_*` inserts or replaces by key.
+    """
+
+    graph_key: str
+    put_nodes: Sequence[Node] = ()
+    put_edges: Sequence[Edge] = ()
+    delete_nodes: Sequence[str] = ()
+    delete_edges: Sequence[str] = ()
+    put_configs: Sequence[NodeTypeConfig] = ()
+    delete_configs: Sequence[str] = ()
+    put_vectors: Sequence[NodeVector] = ()
+    graph: Graph | None = None
+    """Replaces the graph document's own fields (name, sheets, …); its revision is ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphStats:
+    """Counts of one graph. `types` and `vectors` count nodes by type and by embedding model."""
+
+    nodes: int
+    edges: int
+    types: Mapping[str, int] = field(default_factory=dict[str, int])
+    vectors: Mapping[str, int] = field(default_factory=dict[str, int])
