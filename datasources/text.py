@@ -1,0 +1,142 @@
+"""Turns nodes and questions into the words that text search compares; knows no store.
+
+One tokeniser serves every source, so that a store's own index and the in-memory one agree.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import Stemmer
+
+from datasources.types import Node, NodeTypeConfig
+
+MAX_FIELD_CHARS = 20_000
+"""Longer code or data is indexed up to here: one node must not drown a graph."""
+
+_LABEL_FIELDS = ("name", "title", "label", "displayName")
+
+# A run of capitals before a capitalised word, a word, capitals, digits, or letters beyond ASCII.
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_local = threading.local()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeText:
+    """The searchable text of a node, part by part (the columns of a text index)."""
+
+    key: str
+    name: str
+    type: str
+    type_name: str
+    description: str
+    data: str
+    process: str
+
+    @property
+    def names(self) -> str:
+        """What the node is called: the `name` search field."""
+        return f"{self.key} {self.name} {self.type} {self.type_name}"
+
+    @property
+    def content(self) -> str:
+        """All of it: the `content` search field."""
+        return f"{self.names} {self.description} {self.data} {self.process}"
+
+
+def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
+    """Return what a person calls the node: its data's name or title, else its type's name, else its key."""
+    if isinstance(node.data, Mapping):
+        data = cast(Mapping[str, Any], node.data)
+        for field in _LABEL_FIELDS:
+            value = data.get(field)
+            if isinstance(value, str) and value.strip():
+                return value.strip()
+    return config.display_name if config and config.display_name else node.key
+
+
+def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
+    """Return the node's own code, else its type's, else nothing."""
+    if node.process is not None:
+        return node.process
+    return (config.node.process or "") if config else ""
+
+
+def node_text(node: Node, config: NodeTypeConfig | None = None) -> NodeText:
+    """Collect a node's searchable text; `config` is its type, where one is known."""
+    label = node_label(node, config)
+    return NodeText(
+        key=node.key,
+        name="" if label == node.key else label,
+        type=node.type,
+        type_name=config.display_name if config else "",
+        description=config.description if config else "",
+        data=flatten(node.data),
+        process=effective_process(node, config)[:MAX_FIELD_CHARS],
+    )
+
+
+def flatten(value: Any) -> str:
+    """Return the words of a JSON value: its keys, strings and numbers, in order, up to MAX_FIELD_CHARS."""
+    parts: list[str] = []
+    size = 0
+    for part in _leaves(value):
+        parts.append(part)
+        size += len(part) + 1
+        if size > MAX_FIELD_CHARS:
+            break
+    return " ".join(parts)[:MAX_FIELD_CHARS]
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            pairs = cast(Mapping[str, Any], item)
+            stack.extend(part for key in reversed(list(pairs)) for part in (pairs[key], str(key)))
+        elif isinstance(item, list | tuple):
+            stack.extend(reversed(cast(list[Any], item)))
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            yield str(item)
+
+
+def tokenize(text: str) -> list[str]:
+    """Split into lower-case stems: camelCase and snake_case apart, diacritics folded, CJK in bigrams.
+
+    Source: Porter, "An algorithm for suffix stripping" (1980), as revised in Snowball's English stemmer.
+    """
+    if not text.isascii():
+        text = _fold(text)
+    tokens: list[str] = []
+    for word in _WORD.findall(text):
+        if word.isascii():
+            tokens.append(_stem(word))
+        elif _CJK.search(word):
+            tokens.extend(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        else:
+            tokens.append(word.lower())
+    return tokens
+
+
+def _fold(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", kept)
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:  # a Snowball stemmer must stay in its thread
+        stemmer = _local.stemmer = Stemmer.Stemmer("english")
+    return stemmer.stemWord(word.lower())
