@@ -62,6 +62,11 @@ def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
     return config.display_name if config and config.display_name else node.key
 
 
+def _letters(text: str) -> str:
+    """Return what two spellings of one name share: a key made from a name must not count twice."""
+    return "".join(c for c in _fold(text).casefold() if c.isalnum())
+
+
 def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
     """Return the node's own code, else its type's, else nothing."""
     if node.process is not None:
@@ -74,7 +79,7 @@ def node_text(node: Node, config: NodeTypeConfig | None = None) -> NodeText:
     label = node_label(node, config)
     return NodeText(
         key=node.key,
-        name="" if label == node.key else label,
+        name="" if _letters(label) == _letters(node.key) else label,
         type=node.type,
         type_name=config.display_name if config else "",
         description=config.description if config else "",

@@ -1,0 +1,263 @@
+"""Finds what a question needs of a graph: search, spreading over the edges, the subgraph around.
+
+Two modes. `hybrid` fuses text, name and vector searches and walks the edges (`graphrag.rank`);
+`vector` is the plain form: nearest vectors, then breadth-first surroundings. Neither calls a
+language model. Whatever part is not available (no embedder, no vectors, a failing embedding
+service) is left out and named in `Retrieval.notes`; the question is still answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from datasources.base import GraphDataSource
+from datasources.builtin_types import BUILTIN_TYPES
+from datasources.types import Edge, Graph, Hit, Link, Node, NodeTypeConfig, ScoredNode, Vector
+from graphrag.cache import Cache, CacheStats
+from graphrag.embeddings import EmbeddingError, EmbeddingProvider
+from graphrag.rank import RankOptions, fuse, rank
+
+Mode = Literal["hybrid", "vector", "text"]
+MAX_QUERY_CHARS = 2_000
+CANDIDATES = 100
+"""Hits taken of each search, and best fused nodes whose edges are walked."""
+
+MAX_LINKS = 5_000
+_GRAPH_ORDER = "graph-order"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalOptions:
+    """What to retrieve. `min_cosine` bounds vector mode; `seeds` and `max_depth` its surroundings.
+
+    Nodes of `exclude_types` are left out of the result (they are still walked over).
+    """
+
+    mode: Mode = "hybrid"
+    max_nodes: int = 20
+    max_depth: int = 2
+    seeds: int = 5
+    min_cosine: float = 0.3
+    exclude_types: tuple[str, ...] = ()
+    rank: RankOptions = field(default_factory=RankOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """What was found, most relevant first.
+
+    Units: `ms` holds milliseconds by stage (embed, search, read). `notes` name what was not available.
+    """
+
+    graph: Graph
+    question: str
+    mode: Mode
+    nodes: tuple[ScoredNode, ...]
+    edges: tuple[Edge, ...]
+    configs: Mapping[str, NodeTypeConfig]
+    notes: tuple[str, ...] = ()
+    ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    cached: bool = False
+
+
+class Retriever:
+    """Answers `retrieve` for the graphs of one source; results are cached by graph revision."""
+
+    def __init__(
+        self,
+        source: GraphDataSource,
+        embedder: EmbeddingProvider | None,
+        *,
+        options: RetrievalOptions | None = None,
+        cache_ttl_s: float = 120.0,
+        cache_entries: int = 500,
+    ) -> None:
+        self._source = source
+        self._embedder = embedder
+        self.options = options or RetrievalOptions()
+        self._cache: Cache[Retrieval] = Cache(ttl_s=cache_ttl_s, max_entries=cache_entries)
+
+    @property
+    def cache_stats(self) -> CacheStats:
+        return self._cache.stats
+
+    def clear_cache(self, graph_key: str | None = None) -> int:
+        """Forget cached results, of one graph or of all; return how many."""
+        return self._cache.clear(graph_key)
+
+    async def retrieve(
+        self, graph_key: str, question: str, options: RetrievalOptions | None = None
+    ) -> Retrieval:
+        """Return the nodes and edges that matter for the question.
+
+        Raises: GraphNotFound.
+        """
+        options = options or self.options
+        graph = await self._source.get_graph(graph_key)
+        query = " ".join(question[:MAX_QUERY_CHARS].split())
+        rest = (graph.revision, query.casefold(), repr(options))
+        found, cached = await self._cache.get(
+            graph_key, rest, lambda: self._compute(graph, question, query, options)
+        )
+        return replace(found, cached=True, question=question) if cached else found
+
+    async def _compute(self, graph: Graph, question: str, query: str, options: RetrievalOptions) -> Retrieval:
+        started = time.perf_counter()
+        vector, notes = await self._embed(query, options)
+        embedded = time.perf_counter()
+        search = _Search(self._source, graph.key, query, vector, options, notes)
+        if options.mode == "vector":
+            nodes, edges, searched = await search.vector_mode()
+        else:
+            nodes, edges, searched = await search.hybrid_mode()
+        configs = await self._configs(nodes)
+        done = time.perf_counter()
+        return Retrieval(
+            graph=graph,
+            question=question,
+            mode=options.mode,
+            nodes=tuple(nodes),
+            edges=tuple(edges),
+            configs=configs,
+            notes=tuple(notes),
+            ms={
+                "embed": (embedded - started) * 1e3,
+                "search": (searched - embedded) * 1e3,
+                "read": (done - searched) * 1e3,
+            },
+        )
+
+    async def _embed(
+        self, query: str, options: RetrievalOptions
+    ) -> tuple[tuple[str, Vector] | None, list[str]]:
+        if options.mode == "text" or not query:
+            return None, []
+        if self._embedder is None:
+            return None, ["no-embedder"]
+        try:
+            return (self._embedder.model, (await self._embedder.embed([query]))[0]), []
+        except EmbeddingError as exc:
+            return None, [f"embedding-failed: {exc}"]
+
+    async def _configs(self, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
+        types = sorted({scored.node.type for scored in nodes})
+        configs = {t: BUILTIN_TYPES[t] for t in types if t in BUILTIN_TYPES}
+        if types:
+            configs.update({config.type: config for config in await self._source.get_node_configs(types)})
+        return configs
+
+
+Found = tuple[list[ScoredNode], Sequence[Edge], float]
+
+
+@dataclass(slots=True)
+class _Search:
+    """One retrieval under way. `vector` is (model, float32[dim]); `notes` is added to."""
+
+    source: GraphDataSource
+    graph_key: str
+    query: str
+    vector: tuple[str, Vector] | None
+    options: RetrievalOptions
+    notes: list[str]
+
+    async def hybrid_mode(self) -> Found:
+        signals = await self._signals()
+        if not any(signals.values()):
+            return await self._first_nodes()
+        links = await self._links(signals)
+        wanted = self.options.max_nodes
+        spare = len(self.options.exclude_types) and wanted
+        ranked = rank(signals, links, self.options.rank, wanted + spare)
+        searched = time.perf_counter()
+        found = await self._read([r.key for r in ranked])
+        by_key = {r.key: r for r in ranked}
+        nodes = [
+            ScoredNode(node=node, score=by_key[node.key].score, reasons=by_key[node.key].reasons)
+            for node in found[0]
+        ]
+        return *self._cut(nodes, found[1]), searched
+
+    async def vector_mode(self) -> Found:
+        o = self.options
+        hits, reason = await self._vectors("content", o.max_nodes, o.min_cosine), "vector"
+        if not hits:
+            if self.vector is not None:
+                self.notes.append("no-vector-match")
+            hits, reason = (
+                await self.source.search_text(self.graph_key, self.query, limit=o.max_nodes),
+                "text",
+            )
+        if not hits:
+            return await self._first_nodes()
+        searched = time.perf_counter()
+        seeds = [hit.key for hit in hits[: o.seeds]]
+        around = await self.source.get_neighborhood(
+            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=o.max_nodes
+        )
+        best = hits[0].score
+        score = {hit.key: hit.score / best for hit in hits}
+        nodes = [
+            ScoredNode(
+                node=node,
+                score=score.get(node.key, 0.0),
+                reasons=(reason,) if node.key in score else (f"depth-{around.depths[node.key]}",),
+            )
+            for node in around.nodes
+        ]
+        return *self._cut(nodes, around.edges), searched
+
+    async def _signals(self) -> dict[str, list[Hit]]:
+        text = self.source.search_text
+        if self.options.mode == "text" or self.vector is None:
+            content, name = await asyncio.gather(
+                text(self.graph_key, self.query, limit=CANDIDATES),
+                text(self.graph_key, self.query, limit=CANDIDATES, field="name"),
+            )
+            return {"text": content, "name": name}
+        content, name, vector, name_vector = await asyncio.gather(
+            text(self.graph_key, self.query, limit=CANDIDATES),
+            text(self.graph_key, self.query, limit=CANDIDATES, field="name"),
+            self._vectors("content", CANDIDATES, 0.0),
+            self._vectors("name", CANDIDATES, 0.0),
+        )
+        if not vector:
+            self.notes.append("no-vectors")
+        return {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
+
+    async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
+        if self.vector is None:
+            return []
+        model, vector = self.vector
+        return await self.source.search_vectors(
+            self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
+        )
+
+    async def _links(self, signals: Mapping[str, Sequence[Hit]]) -> list[Link]:
+        if self.options.rank.damping <= 0:
+            return []
+        fused = fuse(signals, self.options.rank.weights)
+        best = sorted(fused, key=lambda key: (-fused[key], key))[:CANDIDATES]
+        return await self.source.get_links(self.graph_key, best, limit=MAX_LINKS)
+
+    async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:
+        inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))
+        return inside.nodes, inside.edges
+
+    async def _first_nodes(self) -> Found:
+        self.notes.append(_GRAPH_ORDER)
+        searched = time.perf_counter()
+        first = await self.source.get_nodes(self.graph_key, limit=self.options.max_nodes)
+        nodes, edges = await self._read([node.key for node in first])
+        scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in nodes]
+        return *self._cut(scored, edges), searched
+
+    def _cut(self, nodes: list[ScoredNode], edges: Sequence[Edge]) -> tuple[list[ScoredNode], list[Edge]]:
+        left_out = self.options.exclude_types
+        kept = [scored for scored in nodes if scored.node.type not in left_out][: self.options.max_nodes]
+        keys = {scored.node.key for scored in kept}
+        return kept, [edge for edge in edges if edge.source in keys and edge.target in keys]
