@@ -35,7 +35,7 @@ class AnnotatedQuery(BaseModel):
     relevant: tuple[str, ...] = Field(min_length=1)
 
 
-class BadQueryFile(Exception):
+class QueryFileError(Exception):
     """The file of questions cannot be used; `reason` says what is wrong and where."""
 
     def __init__(self, *, file: str, reason: str) -> None:
@@ -94,17 +94,17 @@ def options_for(mode: Mode) -> RetrievalOptions:
 
 
 def read_queries(path: Path) -> list[AnnotatedQuery]:
-    """Read a JSON list of {workflow, query, relevant}. Raises: BadQueryFile."""
+    """Read a JSON list of {workflow, query, relevant}. Raises: QueryFileError."""
     try:
         queries = TypeAdapter(list[AnnotatedQuery]).validate_json(path.read_bytes())
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise BadQueryFile(file=str(path), reason=f"{where + ': ' if where else ''}{first['msg']}") from exc
+        raise QueryFileError(file=str(path), reason=f"{where + ': ' if where else ''}{first['msg']}") from exc
     except OSError as exc:
-        raise BadQueryFile(file=str(path), reason=exc.strerror or str(exc)) from exc
+        raise QueryFileError(file=str(path), reason=exc.strerror or str(exc)) from exc
     if not queries:
-        raise BadQueryFile(file=str(path), reason="it holds no question")
+        raise QueryFileError(file=str(path), reason="it holds no question")
     return queries
 
 
@@ -169,7 +169,7 @@ async def evaluate(
             )
             tokens.append(context.tokens)
     if not rows:
-        raise BadQueryFile(file="questions", reason="none of the workflows they name could be imported")
+        raise QueryFileError(file="questions", reason="none of the workflows they name could be imported")
     recall5, recall10, mrr = (float(v) for v in np.mean(rows, axis=0))
     mean_tokens = float(np.mean(tokens)) if tokens else None
     scores = Scores(recall_at_5=recall5, recall_at_10=recall10, mrr=mrr, tokens=mean_tokens)

@@ -11,7 +11,7 @@ Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,25 +97,30 @@ def adjacency(size: int, pairs: Iterable[tuple[int, int]]) -> sparse.csr_array:
 
 
 def rank(
-    signals: Mapping[str, Sequence[Hit]], links: Sequence[Link], options: RankOptions, limit: int
+    signals: Mapping[str, Sequence[Hit]],
+    links: Sequence[Link],
+    options: RankOptions,
+    limit: int,
+    fused: Mapping[str, float] | None = None,
 ) -> list[Ranked]:
     """Return the best nodes of all searches and of their surroundings, at most `limit`.
 
-    Ties are in key order, so equal input gives equal output.
+    Ties are in key order, so equal input gives equal output. `fused` saves fusing again.
     """
-    fused = fuse(signals, options.weights)
+    if fused is None:
+        fused = fuse(signals, options.weights)
     if not fused:
         return []
-    keys = sorted(fused.keys() | {end for link in links for end in link})
+    keys = sorted(set(fused).union(*links))
     row = {key: i for i, key in enumerate(keys)}
     seeds = np.zeros(len(keys))
     for key, score in fused.items():
         seeds[row[key]] = score
-    matrix = adjacency(len(keys), [(row[link.source], row[link.target]) for link in links])
+    matrix = adjacency(len(keys), [(row[source], row[target]) for source, target in links])
     scores = spread(seeds, matrix, options)
     order = np.argsort(-scores, kind="stable")[:limit]
     best = float(scores[order[0]])
-    names = _reasons(signals, options.weights)
+    names = _reasons(signals, options.weights, {keys[i] for i in order})
     return [
         Ranked(
             key=keys[i],
@@ -128,7 +133,7 @@ def rank(
 
 
 def _reasons(
-    signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]
+    signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], wanted: Set[str]
 ) -> dict[str, tuple[str, ...]]:
     strong: dict[str, list[tuple[float, str]]] = {}
     for name, hits in signals.items():
@@ -136,7 +141,7 @@ def _reasons(
         if best <= 0 or weights.get(name, 0.0) <= 0:
             continue
         for key, score in hits:
-            if score >= REASON_SHARE * best:
+            if key in wanted and score >= REASON_SHARE * best:
                 strong.setdefault(key, []).append((-score / best, name))
     return {key: tuple(name for _, name in sorted(found)) for key, found in strong.items()}
 

@@ -169,10 +169,11 @@ class _Search:
         signals = await self._signals()
         if not any(signals.values()):
             return await self._first_nodes()
-        links = await self._links(signals)
+        fused = fuse(signals, self.options.rank.weights)
+        links = await self._links(fused)
         wanted = self.options.max_nodes
-        spare = len(self.options.exclude_types) and wanted
-        ranked = rank(signals, links, self.options.rank, wanted + spare)
+        spare = wanted if self.options.exclude_types else 0
+        ranked = rank(signals, links, self.options.rank, wanted + spare, fused)
         searched = time.perf_counter()
         found = await self._read([r.key for r in ranked])
         by_key = {r.key: r for r in ranked}
@@ -237,10 +238,9 @@ class _Search:
             self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
         )
 
-    async def _links(self, signals: Mapping[str, Sequence[Hit]]) -> list[Link]:
+    async def _links(self, fused: Mapping[str, float]) -> list[Link]:
         if self.options.rank.damping <= 0:
             return []
-        fused = fuse(signals, self.options.rank.weights)
         best = sorted(fused, key=lambda key: (-fused[key], key))[:CANDIDATES]
         return await self.source.get_links(self.graph_key, best, limit=MAX_LINKS)
 

@@ -1,0 +1,70 @@
+"""Shows results to a person or a script: tables, JSON, progress; decides no behaviour."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+out = Console(soft_wrap=True, highlight=False, markup=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
+def json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def line(text: str = "", style: str | None = None) -> None:
+    """Print a line as it is: brackets in it are not markup."""
+    out.print(Text(text, style=style or ""))
+
+
+def note(text: str) -> None:
+    """Print a line for the person, on standard error, so that it does not mix with data."""
+    err.print(Text(text, style="dim"))
+
+
+def heading(text: str) -> None:
+    out.print(Text(f"\n{text}", style="bold"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()) -> None:
+    """Print a table; `numbers` are the columns that align to the right."""
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for i, column in enumerate(columns):
+        shown.add_column(column, justify="right" if i in numbers else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    out.print(shown, soft_wrap=False)
+
+
+@contextmanager
+def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Yield `update(done, total)`: a bar on a terminal, a line per tenth elsewhere (standard error)."""
+    if quiet:
+        yield lambda _done, _total: None
+        return
+    if err.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=err, transient=True) as bar:
+            task = bar.add_task(title, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    last = -1
+
+    def by_tenths(done: int, total: int) -> None:
+        nonlocal last
+        tenth = 10 * done // total if total else 10
+        if tenth > last:
+            last = tenth
+            note(f"{title}: {done}/{total}")
+
+    yield by_tenths
