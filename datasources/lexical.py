@@ -1,0 +1,122 @@
+"""An exact BM25 index of one graph's words, held in memory; knows no store.
+
+Postings lie term by term in flat arrays with their weight computed once, so a search is a few
+slices and additions. The two functions at the top are the formula itself: whoever scores with
+statistics of its own uses them, and all sources agree.
+
+Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datasources.types import Hit
+
+K1 = 1.2
+B = 0.75
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+
+def idf(documents: int, containing: NDArray[Any] | int) -> NDArray[np.float64]:
+    """Return how much a term tells that occurs in `containing` of so many documents; always > 0."""
+    df = np.asarray(containing, dtype=np.float64)
+    return np.log1p((documents - df + 0.5) / (df + 0.5))
+
+
+def saturation(
+    counts: NDArray[Any] | float, lengths: NDArray[Any] | float, average_length: float
+) -> NDArray[np.float64]:
+    """Return the weight of `counts` occurrences in documents of these lengths, between 0 and K1 + 1."""
+    tf = np.asarray(counts, dtype=np.float64)
+    norm = 1.0 - B + B * np.asarray(lengths, dtype=np.float64) / (average_length or 1.0)
+    return tf * (K1 + 1.0) / (tf + K1 * norm)
+
+
+def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: NDArray[np.intp]) -> list[Hit]:
+    """Return the best of the candidate rows: greatest score first, ties in row order.
+
+    Shapes: `scores` is float32[len(keys)]; `candidates` are ascending row numbers.
+    """
+    if limit <= 0 or not candidates.size:
+        return []
+    found = scores[candidates]
+    if candidates.size > limit:
+        least = np.partition(found, candidates.size - limit)[candidates.size - limit]
+        kept = found >= least  # may keep more than `limit`: equal scores are settled by row order below
+        candidates, found = candidates[kept], found[kept]
+    order = np.argsort(-found, kind="stable")[:limit]
+    rows: list[int] = candidates[order].tolist()
+    values: list[float] = found[order].tolist()
+    return [Hit(keys[row], value) for row, value in zip(rows, values, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LexicalIndex:
+    """BM25 over the words of a graph's nodes. `keys` ascend; a node's row is its place among them.
+
+    Shapes: postings of term t are `rows[starts[t]:starts[t + 1]]` with the same slice of `weights`.
+    """
+
+    keys: list[str]
+    vocabulary: dict[str, int]
+    starts: list[int]
+    rows: Ints
+    weights: Floats
+
+    @staticmethod
+    def build(documents: Iterable[tuple[str, Sequence[str]]]) -> LexicalIndex:
+        """Index documents given as (key, tokens) in any order. Raises: ValueError for a key given twice."""
+        ordered = sorted(documents, key=lambda document: document[0])
+        keys = [key for key, _ in ordered]
+        if len(set(keys)) != len(keys):
+            raise ValueError("a key was given twice")
+        vocabulary: dict[str, int] = {}
+        ids = [vocabulary.setdefault(token, len(vocabulary)) for _, tokens in ordered for token in tokens]
+        lengths = np.fromiter((len(tokens) for _, tokens in ordered), dtype=np.int64, count=len(ordered))
+        # One number a (term, row) pair, so that one sort groups postings by term and counts them.
+        places = np.repeat(np.arange(len(keys), dtype=np.int64), lengths)
+        pairs = np.asarray(ids, dtype=np.int64) * max(1, len(keys)) + places
+        distinct, counts = np.unique(pairs, return_counts=True)
+        terms, rows = np.divmod(distinct, max(1, len(keys)))
+        containing = np.bincount(terms, minlength=len(vocabulary))
+        average = float(lengths.mean()) if len(keys) else 0.0
+        weights = idf(len(keys), containing)[terms] * saturation(counts, lengths[rows], average)
+        return LexicalIndex(
+            keys=keys,
+            vocabulary=vocabulary,
+            starts=[0, *np.cumsum(containing).tolist()],
+            rows=rows.astype(np.int32),
+            weights=weights.astype(np.float32),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly what the index occupies, for whoever bounds a cache."""
+        words = sum(map(len, self.vocabulary)) + sum(map(len, self.keys))
+        return self.rows.nbytes + self.weights.nbytes + words + 120 * (len(self.vocabulary) + len(self.keys))
+
+    def scores(self, terms: Iterable[str]) -> Floats:
+        """Return each row's BM25 for the distinct terms among these; unknown terms add nothing.
+
+        Shapes: float32[len(keys)].
+        """
+        total = np.zeros(len(self.keys), dtype=np.float32)
+        for term in dict.fromkeys(terms):
+            number = self.vocabulary.get(term)
+            if number is not None:
+                low, high = self.starts[number], self.starts[number + 1]
+                total[self.rows[low:high]] += self.weights[low:high]  # a row occurs once in a term's postings
+        return total
+
+    def search(self, terms: Iterable[str], limit: int) -> list[Hit]:
+        """Return the best rows that have any of the terms, best first, ties by key."""
+        scores = self.scores(terms)
+        return best_hits(self.keys, scores, limit, candidates=np.flatnonzero(scores > 0))

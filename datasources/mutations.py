@@ -1,0 +1,168 @@
+"""What a mutation must not do: the one check that every source runs before it writes.
+
+A source asks `keys_to_look_up` what to read (one batch), answers with `Existing`, and calls
+`check_mutation`. The order of a refusal is the same everywhere: the graph is missing
+(GraphNotFound), it changed (RevisionConflict), the mutation is wrong (InvalidMutation,
+BadDocument), a record changed (RecordConflict).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from datasources.errors import BadDocument, InvalidMutation
+from datasources.types import Document, Edge, Graph, Mutation, NodeTypeConfig, NodeVector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Existing:
+    """Keys: those a check needs to know of, or those of them that are stored. Configs: of the workspace."""
+
+    nodes: Set[str] = frozenset()
+    edges: Set[str] = frozenset()
+    configs: Set[str] = frozenset()
+
+
+def keys_to_look_up(mutation: Mutation) -> Existing:
+    """Return the keys whose existence decides whether the mutation may be applied."""
+    put = {node.key for node in mutation.put_nodes}
+    named = {end for edge in mutation.put_edges for end in (edge.source, edge.target)}
+    named.update(vector.key for vector in mutation.put_vectors)
+    return Existing(
+        nodes=(named - put) | set(mutation.delete_nodes),
+        edges=set(mutation.delete_edges),
+        configs=set(mutation.delete_configs),
+    )
+
+
+def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> None:
+    """Refuse what contradicts itself or the graph; `graph` is the stored one.
+
+    Raises: InvalidMutation.
+    """
+    _check_graph(mutation, graph)
+    _check_lists(mutation)
+    _check_owners(mutation, graph)
+    _check_sheets(mutation, graph)
+    _check_known(mutation, existing)
+    check_vectors(mutation.graph_key, mutation.put_vectors)
+
+
+def _refuse_if(mutation: Mutation, reason: str, keys: Iterable[str]) -> None:
+    wrong = sorted(set(keys))
+    if wrong:
+        raise InvalidMutation(graph_key=mutation.graph_key, reason=reason, keys=wrong)
+
+
+def _check_graph(mutation: Mutation, graph: Graph) -> None:
+    new = mutation.graph
+    if new is None:
+        return
+    if new.key != mutation.graph_key:
+        raise InvalidMutation(
+            graph_key=mutation.graph_key, reason="the graph document has another key", keys=[new.key]
+        )
+    if new.workspace != graph.workspace:
+        raise InvalidMutation(
+            graph_key=mutation.graph_key, reason="a graph cannot move to another workspace", keys=[new.key]
+        )
+
+
+def _check_lists(mutation: Mutation) -> None:
+    lists = (
+        ("node", [node.key for node in mutation.put_nodes], mutation.delete_nodes),
+        ("edge", [edge.key for edge in mutation.put_edges], mutation.delete_edges),
+        ("type", [config.key for config in mutation.put_configs], mutation.delete_configs),
+    )
+    for noun, put, deleted in lists:
+        _refuse_if(mutation, f"{noun}s are put twice in one mutation", _repeated(put))
+        _refuse_if(mutation, f"{noun}s are both put and deleted", set(put) & set(deleted))
+
+
+def _repeated(keys: Sequence[str]) -> list[str]:
+    if len(set(keys)) == len(keys):
+        return []
+    return [key for key, count in Counter(keys).items() if count > 1]
+
+
+def _check_owners(mutation: Mutation, graph: Graph) -> None:
+    key = mutation.graph_key
+    for noun, documents in (("nodes", mutation.put_nodes), ("edges", mutation.put_edges)):
+        foreign = [document.key for document in documents if document.graph_key != key]
+        _refuse_if(mutation, f"{noun} of another graph", foreign)
+    foreign = [config.key for config in mutation.put_configs if config.workspace != graph.workspace]
+    _refuse_if(mutation, "node types of another workspace", foreign)
+
+
+def _check_sheets(mutation: Mutation, graph: Graph) -> None:
+    sheets = (mutation.graph or graph).sheets_list
+    for noun, documents in (("nodes", mutation.put_nodes), ("edges", mutation.put_edges)):
+        lost = [document.key for document in documents if document.sheet not in sheets]
+        _refuse_if(mutation, f"{noun} on a sheet that the graph does not have", lost)
+
+
+def _check_known(mutation: Mutation, existing: Existing) -> None:
+    _refuse_if(mutation, "unknown nodes cannot be deleted", set(mutation.delete_nodes) - existing.nodes)
+    _refuse_if(mutation, "unknown edges cannot be deleted", set(mutation.delete_edges) - existing.edges)
+    _refuse_if(
+        mutation, "unknown node types cannot be deleted", set(mutation.delete_configs) - existing.configs
+    )
+    after = (existing.nodes - set(mutation.delete_nodes)) | {node.key for node in mutation.put_nodes}
+    _refuse_if(mutation, "edges without a node at an end", _dangling(mutation.put_edges, after))
+    _refuse_if(
+        mutation, "vectors of unknown nodes", {v.key for v in mutation.put_vectors if v.key not in after}
+    )
+
+
+def _dangling(edges: Sequence[Edge], nodes: Set[str]) -> list[str]:
+    return [edge.key for edge in edges if edge.source not in nodes or edge.target not in nodes]
+
+
+def check_vectors(graph_key: str, vectors: Sequence[NodeVector]) -> None:
+    """Refuse vectors that could not be searched: wrong shape or type, not finite, put twice.
+
+    Raises: InvalidMutation.
+    """
+    repeated = _repeated([vector.key for vector in vectors])
+    if repeated:
+        raise InvalidMutation(
+            graph_key=graph_key, reason="vectors are put twice in one batch", keys=sorted(repeated)
+        )
+    for vector in vectors:
+        reason = _vector_fault(vector)
+        if reason:
+            raise InvalidMutation(graph_key=graph_key, reason=reason, keys=[vector.key])
+
+
+def _vector_fault(vector: NodeVector) -> str | None:
+    parts = [vector.content] if vector.name is None else [vector.content, vector.name]
+    if any(part.dtype != np.float32 or part.ndim != 1 or not part.size for part in parts):
+        return "a vector must be float32[dim] with at least one dimension"
+    if len({part.size for part in parts}) > 1:
+        return "the vectors of content and name have different lengths"
+    if not all(np.isfinite(part).all() for part in parts):
+        return "a vector has infinite or undefined components"
+    return None if vector.model else "a vector names no model"
+
+
+def check_owner(document: Graph | NodeTypeConfig, workspace: str, collection: str) -> None:
+    """Refuse a document that names a workspace other than the one it is written to. Raises: BadDocument."""
+    if document.workspace != workspace:
+        raise BadDocument(
+            collection=collection,
+            key=document.key,
+            field="workspace",
+            reason=f"is {document.workspace!r}, but this source writes to {workspace!r}",
+        )
+
+
+def encode_document(document: Document, collection: str, key: str) -> bytes:
+    """Return the document as stored JSON. Raises: BadDocument for what JSON cannot hold."""
+    try:
+        return document.to_json()
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise BadDocument(collection=collection, key=key, field="(document)", reason=str(exc)) from exc
