@@ -1,0 +1,80 @@
+"""The `embed-nodes` command: brings a database's embeddings up to date."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    DbOption,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    fail,
+    graph_or_fail,
+    run,
+    settings_of,
+)
+from graphrag.embed_nodes import EmbedReport, embed_nodes
+from graphrag.wiring import Services
+
+
+def embed(
+    graph: Annotated[
+        list[str] | None,
+        typer.Option("--graph", "-g", metavar="GRAPH", help="Just this graph (may be repeated)."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Renew every vector, changed or not.")] = False,
+    batch: Annotated[int, typer.Option("--batch", min=1, max=2000, help="Nodes in one request.")] = 100,
+    delay_ms: Annotated[int, typer.Option("--delay-ms", min=0, help="Pause between requests.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")] = False,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Embed the nodes whose vector is missing, outdated or of another model.
+
+    Can be stopped and started again: what is stored is not done twice.
+    """
+    settings = settings_of(db, workspace, lang)
+
+    async def work(services: Services) -> EmbedReport:
+        if services.embedder is None:
+            fail("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do", code=EXIT_USAGE)
+        for key in graph or ():
+            await graph_or_fail(services.source, key)
+        with render.progress("embedding nodes", quiet=as_json) as update:
+            return await embed_nodes(
+                services.source,
+                services.embedder,
+                graph_keys=graph,
+                force=force,
+                batch=batch,
+                delay_ms=delay_ms,
+                dry_run=dry_run,
+                progress=update,
+            )
+
+    report = run(settings, work)
+    if as_json:
+        render.json(report.as_dict())
+    else:
+        show_report(report, dry_run=dry_run)
+    if report.failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:
+    """Print what embedding did, and the first failures with their reason."""
+    verb = "to embed" if dry_run else "embedded"
+    render.line(
+        f"{report.embedded} {verb}, {report.skipped} up to date, {report.empty} without text, "
+        f"{report.failed} failed ({report.seconds:.1f} s)"
+    )
+    for failure in report.failures[:10]:
+        render.line(f"  failed: {failure}", "red")

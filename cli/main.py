@@ -1,0 +1,51 @@
+"""The `nodius` command: one file a command group, gathered here."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from cli import ask, demo, doctor, embed, evaluate, graphs
+
+app = typer.Typer(
+    name="nodius",
+    help="Ask and change workflow graphs. Start with `nodius demo`: no key and no network needed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        typer.echo(f"nodius-graphrag {version('nodius-graphrag')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Ask and change workflow graphs. Start with `nodius demo`: no key and no network needed."""
+
+
+app.command("demo")(demo.demo)
+app.command("graphs")(graphs.list_graphs)
+app.command("import")(graphs.import_files)
+app.command("export")(graphs.export)
+app.command("context")(ask.context)
+app.command("tools")(ask.tools)
+app.command("prompt")(ask.prompt)
+app.command("embed-nodes")(embed.embed)
+app.command("eval")(evaluate.run_evaluation)
+app.command("doctor")(doctor.doctor)
+
+
+def run() -> None:
+    """Run the command line; the entry point of the `nodius` script."""
+    app()

@@ -1,0 +1,145 @@
+"""Settings, resolved once: flag > environment > file > default. Nothing else reads the environment."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+PREFIX = "NODIUS_"
+CONFIG_FILE = "nodius.toml"
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the text names it, where it came from and what is allowed."""
+
+    def __init__(self, *, name: str, origin: str, reason: str) -> None:
+        self.name, self.origin, self.reason = name, origin, reason
+        super().__init__(f"setting {name!r} ({origin}): {reason}")
+
+
+def _key(*variables: str, description: str) -> Any:
+    return Field(default=None, validation_alias=AliasChoices(*variables), description=description)
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured. Environment: NODIUS_ and the name in capitals, or as listed."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
+
+    db: str = Field(default="sqlite:.nodius/nodius.db", description="database: sqlite:PATH or memory:")
+    workspace: str = Field(default="default", min_length=1, description="whose graphs to work with")
+    language: Literal["en", "fr"] = Field(
+        default="en", description="language of contexts, prompts and messages"
+    )
+
+    embeddings: Literal["local", "openai", "none"] = Field(
+        default="local", description="who embeds: the packaged model, an OpenAI-compatible server, or nobody"
+    )
+    embeddings_model: str = Field(
+        default="text-embedding-3-small", description="model name for `openai` embeddings"
+    )
+    embeddings_base_url: str | None = Field(
+        default=None, description="address of an OpenAI-compatible server (default: OpenAI's)"
+    )
+    embeddings_api_key: SecretStr | None = Field(
+        default=None, description="key of that server (default: OPENAI_API_KEY)"
+    )
+
+    mode: Literal["hybrid", "vector", "text"] = Field(default="hybrid", description="how to retrieve")
+    max_nodes: int = Field(default=20, ge=1, le=500, description="nodes of a context")
+    max_depth: int = Field(default=2, ge=0, le=5, description="edges walked from a seed in vector mode")
+    seeds: int = Field(default=5, ge=1, le=100, description="seeds of vector mode")
+    min_cosine: float = Field(default=0.3, ge=-1, le=1, description="least cosine in vector mode")
+    truncate_process: int = Field(
+        default=500, ge=0, le=100_000, description="characters of code shown of a node"
+    )
+    truncate_data: int = Field(
+        default=200, ge=0, le=100_000, description="characters of data shown of a node"
+    )
+    budget_tokens: int = Field(default=4000, ge=100, le=1_000_000, description="tokens of a context")
+    cache_ttl_s: float = Field(default=120, ge=0, description="seconds a retrieval is remembered (0: never)")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="warning", description="least level of logged events"
+    )
+    ai_debug: bool = Field(
+        default=False,
+        validation_alias=AliasChoices("ai_debug", "AI_DEBUG", "NODIUS_AI_DEBUG"),
+        description="log debug events of retrieval and tools",
+    )
+
+    openai_api_key: SecretStr | None = _key(
+        "openai_api_key", "OPENAI_API_KEY", description="key of OpenAI, for embeddings (models come later)"
+    )
+    deepseek_api_key: SecretStr | None = _key(
+        "deepseek_api_key", "DEEPSEEK_API_KEY", description="key of DeepSeek (models come later)"
+    )
+    anthropic_api_key: SecretStr | None = _key(
+        "anthropic_api_key", "ANTHROPIC_API_KEY", description="key of Anthropic (models come later)"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings, _FileSource(settings_cls))
+
+
+class _FileSource(PydanticBaseSettingsSource):
+    """Reads nodius.toml of the working directory, or the file that NODIUS_CONFIG names."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        named = os.environ.get(PREFIX + "CONFIG")
+        path = Path(named or CONFIG_FILE)
+        if not path.is_file():
+            if named:
+                raise SettingsError(name="config", origin=PREFIX + "CONFIG", reason=f"no file {named}")
+            return {}
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+            raise SettingsError(name="config", origin=str(path), reason=str(exc)) from exc
+
+
+def load_settings(**flags: Any) -> Settings:
+    """Resolve the settings; `flags` are what a caller gave explicitly. Raises: SettingsError."""
+    try:
+        return Settings(**flags)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else "?"
+        raise SettingsError(name=name, origin=_origin(name, flags), reason=first["msg"]) from None
+
+
+def _origin(name: str, flags: dict[str, Any]) -> str:
+    if name in flags:
+        return "given on the command line"
+    for variable in (PREFIX + name.upper(), name.upper()):
+        if variable in os.environ:
+            return f"environment variable {variable}"
+    return f"file {os.environ.get(PREFIX + 'CONFIG') or CONFIG_FILE}"
+
+
+def settings_table() -> list[tuple[str, str, str, str]]:
+    """Return (setting, environment variable, default, meaning) of every setting, for documentation."""
+    rows: list[tuple[str, str, str, str]] = []
+    for name, field in Settings.model_fields.items():
+        alias = field.validation_alias
+        choices = [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []
+        variable = choices[0] if choices else PREFIX + name.upper()
+        default = "" if field.default is None else str(field.default)
+        rows.append((name, variable, default, field.description or ""))
+    return rows

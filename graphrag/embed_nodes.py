@@ -1,0 +1,199 @@
+"""Brings the embeddings of graphs up to date: only what is missing, changed or of another model."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from datasources.base import MutableGraphDataSource
+from datasources.builtin_types import BUILTIN_TYPES
+from datasources.errors import SourceError
+from datasources.types import Node, NodeTypeConfig, NodeVector
+from graphrag.embeddings import (
+    EmbeddingError,
+    EmbeddingMalformed,
+    EmbeddingProvider,
+    EmbeddingRefused,
+    content_text,
+    embedding_hash,
+    name_text,
+)
+
+PAGE = 1_000
+
+
+@runtime_checkable
+class VectorIndexBuilder(Protocol):
+    """Optional ability of a source: to build its approximate indexes now rather than at a first search."""
+
+    async def build_vector_indexes(self, graph_key: str) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class EmbedReport:
+    """Counts of nodes. `failures` name node and reason; `seconds` is the time it all took."""
+
+    embedded: int = 0
+    skipped: int = 0
+    empty: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    graphs: int = 0
+    failures: list[str] = field(default_factory=list[str])
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "embedded": self.embedded,
+            "skipped": self.skipped,
+            "empty": self.empty,
+            "failed": self.failed,
+            "graphs": self.graphs,
+            "seconds": round(self.seconds, 3),
+            "failures": self.failures,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    node: Node
+    content: str
+    name: str
+    hash: str
+
+
+async def embed_nodes(
+    source: MutableGraphDataSource,
+    embedder: EmbeddingProvider,
+    *,
+    graph_keys: Sequence[str] | None = None,
+    force: bool = False,
+    batch: int = 100,
+    delay_ms: int = 0,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> EmbedReport:
+    """Embed the nodes that need it; safe to cancel and run again.
+
+    One request embeds up to `batch` nodes (their content and their name). A text that makes a
+    request fail is found by halving and counted as failed; the others go on.
+    Raises: GraphNotFound; EmbeddingError when the provider does not work at all.
+    """
+    started = time.perf_counter()
+    keys = list(graph_keys) if graph_keys else [graph.key for graph in await source.list_graphs()]
+    report = EmbedReport(graphs=len(keys))
+    total = sum([(await source.get_stats(key)).nodes for key in keys])
+    configs = {**BUILTIN_TYPES, **{config.type: config for config in await source.get_node_configs()}}
+    run = _Run(source, embedder, configs, report, batch, delay_ms, dry_run)
+    done = 0
+    for key in keys:
+        after: str | None = None
+        while page := await source.get_nodes(key, after=after, limit=PAGE):
+            after = page[-1].key
+            jobs = await run.jobs(key, page, force=force)
+            for start in range(0, len(jobs), batch):
+                await run.embed(key, jobs[start : start + batch])
+            done += len(page)
+            progress(done, max(done, total))
+        if not dry_run and isinstance(source, VectorIndexBuilder):
+            await source.build_vector_indexes(key)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+@dataclass(slots=True)
+class _Run:
+    source: MutableGraphDataSource
+    embedder: EmbeddingProvider
+    configs: Mapping[str, NodeTypeConfig]
+    report: EmbedReport
+    batch: int
+    delay_ms: int
+    dry_run: bool
+    requests: int = 0
+
+    async def jobs(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> list[_Job]:
+        """Return what must be embedded of a page, counting the rest."""
+        stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
+        jobs: list[_Job] = []
+        for node in nodes:
+            config = self.configs.get(node.type)
+            digest = embedding_hash(node, config)
+            info = stored.get(node.key)
+            if not force and info is not None and info == (self.embedder.model, digest):
+                self.report.skipped += 1
+                continue
+            content = content_text(node, config)
+            if not content.strip():
+                self.report.empty += 1
+                continue
+            jobs.append(_Job(node=node, content=content, name=name_text(node, config), hash=digest))
+        return jobs
+
+    async def embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
+        """Embed and store some nodes; on a failure that one text may cause, halve and try again."""
+        if self.dry_run:
+            self.report.embedded += len(jobs)
+            return
+        if not jobs:
+            return
+        if self.requests and self.delay_ms:
+            await asyncio.sleep(self.delay_ms / 1000)
+        self.requests += 1
+        try:
+            texts = [text for job in jobs for text in (job.content, job.name)]
+            vectors = await self.embedder.embed(texts)
+            if not np.isfinite(vectors).all():
+                raise EmbeddingMalformed(provider=self.embedder.model, reason="a vector that is not finite")
+        except EmbeddingError as exc:
+            if not _may_be_one_text(exc):
+                raise
+            if len(jobs) == 1:
+                self._fail(jobs[0].node.key, exc)
+                return
+            middle = len(jobs) // 2
+            await self.embed(graph_key, jobs[:middle])
+            await self.embed(graph_key, jobs[middle:])
+            return
+        await self._store(
+            graph_key,
+            [
+                NodeVector(
+                    key=job.node.key,
+                    model=self.embedder.model,
+                    hash=job.hash,
+                    content=vectors[2 * i],
+                    name=vectors[2 * i + 1],
+                )
+                for i, job in enumerate(jobs)
+                if vectors[2 * i].any()
+            ],
+        )
+        self.report.empty += sum(1 for i in range(len(jobs)) if not vectors[2 * i].any())
+
+    async def _store(self, graph_key: str, vectors: Sequence[NodeVector]) -> None:
+        if not vectors:
+            return
+        try:
+            self.report.embedded += await self.source.put_embeddings(graph_key, vectors)
+        except SourceError as exc:
+            if len(vectors) == 1:
+                self._fail(vectors[0].key, exc)
+                return
+            for vector in vectors:
+                await self._store(graph_key, [vector])
+
+    def _fail(self, node_key: str, exc: Exception) -> None:
+        self.report.failed += 1
+        self.report.failures.append(f"{node_key}: {exc}")
+
+
+def _may_be_one_text(exc: EmbeddingError) -> bool:
+    """A refusal of the request's content, not of who asks or of the moment."""
+    return isinstance(exc, EmbeddingMalformed) or (
+        isinstance(exc, EmbeddingRefused) and exc.status in (400, 413, 422)
+    )

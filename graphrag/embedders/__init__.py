@@ -1,0 +1,24 @@
+"""Providers of embeddings, and the choice among them by settings."""
+
+from __future__ import annotations
+
+from graphrag.config import Settings
+from graphrag.embedders.local import LocalEmbedder
+from graphrag.embedders.openai_compatible import OpenAICompatibleEmbedder
+from graphrag.embeddings import EmbeddingProvider
+
+__all__ = ["LocalEmbedder", "OpenAICompatibleEmbedder", "make_embedder"]
+
+
+def make_embedder(settings: Settings) -> EmbeddingProvider | None:
+    """Return the embedder that the settings ask for, or None when embeddings are turned off."""
+    if settings.embeddings == "none":
+        return None
+    if settings.embeddings == "local":
+        return LocalEmbedder()
+    key = settings.embeddings_api_key or settings.openai_api_key
+    return OpenAICompatibleEmbedder(
+        model=settings.embeddings_model,
+        base_url=settings.embeddings_base_url,
+        api_key=key.get_secret_value() if key else None,
+    )

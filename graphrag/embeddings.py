@@ -1,0 +1,96 @@
+"""What of a node is embedded, when it must be embedded again, and the seam to whoever embeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from datasources.text import node_text
+from datasources.types import Node, NodeTypeConfig
+
+TEXT_VERSION = 1
+"""Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed."""
+
+MAX_EMBEDDED_CHARS = 4_000
+
+
+class EmbeddingError(Exception):
+    """Base of what an embedding provider raises on purpose."""
+
+
+class EmbeddingRefused(EmbeddingError):
+    """The service answered with an error. `status` is its HTTP status, `retryable` whether waiting helps."""
+
+    def __init__(self, *, provider: str, status: int, reason: str, retryable: bool) -> None:
+        self.provider, self.status, self.reason, self.retryable = provider, status, reason, retryable
+        super().__init__(f"{provider} refused to embed (HTTP {status}): {reason}")
+
+
+class EmbeddingUnauthorized(EmbeddingError):
+    def __init__(self, *, provider: str, variable: str) -> None:
+        self.provider, self.variable = provider, variable
+        super().__init__(f"{provider} does not accept the key: set {variable}")
+
+
+class EmbeddingUnreachable(EmbeddingError):
+    def __init__(self, *, provider: str, reason: str) -> None:
+        self.provider, self.reason = provider, reason
+        super().__init__(f"{provider} cannot be reached: {reason}")
+
+
+class EmbeddingMalformed(EmbeddingError):
+    """The service answered, but not with one finite vector of one length for each text."""
+
+    def __init__(self, *, provider: str, reason: str) -> None:
+        self.provider, self.reason = provider, reason
+        super().__init__(f"{provider} sent unusable embeddings: {reason}")
+
+
+class EmbeddingProvider(Protocol):
+    """Turns texts into vectors. `model` names what made them; `dim` is None until known."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def dim(self) -> int | None: ...
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector a text. Shapes: float32[len(texts), dim]; rows have length 1, or 0 for no text.
+
+        Raises: EmbeddingError.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+def content_text(node: Node, config: NodeTypeConfig | None) -> str:
+    """Return the text of the node's content vector, most telling first, at most MAX_EMBEDDED_CHARS."""
+    text = node_text(node, config)
+    parts = (name_text(node, config), text.description, text.data, text.process)
+    return "\n".join(part for part in parts if part)[:MAX_EMBEDDED_CHARS]
+
+
+def name_text(node: Node, config: NodeTypeConfig | None) -> str:
+    """Return the text of the node's name vector: what it is called and the name of its type."""
+    text = node_text(node, config)
+    return f"{text.name or text.key} {text.type_name or text.type}"
+
+
+def embedding_hash(node: Node, config: NodeTypeConfig | None) -> str:
+    """Return the fingerprint of what an embedding depends on.
+
+    That is type, type name, description and code, data, process and the number of handles;
+    position, size and sheet are not part of it.
+    """
+    handles = sum(len(group.point) for group in node.handles.values())
+    of_type = (config.display_name, config.description, config.node.process) if config else None
+    content = (TEXT_VERSION, node.key, node.type, of_type, node.data, node.process, handles)
+    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    return hashlib.sha256(canonical).hexdigest()[:32]

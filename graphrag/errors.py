@@ -1,0 +1,77 @@
+"""The one table from an exception to what it means: code, HTTP status, exit code, whether to retry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datasources import errors as data
+from graphrag import embeddings
+from graphrag.config import SettingsError
+from graphrag.evaluate import QueryFileError
+from graphrag.importers import UnreadableWorkflow
+from graphrag.messages import Language, message
+from graphrag.prompts.library import PromptError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOTHING = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a kind of error is to a caller. `retryable`: the same call may work later."""
+
+    code: str
+    http_status: int
+    exit_code: int = EXIT_FAILED
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """An error as a person or a client is told of it."""
+
+    code: str
+    http_status: int
+    exit_code: int
+    retryable: bool
+    message: str
+
+
+MEANINGS: dict[type[Exception], Meaning] = {
+    data.GraphNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
+    data.GraphExists: Meaning(code="conflict", http_status=409),
+    data.BadDocument: Meaning(code="bad_document", http_status=500),
+    data.InvalidMutation: Meaning(code="invalid", http_status=422),
+    data.RevisionConflict: Meaning(code="conflict", http_status=409, retryable=True),
+    data.RecordConflict: Meaning(code="conflict", http_status=409, retryable=True),
+    data.UnknownIndexField: Meaning(code="internal", http_status=500),
+    data.InvalidDatabaseUrl: Meaning(code="usage", http_status=400, exit_code=EXIT_USAGE),
+    data.DatabaseBusy: Meaning(code="busy", http_status=503, retryable=True),
+    data.DatabaseDamaged: Meaning(code="damaged", http_status=500),
+    data.DatabaseVersion: Meaning(code="damaged", http_status=500),
+    data.SourceTimeout: Meaning(code="timeout", http_status=504, retryable=True),
+    data.SourceUnavailable: Meaning(code="unavailable", http_status=503, retryable=True),
+    embeddings.EmbeddingUnauthorized: Meaning(code="auth_error", http_status=502),
+    embeddings.EmbeddingUnreachable: Meaning(code="network", http_status=502, retryable=True),
+    embeddings.EmbeddingMalformed: Meaning(code="server_error", http_status=502),
+    embeddings.EmbeddingRefused: Meaning(code="server_error", http_status=502, retryable=True),
+    SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
+    QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
+    UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
+    PromptError: Meaning(code="internal", http_status=500),
+}
+
+
+def describe(exc: Exception, language: Language) -> Described | None:
+    """Return what to say of an expected error, or None for one that nobody foresaw."""
+    meaning = next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
+    if meaning is None:
+        return None
+    return Described(
+        code=meaning.code,
+        http_status=meaning.http_status,
+        exit_code=meaning.exit_code,
+        retryable=meaning.retryable,
+        message=f"{message(meaning.code, language)}: {exc}",
+    )

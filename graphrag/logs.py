@@ -1,0 +1,41 @@
+"""Writes events as JSON lines on standard error: what happened, with facts, never content."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+import orjson
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One event a line: time, level, logger, event, and whatever was given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+        event = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **facts,
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(event, default=str).decode()
+
+
+def configure_logs(level: str, *, debug: bool = False, stream: TextIO | None = None) -> logging.Handler:
+    """Send the events of our rooms to `stream`; replaces an earlier configuration of ours."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    for room in ("graphrag", "datasources", "tools", "server", "cli"):
+        logger = logging.getLogger(room)
+        logger.handlers[:] = [handler]
+        logger.setLevel("DEBUG" if debug else level.upper())
+        logger.propagate = False
+    return handler
