@@ -1,0 +1,99 @@
+"""Records in memory, with compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import orjson
+
+from datasources.base import RECORD_INDEXES, Record, RecordWrite
+from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
+
+_versions = count(1)
+Name = tuple[str, str]
+
+
+@dataclass(slots=True)
+class MemoryRecords:
+    """The records of one workspace. Implements RecordStore."""
+
+    stored: dict[Name, Record] = field(default_factory=dict[Name, Record])
+
+    async def get(self, kind: str, key: str) -> Record | None:
+        return self.stored.get((kind, key))
+
+    async def put(self, record: Record, *, expected_version: str | None) -> Record:
+        self.stored = self.after(
+            [
+                RecordWrite(
+                    kind=record.kind, key=record.key, data=record.data, expected_version=expected_version
+                )
+            ]
+        )
+        return self.stored[record.kind, record.key]
+
+    async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
+        self.stored = self.after(
+            [RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)]
+        )
+
+    def after(self, writes: Iterable[RecordWrite]) -> dict[Name, Record]:
+        """Return the records as they are after the writes, one upon the other; changes nothing yet.
+
+        Raises: RecordConflict, BadDocument.
+        """
+        records = dict(self.stored)
+        for write in writes:
+            name = (write.kind, write.key)
+            current = records.get(name)
+            if (current.version if current else None) != write.expected_version:
+                raise RecordConflict(kind=write.kind, key=write.key, expected=write.expected_version)
+            if write.data is None:
+                records.pop(name, None)
+            else:
+                records[name] = Record(
+                    kind=write.kind, key=write.key, data=_stored(write), version=str(next(_versions))
+                )
+        return records
+
+    async def query(
+        self,
+        kind: str,
+        where: Mapping[str, str | int | bool] | None = None,
+        *,
+        order_by: str | None = None,
+        descending: bool = False,
+        limit: int = 100,
+    ) -> list[Record]:
+        known = RECORD_INDEXES.get(kind, ())
+        for name in (*(where or {}), *([order_by] if order_by else [])):
+            if name not in known:
+                raise UnknownIndexField(kind=kind, field=name, known=known)
+        found = [
+            record
+            for (of_kind, _), record in sorted(self.stored.items())
+            if of_kind == kind
+            and all(record.data.get(name) == value for name, value in (where or {}).items())
+        ]
+        if order_by:  # the sort is stable, also backwards: ties stay in key order
+            found.sort(key=lambda record: _rank(record.data.get(order_by)), reverse=descending)
+        elif descending:
+            found.reverse()
+        return found[: max(0, limit)]
+
+
+def _stored(write: RecordWrite) -> Mapping[str, Any]:
+    try:
+        return orjson.loads(orjson.dumps(write.data))
+    except TypeError as exc:
+        raise BadDocument(collection=write.kind, key=write.key, field="data", reason=str(exc)) from exc
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    """Order values of several types: what is missing, then numbers, then text."""
+    if isinstance(value, bool | int | float):
+        return (1, value, "")
+    return (2, 0, value) if isinstance(value, str) else (0, 0, "")

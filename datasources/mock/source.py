@@ -1,0 +1,209 @@
+"""The graphs of one workspace, read and written in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from datasources.base import RecordWrite
+from datasources.builtin_types import types_by_name, visible_types
+from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
+from datasources.mock.records import MemoryRecords
+from datasources.mock.state import GraphState, stored_copy
+from datasources.mutations import Existing, check_mutation, check_owner, check_vectors
+from datasources.text import tokenize
+from datasources.types import (
+    ROOT_WORKSPACE,
+    Direction,
+    Edge,
+    Graph,
+    GraphStats,
+    Hit,
+    Link,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    SearchField,
+    Subgraph,
+    Vector,
+    VectorInfo,
+)
+
+Configs = Mapping[str, NodeTypeConfig]
+
+
+@dataclass(slots=True)
+class Store:
+    """All that a memory database holds. `types_version` counts the changes of any node type."""
+
+    graphs: dict[str, GraphState] = field(default_factory=dict[str, GraphState])
+    configs: dict[str, Configs] = field(default_factory=dict[str, Configs])
+    records: dict[str, MemoryRecords] = field(default_factory=dict[str, MemoryRecords])
+    types_version: int = 0
+
+    def set_configs(self, workspace: str, configs: Configs) -> None:
+        self.configs[workspace] = configs
+        self.types_version += 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Implements MutableGraphDataSource. No method awaits anything, so each is one atomic step.
+
+    Documents are shared between reads: treat their data as read-only.
+    """
+
+    store: Store
+    workspace: str
+
+    def _state(self, graph_key: str) -> GraphState:
+        state = self.store.graphs.get(graph_key)
+        if state is None or state.graph.workspace != self.workspace:
+            raise GraphNotFound(graph_key=graph_key)
+        return state
+
+    def _types(self) -> list[NodeTypeConfig]:
+        own, root = (self.store.configs.get(name, {}) for name in (self.workspace, ROOT_WORKSPACE))
+        return visible_types(own.values(), root.values())
+
+    async def list_graphs(self) -> list[Graph]:
+        states = (state for _, state in sorted(self.store.graphs.items()))
+        return [state.graph for state in states if state.graph.workspace == self.workspace]
+
+    async def get_graph(self, graph_key: str) -> Graph:
+        return self._state(graph_key).graph
+
+    async def get_stats(self, graph_key: str) -> GraphStats:
+        return self._state(graph_key).stats()
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]:
+        nodes = [
+            node
+            for key, node in self._state(graph_key).nodes.items()
+            if (sheet is None or node.sheet == sheet) and (after is None or key > after)
+        ]
+        return nodes if limit is None else nodes[: max(0, limit)]
+
+    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
+        edges = self._state(graph_key).edges.values()
+        return [edge for edge in edges if sheet is None or edge.sheet == sheet]
+
+    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
+        nodes = self._state(graph_key).nodes
+        return [nodes[key] for key in dict.fromkeys(keys) if key in nodes]
+
+    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        return self._state(graph_key).edges_of(keys)
+
+    async def get_links(
+        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+    ) -> list[Link]:
+        state = self._state(graph_key)
+        edges = list(state.edges.values()) if keys is None else state.edges_of(keys)
+        return [
+            Link(edge.source, edge.target) for edge in (edges if limit is None else edges[: max(0, limit)])
+        ]
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        return [config for config in self._types() if types is None or config.type in types]
+
+    async def search_text(
+        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
+    ) -> list[Hit]:
+        state = self._state(graph_key)
+        index = state.lexical_index(field, types_by_name(self._types()), self.store.types_version)
+        return index.search(tokenize(query), limit)
+
+    async def search_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        *,
+        model: str,
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        state = self._state(graph_key)
+        if vector.ndim != 1 or not vector.size:
+            return []
+        return state.vector_matrix(field, model, vector.size).search(vector, limit, min_score)
+
+    async def get_neighborhood(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
+    ) -> Subgraph:
+        return self._state(graph_key).neighborhood(
+            keys, max_depth=max_depth, direction=direction, limit=limit
+        )
+
+    async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
+        vectors = await self.get_vectors(graph_key, keys)
+        return {key: VectorInfo(vector.model, vector.hash) for key, vector in vectors.items()}
+
+    async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
+        vectors = self._state(graph_key).vectors
+        return {key: vectors[key] for key in dict.fromkeys(keys) if key in vectors}
+
+    async def create_graph(self, graph: Graph) -> Graph:
+        check_owner(graph, self.workspace, "graphs")
+        if graph.key in self.store.graphs:
+            raise GraphExists(graph_key=graph.key)
+        created = stored_copy(graph.replace(revision=0), "graphs", graph.key)
+        self.store.graphs[graph.key] = GraphState(graph=created)
+        return created
+
+    async def delete_graph(self, graph_key: str) -> None:
+        self._state(graph_key)
+        del self.store.graphs[graph_key]
+
+    async def apply(
+        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        state = self._state(mutation.graph_key)
+        revision = state.graph.revision
+        if expected_revision is not None and expected_revision != revision:
+            raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=revision)
+        own = self.store.configs.get(self.workspace, {})
+        existing = Existing(nodes=state.nodes.keys(), edges=state.edges.keys(), configs=own.keys())
+        check_mutation(mutation, graph=state.graph, existing=existing)
+        new_state = state.after(mutation)
+        configs = _configs_after(own, mutation)
+        store = self.store.records.setdefault(self.workspace, MemoryRecords())
+        new_records = store.after(records)
+        # Nothing below can fail: all of it takes place or, above, none.
+        self.store.graphs[mutation.graph_key] = new_state
+        if configs is not own:
+            self.store.set_configs(self.workspace, configs)
+        store.stored = new_records
+        return new_state.graph.revision
+
+    async def put_node_config(self, config: NodeTypeConfig) -> None:
+        check_owner(config, self.workspace, "node_configs")
+        stored = stored_copy(config, "node_configs", config.key)
+        self.store.set_configs(
+            self.workspace, {**self.store.configs.get(self.workspace, {}), config.key: stored}
+        )
+
+    async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        state = self._state(graph_key)
+        check_vectors(graph_key, vectors)
+        kept = [vector for vector in vectors if vector.key in state.nodes]
+        self.store.graphs[graph_key] = state.with_vectors(kept)
+        return len(kept)
+
+
+def _configs_after(own: Configs, mutation: Mutation) -> Configs:
+    if not mutation.put_configs and not mutation.delete_configs:
+        return own
+    gone = set(mutation.delete_configs)
+    kept = {key: config for key, config in own.items() if key not in gone}
+    return kept | {c.key: stored_copy(c, "node_configs", c.key) for c in mutation.put_configs}

@@ -1,0 +1,162 @@
+"""One graph at one moment: its documents, the state after a change, and questions about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from datasources.lexical import LexicalIndex
+from datasources.mutations import encode_document
+from datasources.text import node_text, tokenize
+from datasources.types import (
+    Direction,
+    Document,
+    Edge,
+    Graph,
+    GraphStats,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    SearchField,
+    Subgraph,
+    Vector,
+    parse_document,
+)
+from datasources.vectors import VectorMatrix
+
+D = TypeVar("D", bound=Document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GraphState:
+    """Never changed once made (but for `indexes`, a cache of it). Mappings are in key order."""
+
+    graph: Graph
+    nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
+    edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
+    vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
+    indexes: dict[tuple[str | int, ...], LexicalIndex | VectorMatrix] = field(
+        default_factory=dict[tuple[str | int, ...], LexicalIndex | VectorMatrix]
+    )
+
+    def after(self, mutation: Mutation) -> GraphState:
+        """Return the state that a checked mutation leads to. Raises: BadDocument."""
+        gone = set(mutation.delete_nodes)
+        cut = set(mutation.delete_edges)
+        nodes = {key: node for key, node in self.nodes.items() if key not in gone}
+        edges = {
+            key: edge
+            for key, edge in self.edges.items()
+            if key not in cut and edge.source not in gone and edge.target not in gone
+        }
+        nodes.update((node.key, stored_copy(node, "nodes", node.key)) for node in mutation.put_nodes)
+        edges.update((edge.key, stored_copy(edge, "edges", edge.key)) for edge in mutation.put_edges)
+        graph = self.graph if mutation.graph is None else mutation.graph
+        vectors = {key: vector for key, vector in self.vectors.items() if key not in gone}
+        return GraphState(
+            graph=stored_copy(graph.replace(revision=self.graph.revision + 1), "graphs", graph.key),
+            nodes=dict(sorted(nodes.items())),
+            edges=dict(sorted(edges.items())),
+            vectors=_with_vectors(vectors, mutation.put_vectors),
+        )
+
+    def with_vectors(self, vectors: Iterable[NodeVector]) -> GraphState:
+        """Return the state with these vectors, at the same revision."""
+        return replace(self, vectors=_with_vectors(self.vectors, vectors), indexes={})
+
+    def stats(self) -> GraphStats:
+        return GraphStats(
+            nodes=len(self.nodes),
+            edges=len(self.edges),
+            types=Counter(node.type for node in self.nodes.values()),
+            vectors=Counter(vector.model for vector in self.vectors.values()),
+        )
+
+    def edges_of(self, keys: Iterable[str]) -> list[Edge]:
+        wanted = set(keys)
+        return [edge for edge in self.edges.values() if edge.source in wanted or edge.target in wanted]
+
+    def neighborhood(
+        self, keys: Sequence[str], *, max_depth: int, direction: Direction, limit: int
+    ) -> Subgraph:
+        """Search breadth first; see GraphDataSource.get_neighborhood."""
+        around = self._adjacency(direction)
+        level = [key for key in dict.fromkeys(keys) if key in self.nodes][: max(0, limit)]
+        depths = dict.fromkeys(level, 0)
+        for depth in range(1, max_depth + 1):
+            reached = {key for near in level for key in around.get(near, ())} - depths.keys()
+            level = sorted(reached)[: limit - len(depths)]
+            if not level:
+                break
+            depths.update(dict.fromkeys(level, depth))
+        inside = [edge for edge in self.edges.values() if edge.source in depths and edge.target in depths]
+        return Subgraph(nodes=tuple(self.nodes[key] for key in depths), edges=tuple(inside), depths=depths)
+
+    def _adjacency(self, direction: Direction) -> dict[str, list[str]]:
+        around: dict[str, list[str]] = {}
+        for edge in self.edges.values():
+            if direction != "in":
+                around.setdefault(edge.source, []).append(edge.target)
+            if direction != "out":
+                around.setdefault(edge.target, []).append(edge.source)
+        return around
+
+    def lexical_index(
+        self, search_field: SearchField, types: Mapping[str, NodeTypeConfig], types_version: int
+    ) -> LexicalIndex:
+        """Return the index of the nodes' words as they read with these types."""
+        name = ("text", search_field, types_version)
+        index = self.indexes.get(name)
+        if not isinstance(index, LexicalIndex):
+            texts = [node_text(node, types.get(node.type)) for node in self.nodes.values()]
+            index = LexicalIndex.build(
+                (text.key, tokenize(text.content if search_field == "content" else text.names))
+                for text in texts
+            )
+            for stale in [other for other in self.indexes if other[:2] == name[:2]]:
+                del self.indexes[stale]  # of the types as they were
+            self.indexes[name] = index
+        return index
+
+    def vector_matrix(self, search_field: SearchField, model: str, dim: int) -> VectorMatrix:
+        """Return the matrix of the vectors of one model and length."""
+        name = ("vectors", search_field, model, dim)
+        matrix = self.indexes.get(name)
+        if not isinstance(matrix, VectorMatrix):
+            found = {
+                key: part
+                for key, vector in self.vectors.items()
+                if vector.model == model
+                and (part := vector.content if search_field == "content" else vector.name) is not None
+                and part.size == dim
+            }
+            rows = np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32)
+            matrix = self.indexes[name] = VectorMatrix.build(list(found), rows)
+        return matrix
+
+
+def stored_copy(document: D, collection: str, key: str) -> D:
+    """Return the document as a store gives it back: apart from the caller's objects, as JSON has it.
+
+    Raises: BadDocument for what JSON cannot hold.
+    """
+    return parse_document(type(document), encode_document(document, collection, key), collection)
+
+
+def _with_vectors(old: Mapping[str, NodeVector], new: Iterable[NodeVector]) -> dict[str, NodeVector]:
+    merged = dict(old)
+    for vector in new:
+        name = None if vector.name is None else _frozen(vector.name)
+        merged[vector.key] = replace(vector, content=_frozen(vector.content), name=name)
+    return dict(sorted(merged.items()))
+
+
+def _frozen(vector: Vector) -> Vector:
+    copy = vector.copy()
+    copy.flags.writeable = False
+    return copy
