@@ -1,0 +1,24 @@
+"""What the whole suite shares: how hard properties are tried, and that no skip goes unsaid."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A shared machine may be slow at any moment: time is no reason to fail a property.
+_UNHURRIED = [HealthCheck.too_slow]
+settings.register_profile(
+    "default", max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=_UNHURRIED
+)
+settings.register_profile(
+    "thorough", max_examples=1000, stateful_step_count=60, deadline=None, suppress_health_check=_UNHURRIED
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Print why a test was skipped, whatever the options."""
+    if "s" not in config.option.reportchars:
+        config.option.reportchars += "s"

@@ -1,0 +1,173 @@
+"""Contract of isolation: what one workspace stores does not exist for another."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from datasources.base import Database, MutableGraphDataSource, Record
+from datasources.errors import BadDocument, GraphNotFound
+from datasources.types import ROOT_WORKSPACE, Mutation
+from tests.contracts.base import Contract
+from tests.contracts.samples import (
+    FLOW,
+    MODEL,
+    OTHER,
+    WORKSPACE,
+    a_graph,
+    a_node,
+    a_type,
+    a_vector,
+    floats,
+    keys_of,
+    make_flow,
+    snapshot,
+)
+
+Source = MutableGraphDataSource
+CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
+    "get_graph": lambda source, key: source.get_graph(key),
+    "get_stats": lambda source, key: source.get_stats(key),
+    "get_nodes": lambda source, key: source.get_nodes(key),
+    "get_edges": lambda source, key: source.get_edges(key),
+    "get_nodes_by_key": lambda source, key: source.get_nodes_by_key(key, ["a"]),
+    "get_edges_of": lambda source, key: source.get_edges_of(key, ["a"]),
+    "get_links": lambda source, key: source.get_links(key),
+    "search_text": lambda source, key: source.search_text(key, "invoices", limit=5),
+    "search_vectors": lambda source, key: source.search_vectors(key, floats(1), model=MODEL, limit=5),
+    "get_neighborhood": lambda source, key: source.get_neighborhood(key, ["a"], max_depth=1, limit=5),
+    "get_vector_info": lambda source, key: source.get_vector_info(key, ["a"]),
+    "get_vectors": lambda source, key: source.get_vectors(key, ["a"]),
+    "delete_graph": lambda source, key: source.delete_graph(key),
+    "apply": lambda source, key: source.apply(Mutation(graph_key=key, delete_nodes=["a"])),
+    "put_embeddings": lambda source, key: source.put_embeddings(key, [a_vector("a", 1)]),
+}
+EMPTY_CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
+    "get_nodes_by_key": lambda source, key: source.get_nodes_by_key(key, []),
+    "get_edges_of": lambda source, key: source.get_edges_of(key, []),
+    "get_links": lambda source, key: source.get_links(key, []),
+    "search_text": lambda source, key: source.search_text(key, "", limit=0),
+    "search_vectors": lambda source, key: source.search_vectors(key, floats(), model="", limit=0),
+    "get_neighborhood": lambda source, key: source.get_neighborhood(key, [], max_depth=0, limit=0),
+    "get_vector_info": lambda source, key: source.get_vector_info(key, []),
+    "get_vectors": lambda source, key: source.get_vectors(key, []),
+    "put_embeddings": lambda source, key: source.put_embeddings(key, []),
+}
+
+
+class WorkspaceContract(Contract):
+    def test_every_method_on_a_graph_is_tried_here(self) -> None:
+        methods = inspect.getmembers(MutableGraphDataSource, inspect.iscoroutinefunction)
+        on_a_graph = {
+            name
+            for name, method in methods
+            if {"graph_key", "mutation"} & inspect.signature(method).parameters.keys()
+        }
+        assert on_a_graph == CALLS.keys()
+
+    @pytest.mark.parametrize("method", CALLS)
+    async def test_another_workspaces_graph_does_not_exist(
+        self, database: Database, source: Source, method: str
+    ) -> None:
+        before = await snapshot(source)
+        stranger = database.source(OTHER)
+        with pytest.raises(GraphNotFound) as refused:
+            await CALLS[method](stranger, FLOW)
+        assert refused.value.graph_key == FLOW
+        assert await snapshot(source) == before
+
+    @pytest.mark.parametrize("method", CALLS)
+    async def test_an_unknown_graph_is_not_found(self, source: Source, method: str) -> None:
+        with pytest.raises(GraphNotFound):
+            await CALLS[method](source, "no such graph")
+
+    @pytest.mark.parametrize("method", EMPTY_CALLS)
+    async def test_asking_for_nothing_of_an_unknown_graph_fails_too(
+        self, source: Source, method: str
+    ) -> None:
+        with pytest.raises(GraphNotFound):
+            await EMPTY_CALLS[method](source, "no such graph")
+
+    async def test_root_is_no_key_to_other_workspaces_graphs(
+        self, database: Database, source: Source
+    ) -> None:
+        root = database.source(ROOT_WORKSPACE)
+        with pytest.raises(GraphNotFound):
+            await root.get_nodes(FLOW)
+        assert await root.list_graphs() == []
+
+    async def test_graphs_of_root_are_not_shared(self, database: Database) -> None:
+        await make_flow(database, ROOT_WORKSPACE)
+        with pytest.raises(GraphNotFound):
+            await database.source(WORKSPACE).get_nodes(FLOW)
+
+    async def test_listing_shows_our_graphs_only(self, database: Database) -> None:
+        for workspace, key in ((WORKSPACE, "one"), (OTHER, "two"), (WORKSPACE, "three")):
+            await database.source(workspace).create_graph(a_graph(key, workspace))
+        assert keys_of(await database.source(WORKSPACE).list_graphs()) == ["one", "three"]
+        assert keys_of(await database.source(OTHER).list_graphs()) == ["two"]
+
+    async def test_graphs_with_the_same_node_keys_stay_apart(
+        self, database: Database, source: Source
+    ) -> None:
+        twin = await make_flow(database, OTHER, "twin")
+        before = await snapshot(source)
+        await twin.put_embeddings("twin", [a_vector("a", 1, 0)])
+        await twin.apply(
+            Mutation(graph_key="twin", delete_nodes=["b"], put_nodes=[a_node("c", "twin", data="wombat")])
+        )
+        assert await snapshot(source) == before
+        assert await source.search_text(FLOW, "wombat", limit=5) == []
+        assert keys_of(await twin.search_text("twin", "wombat", limit=5)) == ["c"]
+        assert await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5) == []
+        assert keys_of(await source.search_text(FLOW, "sort", limit=5)) == ["c"]
+
+    async def test_types_of_root_are_seen_and_ours_win(self, database: Database) -> None:
+        root, ours, theirs = (database.source(name) for name in (ROOT_WORKSPACE, WORKSPACE, OTHER))
+        await root.put_node_config(a_type("shared", ROOT_WORKSPACE, display_name="Of root"))
+        await root.put_node_config(a_type("common", ROOT_WORKSPACE))
+        await ours.put_node_config(a_type("shared", key="mine", display_name="Ours"))
+        await theirs.put_node_config(a_type("secret", OTHER))
+        seen = await ours.get_node_configs()
+        assert [(c.key, c.type, c.workspace) for c in seen] == [
+            ("common", "common", ROOT_WORKSPACE),
+            ("mine", "shared", WORKSPACE),
+        ]
+        assert keys_of(await ours.get_node_configs(["shared"])) == ["mine"]
+        assert await ours.get_node_configs(["secret"]) == []
+        assert await ours.get_node_configs([]) == []
+        assert [c.display_name for c in await theirs.get_node_configs(["shared"])] == ["Of root"]
+        assert keys_of(await root.get_node_configs()) == ["common", "shared"]
+
+    async def test_types_of_one_key_in_two_workspaces_are_two(self, database: Database) -> None:
+        root, ours = database.source(ROOT_WORKSPACE), database.source(WORKSPACE)
+        await root.put_node_config(a_type("alpha", ROOT_WORKSPACE, key="k"))
+        await ours.put_node_config(a_type("beta", key="k"))
+        assert [(c.key, c.type) for c in await ours.get_node_configs()] == [("k", "alpha"), ("k", "beta")]
+        assert [(c.key, c.type) for c in await root.get_node_configs()] == [("k", "alpha")]
+
+    async def test_of_two_types_of_one_name_the_first_key_is_meant(self, source: Source) -> None:
+        await source.put_node_config(a_type("log", key="z", display_name="Zebra"))
+        await source.put_node_config(a_type("log", key="m", display_name="Meerkat"))
+        assert keys_of(await source.get_node_configs()) == ["m"]
+        assert keys_of(await source.search_text(FLOW, "meerkat zebra", limit=5)) == ["d"]
+        assert await source.search_text(FLOW, "zebra", limit=5) == []
+
+    async def test_a_type_that_names_another_workspace_is_refused(self, database: Database) -> None:
+        for workspace in (OTHER, ROOT_WORKSPACE):
+            with pytest.raises(BadDocument) as refused:
+                await database.source(WORKSPACE).put_node_config(a_type("t", workspace))
+            assert refused.value.field == "workspace"
+        assert await database.source(OTHER).get_node_configs() == []
+
+    async def test_records_of_workspaces_are_apart(self, database: Database) -> None:
+        ours, theirs = database.records(WORKSPACE), database.records(OTHER)
+        record = Record(kind="thread", key="t", data={"userId": "ann"})
+        stored = await ours.put(record, expected_version=None)
+        assert await theirs.get("thread", "t") is None
+        assert await theirs.query("thread", {"userId": "ann"}) == []
+        await theirs.put(Record(kind="thread", key="t", data={"userId": "bob"}), expected_version=None)
+        assert await ours.get("thread", "t") == stored
