@@ -1,0 +1,5 @@
+"""The embedded database: one SQLite file, full-text search inside, vector indexes beside it."""
+
+from datasources.sqlite.database import SqliteDatabase
+
+__all__ = ["SqliteDatabase"]

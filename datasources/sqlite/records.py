@@ -1,0 +1,119 @@
+"""Records in the embedded database, with compare-and-set by version."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from datasources.base import RECORD_INDEXES, Record, RecordWrite
+from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
+from datasources.sqlite import statements as sql
+from datasources.sqlite.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteRecords:
+    """Implements RecordStore for one workspace."""
+
+    pool: Pool
+    workspace: str
+
+    async def get(self, kind: str, key: str) -> Record | None:
+        return await self.pool.read(lambda c: read_record(c, self.workspace, kind, key))
+
+    async def put(self, record: Record, *, expected_version: str | None) -> Record:
+        write = RecordWrite(
+            kind=record.kind, key=record.key, data=record.data, expected_version=expected_version
+        )
+
+        def work(connection: sqlite3.Connection) -> Record:
+            write_record(connection, self.workspace, write)
+            stored = read_record(connection, self.workspace, write.kind, write.key)
+            assert stored is not None
+            return stored
+
+        return await self.pool.write(work)
+
+    async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
+        write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
+        await self.pool.write(lambda c: write_record(c, self.workspace, write))
+
+    async def query(
+        self,
+        kind: str,
+        where: Mapping[str, str | int | bool] | None = None,
+        *,
+        order_by: str | None = None,
+        descending: bool = False,
+        limit: int = 100,
+    ) -> list[Record]:
+        statement, values = query_statement(
+            self.workspace, kind, where or {}, order_by, descending=descending, limit=limit
+        )
+        rows = await self.pool.read(lambda c: c.execute(statement, values).fetchall())
+        return [
+            Record(kind=kind, key=key, data=orjson.loads(data), version=str(version))
+            for key, version, data in rows
+        ]
+
+
+def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: str) -> Record | None:
+    row = connection.execute(
+        sql.RECORD_GET, {"workspace": workspace, "kind": kind, "key": key}
+    ).fetchone()
+    return None if row is None else Record(kind=kind, key=key, data=orjson.loads(row[1]), version=str(row[0]))
+
+
+def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWrite) -> None:
+    """Compare and set one record inside a transaction. Raises: RecordConflict, BadDocument."""
+    name = {"workspace": workspace, "kind": write.kind, "key": write.key}
+    row = connection.execute(sql.RECORD_GET, name).fetchone()
+    if (None if row is None else str(row[0])) != write.expected_version:
+        raise RecordConflict(kind=write.kind, key=write.key, expected=write.expected_version)
+    if write.data is None:
+        connection.execute(sql.RECORD_DELETE, name)
+        return
+    try:
+        data = orjson.dumps(write.data).decode()
+    except TypeError as exc:
+        raise BadDocument(collection=write.kind, key=write.key, field="data", reason=str(exc)) from exc
+    # One counter for all: a record that was deleted and made again never has an old version.
+    (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
+    connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
+
+
+def query_statement(
+    workspace: str,
+    kind: str,
+    where: Mapping[str, str | int | bool],
+    order_by: str | None,
+    *,
+    descending: bool,
+    limit: int,
+) -> tuple[str, dict[str, Any]]:
+    """Return the SQL and its values. Names of fields are checked; every value is bound.
+
+    Raises: UnknownIndexField.
+    """
+    known = RECORD_INDEXES.get(kind, ())
+    for name in (*where, *([order_by] if order_by else [])):
+        if name not in known:
+            raise UnknownIndexField(kind=kind, field=name, known=known)
+    # The kind is written into the text because a partial index serves only a constant; it is one
+    # of RECORD_INDEXES, or it matches nothing and is bound.
+    condition = f"kind = '{kind}'" if known else "kind = :kind"
+    values: dict[str, Any] = {"workspace": workspace, "limit": max(0, limit)}
+    if not known:
+        values["kind"] = kind
+    for i, (name, value) in enumerate(where.items()):
+        condition += f" AND json_extract(data, '$.{name}') = :v{i}"
+        values[f"v{i}"] = value
+    direction = "DESC" if descending else "ASC"
+    order = f"json_extract(data, '$.{order_by}') {direction}, key ASC" if order_by else f"key {direction}"
+    text = f"SELECT key, version, data FROM records WHERE workspace = :workspace AND {condition} "  # noqa: S608
+    return text + f"ORDER BY {order} LIMIT :limit", values
+

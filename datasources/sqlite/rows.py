@@ -1,0 +1,92 @@
+"""Small conversions between rows and our shapes that every part of the source uses."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from datasources.errors import GraphNotFound
+from datasources.sqlite import statements as sql
+from datasources.types import Vector
+
+SHIFT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRow:
+    """What a statement needs to know of a graph. `low` and `high` are its range of row ids."""
+
+    id: int
+    revision: int
+    text_version: int
+    vector_version: int
+    nodes: int
+    edges: int = 0
+    content_words: int = 0
+    name_words: int = 0
+    body: bytes = b""
+
+    @property
+    def low(self) -> int:
+        return self.id << SHIFT
+
+    @property
+    def high(self) -> int:
+        return ((self.id + 1) << SHIFT) - 1
+
+    @property
+    def range(self) -> dict[str, int]:
+        return {"low": self.low, "high": self.high}
+
+
+def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
+    """Read a graph's row. Raises: GraphNotFound, also for a graph of another workspace."""
+    return _found(connection, sql.GRAPH_ROW, workspace, graph_key)
+
+
+def graph_versions(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
+    """Read just what tells whether something held in memory is still true. Raises: GraphNotFound."""
+    return _found(connection, sql.GRAPH_VERSIONS, workspace, graph_key)
+
+
+def _found(connection: sqlite3.Connection, statement: str, workspace: str, graph_key: str) -> GraphRow:
+    try:
+        row = connection.execute(statement, {"key": graph_key, "workspace": workspace}).fetchone()
+    except UnicodeEncodeError:  # a lone surrogate: nothing can be stored under such a key
+        row = None
+    if row is None:
+        raise GraphNotFound(graph_key=graph_key)
+    return GraphRow(*row)
+
+
+def array(values: Iterable[str] | Iterable[int]) -> str:
+    """Return a JSON array to bind for json_each."""
+    try:
+        return orjson.dumps(list(values)).decode()
+    except TypeError:  # a key with a lone surrogate: nothing can be stored under it
+        return orjson.dumps([v for v in values if isinstance(v, int) or _encodable(v)]).decode()
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def vector_of(blob: bytes) -> Vector:
+    """Return a stored vector, read-only."""
+    return np.frombuffer(blob, dtype=np.float32)
+
+
+def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
+    """Return stored vectors as float32[n, dim]."""
+    return np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
+
+

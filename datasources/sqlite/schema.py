@@ -1,0 +1,198 @@
+"""Tables of the embedded database, and how a file is opened, created, migrated or refused.
+
+Every node and edge has a row id `graph_id << 32 | number`: the rows of a graph are one range in
+every table and in the full-text index, so a search within a graph is a range constraint.
+
+Decision: text is stored tokenised by `datasources.text`, and FTS5 only splits it at spaces. Every
+source then agrees on what a word is, and exact re-scoring needs no second tokenisation.
+
+Decision: vectors are kept as float32, not halved to float16, because an undo must give back what
+was there byte for byte. The approximate index beside the file is quantised instead.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from pathlib import Path
+
+from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
+from datasources.sqlite.record_indexes import index_statements
+
+APPLICATION_ID = 0x4E6F6475  # "Nodu"
+VERSION = 1
+BUSY_S = 10.0
+MMAP_BYTES = 8 << 30
+CACHE_KIB = 64 << 10
+
+FIRST = (
+    """CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE graphs (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        workspace TEXT NOT NULL,
+        revision INTEGER NOT NULL DEFAULT 0,
+        text_version INTEGER NOT NULL DEFAULT 0,
+        vector_version INTEGER NOT NULL DEFAULT 0,
+        next_number INTEGER NOT NULL DEFAULT 1,
+        nodes INTEGER NOT NULL DEFAULT 0,
+        edges INTEGER NOT NULL DEFAULT 0,
+        content_words INTEGER NOT NULL DEFAULT 0,
+        name_words INTEGER NOT NULL DEFAULT 0,
+        body BLOB NOT NULL
+    )""",
+    """CREATE INDEX graphs_workspace ON graphs (workspace, key)""",
+    """CREATE TABLE nodes (
+        rid INTEGER PRIMARY KEY,
+        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        sheet TEXT NOT NULL,
+        type TEXT NOT NULL,
+        body BLOB NOT NULL
+    )""",
+    """CREATE UNIQUE INDEX nodes_key ON nodes (graph, key)""",
+    """CREATE INDEX nodes_type ON nodes (graph, type)""",
+    """CREATE TABLE edges (
+        rid INTEGER PRIMARY KEY,
+        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        sheet TEXT NOT NULL,
+        source INTEGER NOT NULL REFERENCES nodes (rid) ON DELETE CASCADE,
+        target INTEGER NOT NULL REFERENCES nodes (rid) ON DELETE CASCADE,
+        body BLOB NOT NULL
+    )""",
+    """CREATE UNIQUE INDEX edges_key ON edges (graph, key)""",
+    """CREATE INDEX edges_source ON edges (source, target)""",
+    """CREATE INDEX edges_target ON edges (target, source)""",
+    """CREATE TABLE configs (
+        workspace TEXT NOT NULL,
+        key TEXT NOT NULL,
+        type TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (workspace, key)
+    ) WITHOUT ROWID""",
+    """CREATE VIRTUAL TABLE words USING fts5 (
+        key, name, type, type_name, description, data, process, tokenize = 'ascii'
+    )""",
+    """CREATE TABLE terms (
+        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
+        term TEXT NOT NULL,
+        content INTEGER NOT NULL,
+        name INTEGER NOT NULL,
+        PRIMARY KEY (graph, term)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE vectors (
+        rid INTEGER PRIMARY KEY REFERENCES nodes (rid) ON DELETE CASCADE,
+        model TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        dim INTEGER NOT NULL,
+        content BLOB NOT NULL,
+        name BLOB
+    )""",
+    """CREATE TABLE vector_counts (
+        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
+        model TEXT NOT NULL,
+        dim INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        PRIMARY KEY (graph, model, dim)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE vector_log (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
+        rid INTEGER NOT NULL
+    )""",
+    """CREATE INDEX vector_log_graph ON vector_log (graph, number)""",
+    """CREATE TABLE records (
+        workspace TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        data TEXT NOT NULL,
+        PRIMARY KEY (workspace, kind, key)
+    ) WITHOUT ROWID""",
+)
+"""Version 1. A later version appends its own steps to MIGRATIONS; these are never changed."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FIRST, *index_statements()),)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open one connection with our settings; the file must be ours already."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA mmap_size = {MMAP_BYTES:d}")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB:d}")
+    return connection
+
+
+def prepare(path: Path) -> None:
+    """Make the file ready: create it, or bring an older one up to date.
+
+    Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, or not ours),
+    DatabaseVersion (made by a newer program), DatabaseBusy. A refused file is left as it was.
+    """
+    if path.is_dir():
+        raise SourceUnavailable(source=str(path), reason="it is a directory")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    except (OSError, sqlite3.OperationalError) as exc:
+        raise SourceUnavailable(source=str(path), reason=str(exc)) from exc
+    try:
+        _prepare(connection, path)
+    except sqlite3.Error as exc:
+        raise translate(exc, path) from exc
+    finally:
+        connection.close()
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    found = _version(connection, path)
+    if found == VERSION:
+        return
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for steps in MIGRATIONS[_version(connection, path) :]:  # another process may have been first
+            for statement in steps:
+                connection.execute(statement)
+        connection.execute(
+            "INSERT OR IGNORE INTO meta (name, value) VALUES ('identity', ?)", (uuid.uuid4().hex,)
+        )
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+        connection.execute(f"PRAGMA user_version = {VERSION:d}")
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as exc:
+        if "fts5" in str(exc):
+            reason = "this Python's SQLite has no FTS5; use a Python built with it"
+            raise SourceUnavailable(source=str(path), reason=reason) from exc
+        raise
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables == 0 and version == 0:
+        return 0
+    if application != APPLICATION_ID:
+        raise DatabaseDamaged(path=str(path), reason="it is a database of another program")
+    if version > VERSION:
+        raise DatabaseVersion(path=str(path), found=version, supported=VERSION)
+    return version
+
+
+def translate(exc: sqlite3.Error, path: Path) -> SourceError:
+    """Return what an SQLite error means to a caller."""
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return DatabaseBusy(path=str(path), seconds=BUSY_S)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return DatabaseDamaged(path=str(path), reason=str(exc))
+    return SourceUnavailable(source=str(path), reason=str(exc))

@@ -1,0 +1,152 @@
+"""A small graph held in memory, part by part, for as long as it is unchanged in the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from datasources.lexical import LexicalIndex
+from datasources.sqlite import statements as sql
+from datasources.sqlite.rows import GraphRow
+from datasources.sqlite.words import content_tokens, name_tokens
+from datasources.types import Direction, Edge, Link, Node, SearchField, Subgraph, parse_document
+
+
+@dataclass(slots=True, eq=False)
+class GraphDocuments:
+    """The nodes and edges of one revision. Bodies become documents when they are asked for.
+
+    `around` gives, for each node key, the numbers of its edges, ascending (edge-key order).
+    """
+
+    bodies: dict[str, bytes]
+    ends: list[Link]
+    edge_bodies: list[bytes]
+    around: dict[str, list[int]]
+    _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
+
+    @staticmethod
+    def load(connection: sqlite3.Connection, row: GraphRow) -> GraphDocuments:
+        keys: dict[int, str] = {}
+        bodies: dict[str, bytes] = {}
+        for rid, key, body in connection.execute(sql.ALL_NODES, row.range):
+            keys[rid] = key
+            bodies[key] = body
+        ends: list[Link] = []
+        edge_bodies: list[bytes] = []
+        around: dict[str, list[int]] = {}
+        for source, target, body in connection.execute(sql.ALL_EDGES, row.range):
+            link = Link(keys[source], keys[target])
+            around.setdefault(link.source, []).append(len(ends))
+            if link.target != link.source:
+                around.setdefault(link.target, []).append(len(ends))
+            ends.append(link)
+            edge_bodies.append(body)
+        return GraphDocuments(bodies=bodies, ends=ends, edge_bodies=edge_bodies, around=around)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(len, self.bodies.values())) * 3 + sum(map(len, self.edge_bodies)) * 3
+
+    def node(self, key: str) -> Node:
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = parse_document(Node, self.bodies[key], "nodes")
+        return node
+
+    def edge(self, number: int) -> Edge:
+        edge = self._edges.get(number)
+        if edge is None:
+            edge = self._edges[number] = parse_document(Edge, self.edge_bodies[number], "edges")
+        return edge
+
+    def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
+        return [self.node(key) for key in dict.fromkeys(keys) if key in self.bodies]
+
+    def links(self, keys: Sequence[str] | None, limit: int | None) -> list[Link]:
+        if keys is None:
+            return self.ends[: None if limit is None else max(0, limit)]
+        around, ends = self.around, self.ends
+        numbers = sorted({number for key in keys for number in around.get(key, ())})
+        return [ends[number] for number in (numbers if limit is None else numbers[: max(0, limit)])]
+
+    def edges_of(self, keys: Sequence[str]) -> list[Edge]:
+        return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]
+
+    def neighborhood(
+        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int
+    ) -> Subgraph:
+        """Search breadth first; see GraphDataSource.get_neighborhood."""
+        level = [key for key in dict.fromkeys(keys) if key in self.bodies][: max(0, limit)]
+        depths = dict.fromkeys(level, 0)
+        for depth in range(1, max_depth + 1):
+            reached = {other for key in level for other in self._next(key, direction)} - depths.keys()
+            level = sorted(reached)[: limit - len(depths)]
+            if not level:
+                break
+            depths.update(dict.fromkeys(level, depth))
+        around, ends = self.around, self.ends
+        inside = sorted(
+            {
+                number
+                for key in depths
+                for number in around.get(key, ())
+                if ends[number].source in depths and ends[number].target in depths
+            }
+        )
+        return Subgraph(
+            nodes=tuple(self.node(key) for key in depths),
+            edges=tuple(self.edge(number) for number in inside),
+            depths=depths,
+        )
+
+    def _next(self, key: str, direction: Direction) -> list[str]:
+        found: list[str] = []
+        for number in self.around.get(key, ()):
+            source, target = self.ends[number]
+            if direction != "in" and source == key:
+                found.append(target)
+            if direction != "out" and target == key:
+                found.append(source)
+        return found
+
+
+def load_lexical(connection: sqlite3.Connection, row: GraphRow, search_field: SearchField) -> LexicalIndex:
+    """Build the exact text index of a graph from its stored words."""
+    tokens = content_tokens if search_field == "content" else name_tokens
+    rows = connection.execute(sql.ALL_WORDS, row.range)
+    return LexicalIndex.build((found[0], tokens(found[1:])) for found in rows)
+
+
+class Snapshots:
+    """What is held in memory of graphs, by part; the least recently used goes when it gets too much.
+
+    An entry is true for one version; a look-up with a newer version misses. Not thread-safe: all
+    calls come from the event loop's thread.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[tuple[object, ...], tuple[object, object, int]] = OrderedDict()
+
+    def get(self, name: tuple[object, ...], version: object) -> object | None:
+        entry = self._entries.get(name)
+        if entry is None or entry[0] != version:
+            return None
+        self._entries.move_to_end(name)
+        return entry[1]
+
+    def put(self, name: tuple[object, ...], version: object, value: object, nbytes: int) -> None:
+        self.drop(lambda other: other == name)
+        self._entries[name] = (version, value, nbytes)
+        self._bytes += nbytes
+        while self._bytes > self._max_bytes and len(self._entries) > 1:
+            self._bytes -= self._entries.popitem(last=False)[1][2]
+
+    def drop(self, which: Callable[[tuple[object, ...]], bool]) -> None:
+        for name in [name for name in self._entries if which(name)]:
+            self._bytes -= self._entries.pop(name)[2]

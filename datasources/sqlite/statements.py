@@ -1,0 +1,176 @@
+"""All SQL of reading and writing. Values are bound, never written into the text.
+
+`:keys`, `:rids` and `:terms` are JSON arrays, read by json_each: one statement serves any number.
+`:low` and `:high` are the range of row ids of a graph.
+"""
+
+from __future__ import annotations
+
+GRAPH_ROW = """
+SELECT id, revision, text_version, vector_version, nodes, edges, content_words, name_words, body
+FROM graphs WHERE key = :key AND workspace = :workspace"""
+GRAPH_VERSIONS = """
+SELECT id, revision, text_version, vector_version, nodes
+FROM graphs WHERE key = :key AND workspace = :workspace"""
+GRAPH_LIST = "SELECT body FROM graphs WHERE workspace = :workspace ORDER BY key"
+GRAPH_EXISTS = "SELECT 1 FROM graphs WHERE key = :key"
+GRAPH_INSERT = "INSERT INTO graphs (key, workspace, body) VALUES (:key, :workspace, :body)"
+GRAPH_DELETE = "DELETE FROM graphs WHERE id = :graph"
+GRAPH_UPDATE = """
+UPDATE graphs SET revision = :revision, text_version = text_version + :text_changed,
+    vector_version = vector_version + :vectors_changed, next_number = :next_number,
+    nodes = nodes + :nodes, edges = edges + :edges, content_words = content_words + :content_words,
+    name_words = name_words + :name_words, body = :body
+WHERE id = :graph"""
+GRAPH_TEXT_UPDATE = """
+UPDATE graphs SET text_version = text_version + 1, content_words = content_words + :content_words,
+    name_words = name_words + :name_words WHERE id = :graph"""
+GRAPH_VECTORS_UPDATE = "UPDATE graphs SET vector_version = vector_version + 1 WHERE id = :graph"
+GRAPH_NEXT_NUMBER = "SELECT next_number FROM graphs WHERE id = :graph"
+GRAPH_IDS_OF_WORKSPACE = "SELECT id FROM graphs WHERE workspace = :workspace"
+GRAPH_IDS_OF_ALL = "SELECT id, workspace FROM graphs"
+
+TYPE_COUNTS = "SELECT type, count(*) FROM nodes WHERE graph = :graph GROUP BY type"
+VECTOR_COUNTS = "SELECT model, sum(count) FROM vector_counts WHERE graph = :graph GROUP BY model"
+
+NODES = """
+SELECT body FROM nodes WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
+ORDER BY key LIMIT :limit"""
+EDGES = """
+SELECT body FROM edges WHERE graph = :graph AND (:sheet IS NULL OR sheet = :sheet) ORDER BY key"""
+NODES_BY_KEY = """
+SELECT n.body FROM json_each(:keys) j JOIN nodes n ON n.graph = :graph AND n.key = j.value
+ORDER BY j.key"""
+NODE_RIDS = """
+SELECT n.key, n.rid FROM json_each(:keys) j JOIN nodes n ON n.graph = :graph AND n.key = j.value
+ORDER BY j.key"""
+EDGE_RIDS = """
+SELECT e.key, e.rid FROM json_each(:keys) j JOIN edges e ON e.graph = :graph AND e.key = j.value"""
+NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j JOIN nodes n ON n.rid = j.value"
+NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j JOIN nodes n ON n.rid = j.value"
+ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"
+ALL_EDGES = "SELECT source, target, body FROM edges WHERE rid BETWEEN :low AND :high ORDER BY key"
+
+# UNION removes an edge that both halves find (its two ends are both asked for).
+EDGES_OF = """
+SELECT e.key, e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+UNION SELECT e.key, e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+ORDER BY 1"""
+EDGES_INSIDE = """
+SELECT e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+WHERE e.target IN (SELECT value FROM json_each(:rids)) ORDER BY e.key"""
+ALL_LINKS = """
+SELECT s.key, t.key FROM edges e JOIN nodes s ON s.rid = e.source JOIN nodes t ON t.rid = e.target
+WHERE e.graph = :graph ORDER BY e.key LIMIT :limit"""
+LINKS_OF = """
+SELECT s.key, t.key FROM (
+    SELECT e.key AS k, e.source AS s, e.target AS t
+    FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+    UNION SELECT e.key, e.source, e.target
+    FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+    ORDER BY 1 LIMIT :limit
+) CROSS JOIN nodes s ON s.rid = s CROSS JOIN nodes t ON t.rid = t ORDER BY k"""
+NEXT_OUT = """
+SELECT DISTINCT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+CROSS JOIN nodes n ON n.rid = e.target ORDER BY n.key LIMIT :limit"""
+NEXT_IN = """
+SELECT DISTINCT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+CROSS JOIN nodes n ON n.rid = e.source ORDER BY n.key LIMIT :limit"""
+NEXT_ANY = """
+SELECT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+CROSS JOIN nodes n ON n.rid = e.target
+UNION SELECT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+CROSS JOIN nodes n ON n.rid = e.source ORDER BY 1 LIMIT :limit"""
+
+CONFIGS = "SELECT workspace, body FROM configs WHERE workspace IN (:workspace, :root)"
+CONFIG_KEYS = "SELECT key FROM configs WHERE workspace = :workspace"
+CONFIG_TYPES = """
+SELECT c.type FROM json_each(:keys) j JOIN configs c ON c.workspace = :workspace AND c.key = j.value"""
+CONFIG_PUT = """
+INSERT INTO configs (workspace, key, type, body) VALUES (:workspace, :key, :type, :body)
+ON CONFLICT (workspace, key) DO UPDATE SET type = excluded.type, body = excluded.body"""
+CONFIG_DELETE = "DELETE FROM configs WHERE workspace = :workspace AND key = :key"
+NODES_OF_TYPES = """
+SELECT n.rid, n.body FROM json_each(:types) j CROSS JOIN nodes n ON n.graph = :graph AND n.type = j.value"""
+
+NODE_INSERT = "INSERT INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
+NODE_UPDATE = "UPDATE nodes SET sheet = ?, type = ?, body = ? WHERE rid = ?"
+NODE_DELETE = "DELETE FROM nodes WHERE rid = ?"
+EDGE_INSERT = """
+INSERT INTO edges (rid, graph, key, sheet, source, target, body) VALUES (?, ?, ?, ?, ?, ?, ?)"""
+EDGE_UPDATE = "UPDATE edges SET sheet = ?, source = ?, target = ?, body = ? WHERE rid = ?"
+EDGE_DELETE = "DELETE FROM edges WHERE rid = ?"
+EDGES_OF_NODE_DELETE = "DELETE FROM edges WHERE source = :rid OR target = :rid"
+
+WORDS_OF = """
+SELECT j.value, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
+FROM json_each(:rids) j CROSS JOIN words w ON w.rowid = j.value"""
+ALL_WORDS = """
+SELECT n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
+FROM nodes n CROSS JOIN words w ON w.rowid = n.rid WHERE n.rid BETWEEN :low AND :high"""
+WORDS_INSERT = """
+INSERT INTO words (rowid, key, name, type, type_name, description, data, process)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+WORDS_DELETE = "DELETE FROM words WHERE rowid = ?"
+WORDS_DELETE_RANGE = "DELETE FROM words WHERE rowid BETWEEN :low AND :high"
+TERM_ADD = """
+INSERT INTO terms (graph, term, content, name) VALUES (?, ?, ?, ?)
+ON CONFLICT (graph, term) DO UPDATE SET content = content + excluded.content, name = name + excluded.name"""
+TERM_CLEAN = "DELETE FROM terms WHERE graph = ? AND term = ? AND content <= 0"
+TERMS_OF = """
+SELECT t.term, t.content, t.name FROM json_each(:terms) j
+CROSS JOIN terms t ON t.graph = :graph AND t.term = j.value"""
+MATCH_RANKED = """
+SELECT rowid FROM words WHERE words MATCH :query AND rowid BETWEEN :low AND :high
+ORDER BY rank LIMIT :limit"""
+MATCH_ANY = """
+SELECT rowid FROM words WHERE words MATCH :query AND rowid BETWEEN :low AND :high LIMIT :limit"""
+
+VECTOR_PUT = """
+INSERT INTO vectors (rid, model, hash, dim, content, name) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (rid) DO UPDATE SET model = excluded.model, hash = excluded.hash, dim = excluded.dim,
+    content = excluded.content, name = excluded.name"""
+VECTOR_DELETE = "DELETE FROM vectors WHERE rid = ?"
+VECTOR_MODELS = """
+SELECT v.rid, v.model, v.dim FROM json_each(:rids) j JOIN vectors v ON v.rid = j.value"""
+VECTOR_COUNT_ADD = """
+INSERT INTO vector_counts (graph, model, dim, count) VALUES (?, ?, ?, ?)
+ON CONFLICT (graph, model, dim) DO UPDATE SET count = count + excluded.count"""
+VECTOR_COUNT_CLEAN = "DELETE FROM vector_counts WHERE graph = :graph AND count <= 0"
+VECTOR_COUNT = """
+SELECT count FROM vector_counts WHERE graph = :graph AND model = :model AND dim = :dim"""
+VECTOR_GROUPS = "SELECT model, dim, count FROM vector_counts WHERE graph = :graph"
+VECTOR_LOG_ADD = "INSERT INTO vector_log (graph, rid) VALUES (?, ?)"
+VECTOR_LOG_LAST = "SELECT coalesce(max(number), 0) FROM vector_log WHERE graph = :graph"
+VECTOR_LOG_SINCE = "SELECT DISTINCT rid FROM vector_log WHERE graph = :graph AND number > :number LIMIT :limit"
+VECTOR_LOG_CLEAN = "DELETE FROM vector_log WHERE graph = :graph AND number < :number"
+VECTOR_INFO = """
+SELECT n.key, v.model, v.hash FROM json_each(:keys) j
+JOIN nodes n ON n.graph = :graph AND n.key = j.value JOIN vectors v ON v.rid = n.rid"""
+VECTORS_BY_KEY = """
+SELECT n.key, v.model, v.hash, v.content, v.name FROM json_each(:keys) j
+JOIN nodes n ON n.graph = :graph AND n.key = j.value JOIN vectors v ON v.rid = n.rid"""
+CONTENT_VECTORS = """
+SELECT rid, content FROM vectors
+WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim"""
+NAME_VECTORS = """
+SELECT rid, name FROM vectors
+WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim AND name IS NOT NULL"""
+CONTENT_VECTORS_OF = """
+SELECT v.rid, v.content FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value
+WHERE v.model = :model AND v.dim = :dim"""
+NAME_VECTORS_OF = """
+SELECT v.rid, v.name FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value
+WHERE v.model = :model AND v.dim = :dim AND v.name IS NOT NULL"""
+
+RECORD_GET = "SELECT version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+RECORD_PUT = """
+INSERT INTO records (workspace, kind, key, version, data) VALUES (:workspace, :kind, :key, :version, :data)
+ON CONFLICT (workspace, kind, key) DO UPDATE SET version = excluded.version, data = excluded.data"""
+RECORD_DELETE = "DELETE FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+RECORD_NEXT_VERSION = """
+INSERT INTO meta (name, value) VALUES ('record_version', '1')
+ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING CAST(value AS INTEGER)"""
+
+IDENTITY = "SELECT value FROM meta WHERE name = 'identity'"
+TOTALS = "SELECT count(*), coalesce(sum(nodes), 0), coalesce(sum(edges), 0) FROM graphs"

@@ -1,0 +1,90 @@
+"""Vector search: exact in small graphs, in large ones by an approximate index with exact re-scoring."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from datasources.sqlite import statements as sql
+from datasources.sqlite.rows import GraphRow, array, matrix_of
+from datasources.sqlite.vector_index import (
+    IndexName,
+    Rids,
+    VectorIndex,
+    changed_since,
+    vector_blocks,
+    vectors_of,
+)
+from datasources.types import Hit, Vector
+from datasources.vectors import VectorMatrix, normalize
+
+OVERSAMPLING = 2
+"""Candidates taken of the approximate index for each hit asked for; their cosines are then exact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VectorQuery:
+    """One search. Shapes: `vector` is float32[dim]."""
+
+    name: IndexName
+    vector: Vector
+    limit: int
+    min_score: float
+
+
+def load_matrix(connection: sqlite3.Connection, row: GraphRow, name: IndexName) -> VectorMatrix:
+    """Read all vectors of a small graph."""
+    statement = sql.CONTENT_VECTORS if name.field == "content" else sql.NAME_VECTORS
+    rows = connection.execute(
+        statement, {**row.range, "model": name.model, "dim": name.dim}
+    ).fetchall()
+    keys = _keys(connection, [rid for rid, _ in rows])
+    return VectorMatrix.build([keys[rid] for rid, _ in rows], matrix_of([b for _, b in rows], name.dim))
+
+
+def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQuery) -> list[Hit]:
+    """Scan every vector of a graph, block by block."""
+    unit = normalize(query.vector)
+    best: list[tuple[Rids, Vector]] = []
+    for rids, vectors in vector_blocks(connection, row, query.name):
+        scores = vectors @ unit
+        if len(scores) > query.limit:
+            kept = np.argpartition(-scores, query.limit)[: query.limit]
+            rids, scores = rids[kept], scores[kept]
+        best.append((rids, scores))
+    return _hits(connection, best, query)
+
+
+def search_index(
+    connection: sqlite3.Connection, row: GraphRow, query: VectorQuery, index: VectorIndex
+) -> list[Hit] | None:
+    """Ask the approximate index and score exactly; None when it lags too far behind to be of use."""
+    changed = changed_since(connection, row.id, index.number)
+    if changed is None:
+        return None
+    near = index.search(query.vector, query.limit * OVERSAMPLING + 16)
+    wanted = np.union1d(near, np.array(changed, dtype=np.int64))
+    rids, vectors = vectors_of(connection, query.name, wanted.tolist())
+    return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)
+
+
+def _hits(
+    connection: sqlite3.Connection, scored: Sequence[tuple[Rids, Vector]], query: VectorQuery
+) -> list[Hit]:
+    found = [
+        (float(score), int(rid))
+        for rids, scores in scored
+        for rid, score in zip(rids.tolist(), scores.tolist(), strict=True)
+        if score >= query.min_score
+    ]
+    found.sort(key=lambda pair: -pair[0])
+    found = found[: query.limit]
+    keys = _keys(connection, [rid for _, rid in found])
+    return sorted((Hit(keys[rid], score) for score, rid in found), key=lambda hit: (-hit.score, hit.key))
+
+
+def _keys(connection: sqlite3.Connection, rids: Sequence[int]) -> dict[int, str]:
+    return dict(connection.execute(sql.NODE_KEYS, {"rids": array(rids)}).fetchall())

@@ -1,0 +1,101 @@
+"""Keeps the full-text index and its term counts in step with the nodes, inside a write."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from datasources.sqlite import statements as sql
+from datasources.sqlite.rows import array
+from datasources.text import node_text, tokenize
+from datasources.types import Node, NodeTypeConfig
+
+Words = tuple[str, str, str, str, str, str, str]
+"""The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
+
+NAME_COLUMNS = 4
+
+
+def words_of(node: Node, config: NodeTypeConfig | None) -> Words:
+    """Return a node's words, column by column."""
+    text = node_text(node, config)
+    parts = (text.key, text.name, text.type, text.type_name, text.description, text.data, text.process)
+    a, b, c, d, e, f, g = (" ".join(tokenize(part)) if part else "" for part in parts)
+    return (a, b, c, d, e, f, g)
+
+
+def name_tokens(words: Sequence[str]) -> list[str]:
+    """Return the tokens of the name field."""
+    return " ".join(words[:NAME_COLUMNS]).split()
+
+
+def content_tokens(words: Sequence[str]) -> list[str]:
+    """Return the tokens of the content field."""
+    return " ".join(words).split()
+
+
+@dataclass(slots=True)
+class WordChanges:
+    """Gathers what a write does to the words of one graph, and stores it at once at the end."""
+
+    graph: int
+    added: list[tuple[int, Words]] = field(default_factory=list[tuple[int, Words]])
+    removed: list[tuple[int, Words]] = field(default_factory=list[tuple[int, Words]])
+
+    def replace(self, rid: int, old: Words | None, new: Words | None) -> None:
+        """Note that a node's words were `old` and are `new` (None: it was, or is, not there)."""
+        if old == new:
+            return
+        if old is not None:
+            self.removed.append((rid, old))
+        if new is not None:
+            self.added.append((rid, new))
+
+    def store(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        """Write the index and the counts; return by how many words the two fields have grown."""
+        connection.executemany(sql.WORDS_DELETE, ((rid,) for rid, _ in self.removed))
+        connection.executemany(sql.WORDS_INSERT, ((rid, *words) for rid, words in self.added))
+        content: Counter[str] = Counter()
+        name: Counter[str] = Counter()
+        grown = [0, 0]
+        for sign, changes in ((1, self.added), (-1, self.removed)):
+            for _, words in changes:
+                in_name, in_content = name_tokens(words), content_tokens(words)
+                grown[0] += sign * len(in_content)
+                grown[1] += sign * len(in_name)
+                if sign > 0:
+                    content.update(set(in_content))
+                    name.update(set(in_name))
+                else:
+                    content.subtract(set(in_content))
+                    name.subtract(set(in_name))
+        rows = [
+            (self.graph, term, count, name[term]) for term, count in content.items() if count or name[term]
+        ]
+        rows.sort()
+        connection.executemany(sql.TERM_ADD, rows)
+        connection.executemany(sql.TERM_CLEAN, ((self.graph, row[1]) for row in rows if row[2] < 0))
+        return grown[0], grown[1]
+
+
+def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, Words]:
+    """Read the words of nodes."""
+    return {row[0]: row[1:] for row in connection.execute(sql.WORDS_OF, {"rids": array(rids)})}
+
+
+def reindex_types(
+    connection: sqlite3.Connection,
+    graph: int,
+    types: Iterable[str],
+    configs: Mapping[str, NodeTypeConfig],
+    changes: WordChanges,
+    skip: frozenset[int] = frozenset(),
+) -> None:
+    """Note the new words of every node of these types, whose type's own text has changed."""
+    found = connection.execute(sql.NODES_OF_TYPES, {"graph": graph, "types": array(sorted(set(types)))})
+    nodes = [(rid, Node.model_validate_json(body)) for rid, body in found if rid not in skip]
+    old = stored_words(connection, (rid for rid, _ in nodes))
+    for rid, node in nodes:
+        changes.replace(rid, old.get(rid), words_of(node, configs.get(node.type)))

@@ -1,0 +1,333 @@
+"""Writes: a mutation, a type, embeddings, a new or deleted graph. Each function is one transaction's work."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from datasources.base import RecordWrite
+from datasources.builtin_types import types_by_name, visible_types
+from datasources.errors import GraphExists, RevisionConflict
+from datasources.mutations import (
+    Existing,
+    check_mutation,
+    check_owner,
+    check_vectors,
+    encode_document,
+    keys_to_look_up,
+)
+from datasources.sqlite import statements as sql
+from datasources.sqlite.records import write_record
+from datasources.sqlite.rows import GraphRow, array, graph_row
+from datasources.sqlite.words import WordChanges, reindex_types, stored_words, words_of
+from datasources.types import (
+    ROOT_WORKSPACE,
+    Edge,
+    Graph,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    parse_document,
+)
+
+Configs = Mapping[str, NodeTypeConfig]
+
+
+def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
+    """Return the stored types that a workspace sees."""
+    own: list[NodeTypeConfig] = []
+    root: list[NodeTypeConfig] = []
+    for of, body in connection.execute(sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE}):
+        (own if of == workspace else root).append(parse_document(NodeTypeConfig, body, "node_configs"))
+    return visible_types(own, root)
+
+
+def create_graph(connection: sqlite3.Connection, workspace: str, graph: Graph) -> Graph:
+    """Store a new graph at revision 0. Raises: GraphExists, BadDocument."""
+    check_owner(graph, workspace, "graphs")
+    if connection.execute(sql.GRAPH_EXISTS, {"key": graph.key}).fetchone():
+        raise GraphExists(graph_key=graph.key)
+    body = encode_document(graph.replace(revision=0), "graphs", graph.key)
+    connection.execute(sql.GRAPH_INSERT, {"key": graph.key, "workspace": workspace, "body": body})
+    return parse_document(Graph, body, "graphs")
+
+
+def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str) -> int:
+    """Delete a graph with all that belongs to it; return the id it had."""
+    row = graph_row(connection, workspace, graph_key)
+    connection.execute(sql.WORDS_DELETE_RANGE, row.range)
+    connection.execute(sql.GRAPH_DELETE, {"graph": row.id})
+    return row.id
+
+
+def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeConfig) -> None:
+    """Store a node type and index anew the nodes whose text it changes, in every graph that sees it."""
+    check_owner(config, workspace, "node_configs")
+    before = _visible_everywhere(connection, workspace)
+    _put_configs(connection, workspace, [config])
+    for graph, of_workspace in _graphs_that_see(connection, workspace):
+        _reindex(connection, graph, before[of_workspace], _types(connection, of_workspace))
+
+
+def put_embeddings(
+    connection: sqlite3.Connection, workspace: str, graph_key: str, vectors: Sequence[NodeVector]
+) -> int:
+    """Store vectors of nodes that exist; return how many."""
+    row = graph_row(connection, workspace, graph_key)
+    check_vectors(graph_key, vectors)
+    found = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
+    kept = [(found[vector.key], vector) for vector in vectors if vector.key in found]
+    if kept:
+        _put_vectors(connection, row.id, kept)
+        connection.execute(sql.GRAPH_VECTORS_UPDATE, {"graph": row.id})
+    return len(kept)
+
+
+def apply(
+    connection: sqlite3.Connection,
+    workspace: str,
+    mutation: Mutation,
+    expected_revision: int | None,
+    records: Sequence[RecordWrite],
+) -> int:
+    """Apply a mutation and record writes; return the new revision. See MutableGraphDataSource.apply."""
+    row = graph_row(connection, workspace, mutation.graph_key)
+    if expected_revision is not None and expected_revision != row.revision:
+        raise RevisionConflict(
+            graph_key=mutation.graph_key, expected=expected_revision, actual=row.revision
+        )
+    work = _Apply(connection, workspace, mutation, row)
+    work.check()
+    work.write()
+    for record in records:
+        write_record(connection, workspace, record)
+    return row.revision + 1
+
+
+@dataclass(slots=True)
+class _Apply:
+    """One mutation under way. `nodes` and `edges` map the keys it concerns to row ids."""
+
+    connection: sqlite3.Connection
+    workspace: str
+    mutation: Mutation
+    row: GraphRow
+    nodes: dict[str, int] = field(default_factory=dict[str, int])
+    edges: dict[str, int] = field(default_factory=dict[str, int])
+    node_count: int = 0
+    edge_count: int = 0
+    next_number: int = 0
+
+    def check(self) -> None:
+        """Look up what the mutation concerns and refuse what must not be. Raises: InvalidMutation."""
+        m, needed = self.mutation, keys_to_look_up(self.mutation)
+        graph = self.row.id
+        self.nodes = _rids(
+            self.connection, sql.NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
+        )
+        self.edges = _rids(
+            self.connection, sql.EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
+        )
+        configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
+        existing = Existing(
+            nodes=self.nodes.keys(), edges=self.edges.keys(), configs={key for (key,) in configs}
+        )
+        check_mutation(m, graph=parse_document(Graph, self.row.body, "graphs"), existing=existing)
+
+    def write(self) -> None:
+        m = self.mutation
+        (self.next_number,) = self.connection.execute(
+            sql.GRAPH_NEXT_NUMBER, {"graph": self.row.id}
+        ).fetchone()
+        words = WordChanges(self.row.id)
+        if m.put_configs or m.delete_configs:
+            self._write_configs()
+        vectors_gone = self._delete(words)
+        self._put_nodes(words, _types(self.connection, self.workspace))
+        self._put_edges()
+        vectors = [(self.nodes[vector.key], vector) for vector in m.put_vectors]
+        if vectors:
+            _put_vectors(self.connection, self.row.id, vectors)
+        content_words, name_words = words.store(self.connection)
+        new = m.graph or parse_document(Graph, self.row.body, "graphs")
+        new = new.replace(revision=self.row.revision + 1)
+        self.connection.execute(
+            sql.GRAPH_UPDATE,
+            {
+                "graph": self.row.id,
+                "revision": new.revision,
+                "text_changed": bool(words.added or words.removed),
+                "vectors_changed": bool(vectors or vectors_gone),
+                "next_number": self.next_number,
+                "nodes": self.node_count,
+                "edges": self.edge_count,
+                "content_words": content_words,
+                "name_words": name_words,
+                "body": encode_document(new, "graphs", new.key),
+            },
+        )
+
+    def _write_configs(self) -> None:
+        m, workspace = self.mutation, self.workspace
+        before = _visible_everywhere(self.connection, workspace)
+        for key in m.delete_configs:
+            self.connection.execute(sql.CONFIG_DELETE, {"workspace": workspace, "key": key})
+        _put_configs(self.connection, workspace, m.put_configs)
+        for graph, of_workspace in _graphs_that_see(self.connection, workspace):
+            _reindex(self.connection, graph, before[of_workspace], _types(self.connection, of_workspace))
+
+    def _delete(self, words: WordChanges) -> bool:
+        """Delete edges and nodes with what hangs on them; return whether vectors went."""
+        m, connection = self.mutation, self.connection
+        for key in m.delete_edges:
+            connection.execute(sql.EDGE_DELETE, (self.edges.pop(key),))
+        self.edge_count -= len(m.delete_edges)
+        gone = [self.nodes.pop(key) for key in m.delete_nodes]
+        if not gone:
+            return False
+        for rid, old in stored_words(connection, gone).items():
+            words.replace(rid, old, None)
+        had_vectors = _forget_vectors(connection, self.row.id, gone)
+        for rid in gone:
+            self.edge_count -= connection.execute(sql.EDGES_OF_NODE_DELETE, {"rid": rid}).rowcount
+        connection.executemany(sql.NODE_DELETE, ((rid,) for rid in gone))
+        self.node_count -= len(gone)
+        # An edge that went with its node may be put again by the same mutation.
+        self.edges = _rids(connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
+        return had_vectors
+
+    def _put_nodes(self, words: WordChanges, configs: Configs) -> None:
+        inserted: list[tuple[int, int, str, str, str, bytes]] = []
+        updated: list[tuple[str, str, bytes, int]] = []
+        old = stored_words(
+            self.connection,
+            [self.nodes[node.key] for node in self.mutation.put_nodes if node.key in self.nodes],
+        )
+        for node in self.mutation.put_nodes:
+            body = encode_document(node, "nodes", node.key)
+            rid = self.nodes.get(node.key)
+            if rid is None:
+                rid = self.nodes[node.key] = self._new_rid()
+                inserted.append((rid, self.row.id, node.key, node.sheet, node.type, body))
+            else:
+                updated.append((node.sheet, node.type, body, rid))
+            words.replace(rid, old.get(rid), words_of(node, configs.get(node.type)))
+        self.connection.executemany(sql.NODE_INSERT, inserted)
+        self.connection.executemany(sql.NODE_UPDATE, updated)
+        self.node_count += len(inserted)
+
+    def _put_edges(self) -> None:
+        inserted: list[tuple[int, int, str, str, int, int, bytes]] = []
+        updated: list[tuple[str, int, int, bytes, int]] = []
+        for edge in self.mutation.put_edges:
+            body = encode_document(edge, "edges", edge.key)
+            source, target = self.nodes[edge.source], self.nodes[edge.target]
+            rid = self.edges.get(edge.key)
+            if rid is None:
+                inserted.append(
+                    (self._new_rid(), self.row.id, edge.key, edge.sheet, source, target, body)
+                )
+            else:
+                updated.append((edge.sheet, source, target, body, rid))
+        self.connection.executemany(sql.EDGE_INSERT, inserted)
+        self.connection.executemany(sql.EDGE_UPDATE, updated)
+        self.edge_count += len(inserted)
+
+    def _new_rid(self) -> int:
+        rid = self.row.low + self.next_number
+        self.next_number += 1
+        return rid
+
+
+def _rids(
+    connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]
+) -> dict[str, int]:
+    return dict(connection.execute(statement, {"graph": graph, "keys": array(keys)}).fetchall())
+
+
+def _types(connection: sqlite3.Connection, workspace: str) -> Configs:
+    return types_by_name(read_configs(connection, workspace))
+
+
+def _put_configs(
+    connection: sqlite3.Connection, workspace: str, configs: Sequence[NodeTypeConfig]
+) -> None:
+    for config in configs:
+        body = encode_document(config, "node_configs", config.key)
+        values = {"workspace": workspace, "key": config.key, "type": config.type, "body": body}
+        connection.execute(sql.CONFIG_PUT, values)
+
+
+def _graphs_that_see(connection: sqlite3.Connection, workspace: str) -> list[tuple[int, str]]:
+    """Return (graph id, its workspace) of the graphs whose types a change in `workspace` may alter."""
+    if workspace == ROOT_WORKSPACE:
+        return connection.execute(sql.GRAPH_IDS_OF_ALL).fetchall()
+    rows = connection.execute(sql.GRAPH_IDS_OF_WORKSPACE, {"workspace": workspace})
+    return [(graph, workspace) for (graph,) in rows]
+
+
+def _visible_everywhere(connection: sqlite3.Connection, workspace: str) -> dict[str, Configs]:
+    workspaces = {of for _, of in _graphs_that_see(connection, workspace)}
+    return {of: _types(connection, of) for of in workspaces}
+
+
+def _reindex(connection: sqlite3.Connection, graph: int, before: Configs, after: Configs) -> None:
+    """Index anew the nodes of one graph whose type now reads differently."""
+    changed = {
+        name for name in before.keys() | after.keys() if _type_text(before.get(name)) != _type_text(after.get(name))
+    }
+    if not changed:
+        return
+    changes = WordChanges(graph)
+    reindex_types(connection, graph, changed, after, changes)
+    if changes.added or changes.removed:
+        content_words, name_words = changes.store(connection)
+        connection.execute(
+            sql.GRAPH_TEXT_UPDATE,
+            {"graph": graph, "content_words": content_words, "name_words": name_words},
+        )
+
+
+def _type_text(config: NodeTypeConfig | None) -> tuple[str, str, str | None] | None:
+    return (config.display_name, config.description, config.node.process) if config else None
+
+
+def _put_vectors(
+    connection: sqlite3.Connection, graph: int, vectors: Sequence[tuple[int, NodeVector]]
+) -> None:
+    _count_vectors(connection, graph, [rid for rid, _ in vectors], -1)
+    rows = [
+        (
+            rid,
+            vector.model,
+            vector.hash,
+            len(vector.content),
+            vector.content.tobytes(),
+            None if vector.name is None else vector.name.tobytes(),
+        )
+        for rid, vector in vectors
+    ]
+    connection.executemany(sql.VECTOR_PUT, rows)
+    _count_vectors(connection, graph, [rid for rid, _ in vectors], 1)
+    connection.executemany(sql.VECTOR_LOG_ADD, ((graph, rid) for rid, _ in vectors))
+
+
+def _forget_vectors(connection: sqlite3.Connection, graph: int, rids: Sequence[int]) -> bool:
+    """Note that the vectors of nodes go (their rows go with the nodes); return whether there were any."""
+    if not _count_vectors(connection, graph, rids, -1):
+        return False
+    connection.executemany(sql.VECTOR_LOG_ADD, ((graph, rid) for rid in rids))
+    return True
+
+
+def _count_vectors(connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int) -> int:
+    counts: dict[tuple[str, int], int] = {}
+    for _, model, dim in connection.execute(sql.VECTOR_MODELS, {"rids": array(rids)}):
+        counts[model, dim] = counts.get((model, dim), 0) + 1
+    for (model, dim), count in counts.items():
+        connection.execute(sql.VECTOR_COUNT_ADD, (graph, model, dim, sign * count))
+    if sign < 0 and counts:
+        connection.execute(sql.VECTOR_COUNT_CLEAN, {"graph": graph})
+    return sum(counts.values())

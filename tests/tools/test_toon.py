@@ -1,0 +1,108 @@
+"""TOON: whatever text a node holds comes back, and never leaves its cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tools.toon import ToonError, decode, encode, encode_table
+
+nasty = st.sampled_from(
+    [
+        "",
+        " ",
+        " lead",
+        "trail ",
+        "\t",
+        "a,b",
+        'say "hi"',
+        "line\nbreak",
+        "cr\r\nlf",
+        "\\",
+        "\\n",
+        "\\u2028",
+        "\\u00002028",
+        "\x00",
+        "\x002028",
+        "\x1b[31m",
+        "\x85",
+        "\u2028",
+        "\u202eabc",
+        "\ufeffbom",
+        "true",
+        "null",
+        "-0",
+        "05",
+        "1e5",
+        "-",
+        "- item",
+        "#x",
+        "key: value",
+        "[2]{a,b}:",
+        "nodes[1]:",
+        "{{node:root}}",
+        "🏀",
+        "é",
+        "RELEVANT NODES",
+        "```",
+        "return `${a}, ${b}`;\n}",
+    ]
+)
+text = nasty | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+scalars = st.none() | st.booleans() | st.integers(-(10**18), 10**18) | text
+cells = scalars | st.floats(allow_nan=False, allow_infinity=False)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | nasty.filter(bool)
+json_values = st.recursive(
+    cells, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4), max_leaves=12
+)
+
+
+@given(json_values)
+@example({"a": {"x": "\u2028"}, "b": {"x": "\x00"}})
+@example("\ufeff")
+@example([{"a": "\x9f", "\u2029": ["\x7f", []]}])
+def test_every_json_value_decodes_to_itself(value: Any) -> None:
+    assert decode(encode(value)) == value
+
+
+@given(st.lists(st.lists(cells, min_size=3, max_size=3), min_size=1, max_size=5), st.none() | names)
+def test_table_is_one_line_a_row_and_decodes_to_its_rows(rows: list[list[Any]], name: str | None) -> None:
+    columns = ["_key", "type", "proc:ess"]
+    table = [dict(zip(columns, row, strict=True)) for row in rows]
+    written = encode_table(name, table, columns)
+    assert len(written.splitlines()) == 1 + len(rows)
+    assert decode(written) == (table if name is None else {name: table})
+
+
+def test_table_header_is_the_compact_form() -> None:
+    written = encode_table(
+        "nodes", [{"_key": "a", "type": "x"}, {"_key": "b", "type": "y"}], ["_key", "type"]
+    )
+    assert written == "nodes[2]{_key,type}:\n  a,x\n  b,y"
+
+
+def test_missing_cell_is_null_and_nested_cell_is_json() -> None:
+    written = encode_table(None, [{"a": {"x": [1, "é"]}}], ["a", "b"])
+    assert decode(written) == [{"a": '{"x":[1,"é"]}', "b": None}]
+
+
+def test_lone_surrogate_becomes_the_replacement_character() -> None:
+    assert decode(encode({"a\ud800": ["x\udfffy", "🏀"]})) == {"a\ufffd": ["x\ufffdy", "🏀"]}
+
+
+def test_value_that_nests_too_deeply_or_is_no_json_is_refused() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (deep, {"a": object()}, {("a", "b"): 1}):
+        with pytest.raises(ToonError):
+            encode(value)
+
+
+@pytest.mark.parametrize("broken", ["a[2]: 1", '"open', "a[1]{b,c}:\n  1"])
+def test_broken_text_is_refused(broken: str) -> None:
+    with pytest.raises(ToonError):
+        decode(broken)

@@ -1,0 +1,107 @@
+"""Writes and reads TOON, the compact notation a model is given; the one module that knows `toon_format`.
+
+`toon_format` leaves three things to its caller, which are settled here: a lone surrogate (no
+TOON text can hold one) becomes U+FFFD; characters that some readers take for a line end or that
+reorder what is shown (U+0085, U+2028, bidirectional controls…) are written as `\\uXXXX`, so a row
+stays one line for everyone; and a cell that is a list or an object becomes its JSON, so that a
+table stays a table.
+
+Source: TOON specification, https://github.com/toon-format/spec
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import toon_format
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# C1 controls and DEL, line and paragraph separators, marks and overrides of direction, BOM.
+_TO_ESCAPE = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+_NEEDS_ESCAPE = re.compile(f"[{_TO_ESCAPE}]")
+_MARKED = re.compile(f"[\x00{_TO_ESCAPE}]")
+_WRITTEN_MARK = re.compile(r"\\\\|\\u0000([0-9a-f]{4})")
+
+
+class ToonError(ValueError):
+    """A value or a text has no TOON form; `reason` says why."""
+
+    def __init__(self, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"TOON: {reason}")
+
+
+def encode(value: Any) -> str:
+    """Return a JSON-like value as TOON; `decode` gives it back.
+
+    Raises: ToonError for what JSON cannot hold either, or nests too deeply.
+    """
+    try:
+        clean = _clean(value, marked=False)
+        written = toon_format.encode(clean)
+        if not _NEEDS_ESCAPE.search(written):
+            return written
+        return _WRITTEN_MARK.sub(_write_escape, toon_format.encode(_clean(value, marked=True)))
+    except RecursionError as exc:
+        raise ToonError(reason="the value nests too deeply") from exc
+    except (TypeError, ValueError) as exc:
+        raise ToonError(reason=str(exc)) from exc
+
+
+def encode_table(name: str | None, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Return rows as one table `name[N]{columns}:`, a line each; a missing cell is null.
+
+    Without a name the table is a document of its own: `[N]{columns}:`.
+    """
+    cells = [{column: _cell(row.get(column)) for column in columns} for row in rows]
+    return encode(cells if name is None else {name: cells})
+
+
+def decode(text: str) -> Any:
+    """Return the value of a TOON text. Raises: ToonError."""
+    try:
+        return toon_format.decode(text)
+    except ValueError as exc:
+        raise ToonError(reason=str(exc)) from exc
+
+
+def compact_json(value: Any) -> str:
+    """Return a value as JSON without blanks; what JSON has no form for is written as its text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, Mapping | list | tuple):
+        return compact_json(dict(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value)
+    return value
+
+
+def _clean(value: Any, *, marked: bool) -> Any:
+    if isinstance(value, str):
+        text = _SURROGATE.sub("\ufffd", value)
+        return _MARKED.sub(_mark, text) if marked else text
+    if isinstance(value, Mapping):
+        items = cast(Mapping[Any, Any], value).items()
+        return {_key(key, marked): _clean(item, marked=marked) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_clean(item, marked=marked) for item in cast(Sequence[Any], value)]
+    return value
+
+
+def _key(key: Any, marked: bool) -> Any:
+    return _clean(key, marked=marked) if isinstance(key, str) else key
+
+
+# The encoder quotes a string that holds NUL and writes it as \u0000: with the wanted code behind
+# it, one pass over the result turns the pair into the escape of that code. A NUL that was there
+# before is marked too, and a backslash of the text is written doubled, so neither is mistaken.
+def _mark(match: re.Match[str]) -> str:
+    return f"\x00{ord(match.group()):04x}"
+
+
+def _write_escape(match: re.Match[str]) -> str:
+    return f"\\u{match.group(1)}" if match.group(1) else match.group()
