@@ -1,0 +1,300 @@
+"""Builds the text a model is given of a retrieval: nodes, edges and types as TOON tables, within a budget.
+
+Everything of the graph stands inside a table's cell, quoted by TOON where needed, so text written
+in a node cannot pass for a heading, another row or an instruction of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from datasources.text import node_label
+from datasources.types import Edge, Graph, Node, NodeTypeConfig, ScoredNode
+from graphrag.messages import Language
+from graphrag.retriever import Retrieval
+from tools.compact import compact_handles, compact_value, cut, cut_name
+from tools.toon import compact_json, encode_table
+
+MAX_NAME_CHARS = 80
+MAX_TYPE_CHARS = 120
+MAX_HANDLES_CHARS = 240
+MAX_DESCRIPTION_CHARS = 160
+
+Row = dict[str, Any]
+Section = Literal["nodes", "edges", "types"]
+
+_ALWAYS: dict[Section, tuple[str, ...]] = {
+    "nodes": ("_key", "type", "sheet", "process"),
+    "edges": ("from", "to", "label"),
+    "types": ("type", "name", "description", "handles"),
+}
+_WHEN_PRESENT: dict[Section, tuple[str, ...]] = {
+    "nodes": ("name", "data", "handles", "why"),
+    "edges": (),
+    "types": ("process",),
+}
+
+_HEADINGS: dict[Language, dict[Section, str]] = {
+    "en": {"nodes": "RELEVANT NODES", "edges": "RELEVANT EDGES", "types": "TYPES USED"},
+    "fr": {"nodes": "NODES PERTINENTS", "edges": "EDGES PERTINENTES", "types": "TYPES UTILISÉS"},
+}
+_EMPTY: dict[Language, str] = {
+    "en": "No node of this graph matches the question.",
+    "fr": "Aucun node de ce graphe ne correspond à la question.",
+}
+_TOO_LONG: dict[Language, str] = {
+    "en": "{n} nodes were found, too long to show here: search for them.",
+    "fr": "{n} nodes trouvés, trop longs pour être montrés ici : cherche-les.",
+}
+_DROPPED: dict[Language, str] = {
+    "en": "{n} less relevant nodes left out for length.",
+    "fr": "{n} nodes moins pertinents omis faute de place.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """How much to show. Units: characters of code and of data of a node, tokens of the whole text."""
+
+    truncate_process: int = 500
+    truncate_data: int = 200
+    budget_tokens: int = 4000
+    language: Language = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A context text and what is in it; `nodes` and `edges` are keys, most relevant first.
+
+    `tables` holds the rows of the text as they were before they became TOON. `truncated` says
+    that the code or data of the one node shown was cut further than asked, to fit the budget.
+    """
+
+    text: str
+    tokens: int
+    nodes: tuple[str, ...] = ()
+    edges: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    dropped_nodes: int = 0
+    dropped_edges: int = 0
+    truncated: bool = False
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(
+        default_factory=dict[str, Sequence[Mapping[str, Any]]]
+    )
+
+    def as_json(self) -> str:
+        """Return the same fields as compact JSON: what the text is measured against."""
+        return compact_json({name: [dict(row) for row in rows] for name, rows in self.tables.items()})
+
+
+def build_context_of(
+    retrieval: Retrieval, options: ContextOptions, count_tokens: Callable[[str], int]
+) -> Context:
+    """Return the context of a retrieval; see `build_context`."""
+    return build_context(
+        retrieval.nodes, retrieval.edges, retrieval.configs, retrieval.graph, options, count_tokens
+    )
+
+
+def build_context(
+    nodes: Sequence[ScoredNode],
+    edges: Sequence[Edge],
+    configs: Mapping[str, NodeTypeConfig],
+    graph: Graph,
+    options: ContextOptions,
+    count_tokens: Callable[[str], int],
+) -> Context:
+    """Return as many of the nodes (the first ones) as `budget_tokens` holds, their edges and types.
+
+    `configs` is by type name. An edge to a node left out, and a type no shown node has, are left out.
+    The text never exceeds the budget; where not even a sentence fits it is empty.
+    """
+    language = options.language
+    if not nodes:
+        return _sentence(_EMPTY[language], 0, len(edges), options, count_tokens)
+    whole = _Draft(nodes, edges, configs, graph, options)
+    found = whole.at(len(nodes), count_tokens)
+    if found.tokens > options.budget_tokens:
+        found = _largest(whole, count_tokens) or _squeezed(whole, count_tokens)
+    if found is None:
+        sentence = _TOO_LONG[language].format(n=len(nodes))
+        return _sentence(sentence, len(nodes), len(edges), options, count_tokens)
+    return found
+
+
+def _sentence(
+    text: str, nodes: int, edges: int, options: ContextOptions, count_tokens: Callable[[str], int]
+) -> Context:
+    tokens = count_tokens(text)
+    if tokens > options.budget_tokens:
+        text, tokens = "", 0
+    return Context(text=text, tokens=tokens, dropped_nodes=nodes, dropped_edges=edges)
+
+
+def _largest(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
+    """Return the longest beginning of the ranking that fits. A row more never makes a text shorter."""
+    low, high = 1, len(draft.nodes) - 1
+    best: Context | None = None
+    while low <= high:
+        middle = (low + high) // 2
+        tried = draft.at(middle, count_tokens)
+        if tried.tokens <= draft.options.budget_tokens:
+            best, low = tried, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+def _squeezed(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
+    """Return the best node alone with its code and data cut shorter, if that fits."""
+    o = draft.options
+    process, data = o.truncate_process, o.truncate_data
+    while process or data:
+        process, data = process // 3, data // 3
+        shorter = ContextOptions(
+            truncate_process=process,
+            truncate_data=data,
+            budget_tokens=o.budget_tokens,
+            language=o.language,
+        )
+        smaller = _Draft(draft.nodes, draft.edges, draft.configs, draft.graph, shorter, truncated=True)
+        tried = smaller.at(1, count_tokens)
+        if tried.tokens <= o.budget_tokens:
+            return tried
+    return None
+
+
+class _Draft:
+    """One retrieval and the rows it makes, each made once however many cuts are tried."""
+
+    def __init__(
+        self,
+        nodes: Sequence[ScoredNode],
+        edges: Sequence[Edge],
+        configs: Mapping[str, NodeTypeConfig],
+        graph: Graph,
+        options: ContextOptions,
+        *,
+        truncated: bool = False,
+    ) -> None:
+        self.nodes, self.edges, self.configs, self.graph = nodes, edges, configs, graph
+        self.options, self.truncated = options, truncated
+        self._rows: list[Row] = []
+
+    def at(self, count: int, count_tokens: Callable[[str], int]) -> Context:
+        """Return the context of the first `count` nodes."""
+        while len(self._rows) < count:
+            scored = self.nodes[len(self._rows)]
+            config = self.configs.get(scored.node.type)
+            self._rows.append(_node_row(scored, config, self.graph, self.options))
+        place = {scored.node.key: i for i, scored in enumerate(self.nodes[:count])}
+        edges = [edge for edge in self.edges if edge.source in place and edge.target in place]
+        edges.sort(key=lambda edge: sorted((place[edge.source], place[edge.target])))
+        types = self._types(count)
+        tables: dict[Section, list[Row]] = {
+            "nodes": self._rows[:count],
+            "edges": [_edge_row(edge) for edge in edges],
+            "types": types,
+        }
+        text, shown = _write(tables, len(self.nodes) - count, self.options.language)
+        return Context(
+            text=text,
+            tokens=count_tokens(text),
+            nodes=tuple(scored.node.key for scored in self.nodes[:count]),
+            edges=tuple(edge.key for edge in edges),
+            types=tuple(row["type"] for row in types),
+            dropped_nodes=len(self.nodes) - count,
+            dropped_edges=len(self.edges) - len(edges),
+            truncated=self.truncated,
+            tables=shown,
+        )
+
+    def _types(self, count: int) -> list[Row]:
+        bare: dict[str, bool] = {}
+        for scored in self.nodes[:count]:
+            without = scored.node.process is None
+            bare[scored.node.type] = bare.get(scored.node.type, False) or without
+        return [
+            _type_row(self.configs[name], self.options, with_process=without)
+            for name, without in bare.items()
+            if name in self.configs
+        ]
+
+
+def _write(
+    tables: Mapping[Section, list[Row]], dropped: int, language: Language
+) -> tuple[str, dict[str, Sequence[Mapping[str, Any]]]]:
+    parts: list[str] = []
+    shown: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for section, rows in tables.items():
+        if not rows:
+            continue
+        extra = [c for c in _WHEN_PRESENT[section] if any(row.get(c) is not None for row in rows)]
+        columns = [*_ALWAYS[section], *extra]
+        parts.append(f"{_HEADINGS[language][section]}\n{encode_table(None, rows, columns)}")
+        shown[section] = [{column: row.get(column) for column in columns} for row in rows]
+    if dropped:
+        parts.append(_DROPPED[language].format(n=dropped))
+    return "\n\n".join(parts), shown
+
+
+def _node_row(
+    scored: ScoredNode, config: NodeTypeConfig | None, graph: Graph, options: ContextOptions
+) -> Row:
+    node = scored.node
+    label = node_label(node)
+    name = None if label == node.key else cut_name(label, MAX_NAME_CHARS)
+    own_handles = node.handles and (config is None or node.handles != config.node.handles)
+    return {
+        "_key": node.key,
+        "type": cut(node.type, MAX_TYPE_CHARS),
+        "sheet": sheet_label(graph, node.sheet),
+        "process": None if not node.process else cut(node.process, options.truncate_process),
+        "name": name,
+        "data": _data_cell(node, label, options.truncate_data),
+        "handles": cut(compact_handles(node.handles), MAX_HANDLES_CHARS) if own_handles else None,
+        "why": why(scored),
+    }
+
+
+def _data_cell(node: Node, label: str, limit: int) -> str | None:
+    data = node.data
+    if isinstance(data, Mapping):  # the name has its own column
+        pairs = cast(Mapping[str, Any], data)
+        data = {key: value for key, value in pairs.items() if key != "name" or value != label}
+    if data is None or data == {} or data == []:
+        return None
+    return cut(compact_value(data), limit)
+
+
+def _edge_row(edge: Edge) -> Row:
+    return {
+        "from": f"{edge.source}:{edge.source_handle}",
+        "to": f"{edge.target}:{edge.target_handle}",
+        "label": None if edge.label is None else cut_name(edge.label, MAX_NAME_CHARS),
+    }
+
+
+def _type_row(config: NodeTypeConfig, options: ContextOptions, *, with_process: bool) -> Row:
+    code = config.node.process if with_process else None
+    return {
+        "type": cut(config.type, MAX_TYPE_CHARS),
+        "name": cut_name(config.display_name, MAX_NAME_CHARS),
+        "description": cut_name(config.description, MAX_DESCRIPTION_CHARS) or None,
+        "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
+        "process": cut(code, options.truncate_process) if code else None,
+    }
+
+
+def sheet_label(graph: Graph, sheet: str) -> str:
+    """Return a sheet's id and name, as `0 main`."""
+    name = graph.sheets_list.get(sheet, "")
+    return f"{cut_name(sheet, 40)} {cut_name(name, 40)}".strip()
+
+
+def why(scored: ScoredNode) -> str:
+    """Return a node's score and why it is there, as `0.87 text+vector` or `0.31 near fetch-api`."""
+    reasons = [reason.replace("near:", "near ", 1) for reason in scored.reasons]
+    return f"{scored.score:.2f} {'+'.join(reasons)}".strip()
