@@ -92,9 +92,13 @@ class Pool:
         return self._submit(self._readers, lambda: work(self._mine()))
 
     def _submit(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+        self.check_open()
+        return asyncio.get_running_loop().run_in_executor(executor, work)
+
+    def check_open(self) -> None:
+        """Raises: SourceUnavailable when the pool is closed."""
         if self._closed:
             raise SourceUnavailable(source=str(self.path), reason="the database is closed")
-        return asyncio.get_running_loop().run_in_executor(executor, work)
 
     def close(self) -> None:
         """Wait for work under way and close every connection."""

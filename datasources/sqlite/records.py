@@ -62,9 +62,7 @@ class SqliteRecords:
 
 
 def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: str) -> Record | None:
-    row = connection.execute(
-        sql.RECORD_GET, {"workspace": workspace, "kind": kind, "key": key}
-    ).fetchone()
+    row = connection.execute(sql.RECORD_GET, {"workspace": workspace, "kind": kind, "key": key}).fetchone()
     return None if row is None else Record(kind=kind, key=key, data=orjson.loads(row[1]), version=str(row[0]))
 
 
@@ -114,6 +112,5 @@ def query_statement(
         values[f"v{i}"] = value
     direction = "DESC" if descending else "ASC"
     order = f"json_extract(data, '$.{order_by}') {direction}, key ASC" if order_by else f"key {direction}"
-    text = f"SELECT key, version, data FROM records WHERE workspace = :workspace AND {condition} "  # noqa: S608
+    text = f"SELECT key, version, data FROM records WHERE workspace = :workspace AND {condition} "
     return text + f"ORDER BY {order} LIMIT :limit", values
-

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import orjson
@@ -88,5 +87,3 @@ def vector_of(blob: bytes) -> Vector:
 def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
     """Return stored vectors as float32[n, dim]."""
     return np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
-
-

@@ -8,6 +8,10 @@ source then agrees on what a word is, and exact re-scoring needs no second token
 
 Decision: vectors are kept as float32, not halved to float16, because an undo must give back what
 was there byte for byte. The approximate index beside the file is quantised instead.
+
+Decision: `vector_log` keeps one row a node, with the graph's vector version at which its vectors
+last changed, so it stays as small as the graph. Changes up to `vector_log_floor` have been
+removed from it: an index that is older than the floor is of no use any more.
 """
 
 from __future__ import annotations
@@ -28,12 +32,13 @@ CACHE_KIB = 64 << 10
 FIRST = (
     """CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE graphs (
-        id INTEGER PRIMARY KEY,
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
         workspace TEXT NOT NULL,
         revision INTEGER NOT NULL DEFAULT 0,
         text_version INTEGER NOT NULL DEFAULT 0,
         vector_version INTEGER NOT NULL DEFAULT 0,
+        vector_log_floor INTEGER NOT NULL DEFAULT 0,
         next_number INTEGER NOT NULL DEFAULT 1,
         nodes INTEGER NOT NULL DEFAULT 0,
         edges INTEGER NOT NULL DEFAULT 0,
@@ -97,11 +102,11 @@ FIRST = (
         PRIMARY KEY (graph, model, dim)
     ) WITHOUT ROWID""",
     """CREATE TABLE vector_log (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        rid INTEGER PRIMARY KEY,
         graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
-        rid INTEGER NOT NULL
+        number INTEGER NOT NULL
     )""",
-    """CREATE INDEX vector_log_graph ON vector_log (graph, number)""",
+    """CREATE INDEX vector_log_number ON vector_log (graph, number)""",
     """CREATE TABLE records (
         workspace TEXT NOT NULL,
         kind TEXT NOT NULL,

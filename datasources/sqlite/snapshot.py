@@ -76,9 +76,7 @@ class GraphDocuments:
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]
 
-    def neighborhood(
-        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int
-    ) -> Subgraph:
+    def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""
         level = [key for key in dict.fromkeys(keys) if key in self.bodies][: max(0, limit)]
         depths = dict.fromkeys(level, 0)

@@ -10,7 +10,7 @@ GRAPH_ROW = """
 SELECT id, revision, text_version, vector_version, nodes, edges, content_words, name_words, body
 FROM graphs WHERE key = :key AND workspace = :workspace"""
 GRAPH_VERSIONS = """
-SELECT id, revision, text_version, vector_version, nodes
+SELECT id, revision, text_version, vector_version, nodes, edges
 FROM graphs WHERE key = :key AND workspace = :workspace"""
 GRAPH_LIST = "SELECT body FROM graphs WHERE workspace = :workspace ORDER BY key"
 GRAPH_EXISTS = "SELECT 1 FROM graphs WHERE key = :key"
@@ -89,6 +89,10 @@ SELECT c.type FROM json_each(:keys) j JOIN configs c ON c.workspace = :workspace
 CONFIG_PUT = """
 INSERT INTO configs (workspace, key, type, body) VALUES (:workspace, :key, :type, :body)
 ON CONFLICT (workspace, key) DO UPDATE SET type = excluded.type, body = excluded.body"""
+TYPES_CHANGED = """
+INSERT INTO meta (name, value) VALUES ('types_version', '1')
+ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"""
+TYPES_VERSION = "SELECT value FROM meta WHERE name = 'types_version'"
 CONFIG_DELETE = "DELETE FROM configs WHERE workspace = :workspace AND key = :key"
 NODES_OF_TYPES = """
 SELECT n.rid, n.body FROM json_each(:types) j CROSS JOIN nodes n ON n.graph = :graph AND n.type = j.value"""
@@ -140,10 +144,14 @@ VECTOR_COUNT_CLEAN = "DELETE FROM vector_counts WHERE graph = :graph AND count <
 VECTOR_COUNT = """
 SELECT count FROM vector_counts WHERE graph = :graph AND model = :model AND dim = :dim"""
 VECTOR_GROUPS = "SELECT model, dim, count FROM vector_counts WHERE graph = :graph"
-VECTOR_LOG_ADD = "INSERT INTO vector_log (graph, rid) VALUES (?, ?)"
-VECTOR_LOG_LAST = "SELECT coalesce(max(number), 0) FROM vector_log WHERE graph = :graph"
-VECTOR_LOG_SINCE = "SELECT DISTINCT rid FROM vector_log WHERE graph = :graph AND number > :number LIMIT :limit"
-VECTOR_LOG_CLEAN = "DELETE FROM vector_log WHERE graph = :graph AND number < :number"
+VECTOR_LOG_ADD = """
+INSERT INTO vector_log (rid, graph, number) VALUES (?, ?, ?)
+ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
+VECTOR_LOG_FLOOR = "SELECT vector_log_floor FROM graphs WHERE id = :graph"
+VECTOR_LOG_SINCE = "SELECT rid FROM vector_log WHERE graph = :graph AND number > :number LIMIT :limit"
+VECTOR_LOG_CLEAN = "DELETE FROM vector_log WHERE graph = :graph AND number <= :number"
+VECTOR_LOG_RAISE = """
+UPDATE graphs SET vector_log_floor = max(vector_log_floor, :number) WHERE id = :graph"""
 VECTOR_INFO = """
 SELECT n.key, v.model, v.hash FROM json_each(:keys) j
 JOIN nodes n ON n.graph = :graph AND n.key = j.value JOIN vectors v ON v.rid = n.rid"""

@@ -1,9 +1,9 @@
 """The approximate vector index of a large graph: a file beside the database, never trusted alone.
 
-The file's name says what it holds: database, graph, model, field, and the number of the last
-change it knows. Changes since then are searched exactly and its own entries for them are left
-out, so an index that lags behind gives no wrong answer, only a slower one; it is brought up to
-date in the background and put in place by renaming. A missing or unreadable file is built anew.
+The file's name says what it holds: database, graph, model, field, and the vector version of the
+graph that it knows. What changed since then is searched exactly, so an index that lags behind
+gives no wrong answer, only a slower one; it is brought up to date in the background and put in
+place by renaming. A missing or unreadable file is built anew.
 
 Source: Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using
 Hierarchical Navigable Small World graphs" (2018), as implemented by usearch.
@@ -14,8 +14,11 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +36,12 @@ CONNECTIVITY = 16
 EXPANSION_ADD = 96
 EXPANSION_SEARCH = 96
 BLOCK = 20_000
+LEFTOVER_S = 3600.0
 MAX_BEHIND = 2_000
-"""Changes that a search looks through itself; with more, the index is brought up to date."""
+"""Changes that a search looks through itself; an index that lags further behind is not used."""
+
+REPAIR_AT = MAX_BEHIND // 4
+"""Changes at which a search asks for the index to be brought up to date."""
 
 Rids = NDArray[np.int64]
 
@@ -57,14 +64,16 @@ class IndexName:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VectorIndex:
-    """An opened index and the number of the last change it knows."""
+    """An opened index and the vector version of the graph that it knows."""
 
     index: Index
     number: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def search(self, vector: Vector, count: int) -> Rids:
-        """Return the row ids of about the nearest `count` vectors."""
-        found: Any = self.index.search(normalize(vector), count)
+        """Return the row ids of about the nearest `count` vectors. May be called from any thread."""
+        with self._lock:  # two searches must not share the index's scratch space
+            found: Any = self.index.search(normalize(vector), count, threads=1)
         return np.asarray(found.keys, dtype=np.int64)
 
 
@@ -76,9 +85,20 @@ class IndexFiles:
 
     def open(self, name: IndexName) -> VectorIndex | None:
         """Open the newest readable file of an index, mapped into memory; None when there is none."""
+        return self._open(name, view=True)
+
+    def load(self, name: IndexName) -> VectorIndex | None:
+        """Read the newest readable file of an index into memory, to change it."""
+        return self._open(name, view=False)
+
+    def newest(self, name: IndexName) -> int:
+        """Return the vector version of the newest file of an index, or -1."""
+        return next((number for number, _ in self._files(name)), -1)
+
+    def _open(self, name: IndexName, *, view: bool) -> VectorIndex | None:
         for number, path in self._files(name):
             try:
-                index = Index.restore(str(path), view=True)
+                index = Index.restore(str(path), view=view)
             except (RuntimeError, ValueError, OSError):
                 index = None
             if index is None or index.ndim != name.dim:
@@ -100,6 +120,14 @@ class IndexFiles:
                 old_path.unlink(missing_ok=True)
         return self.open(name)
 
+    def remove_leftovers(self) -> None:
+        """Remove what a process left behind that was killed while it saved."""
+        old = time.time() - LEFTOVER_S
+        for path in self.folder.glob("*.tmp"):
+            with suppress(OSError):
+                if path.stat().st_mtime < old:
+                    path.unlink()
+
     def remove_graph(self, identity: str, graph: int) -> None:
         """Remove every index file of a deleted graph."""
         for path in self.folder.glob(f"v*-{identity[:12]}-{graph}-*.usearch"):
@@ -119,16 +147,23 @@ def build(
     row: GraphRow,
     name: IndexName,
     progress: Callable[[int], None] = lambda _done: None,
-) -> tuple[Index, int]:
-    """Build an index of all stored vectors; return it and the number of the last change it knows."""
-    (number,) = connection.execute(sql.VECTOR_LOG_LAST, {"graph": row.id}).fetchone()
+) -> Index:
+    """Build an index of all stored vectors. `progress` is told how many are in, and may raise to stop."""
     index = new_index(name.dim)
     done = 0
     for rids, vectors in vector_blocks(connection, row, name):
         index.add(rids, vectors, threads=os.cpu_count() or 1)
         done += len(rids)
         progress(done)
-    return index, number
+    return index
+
+
+def repair(connection: sqlite3.Connection, name: IndexName, index: Index, changed: Sequence[int]) -> None:
+    """Bring an index held in memory up to date with the nodes whose vectors changed."""
+    index.remove(np.array([rid for rid in changed if rid in index], dtype=np.int64))
+    rids, vectors = vectors_of(connection, name, changed)
+    if len(rids):
+        index.add(rids, vectors, threads=os.cpu_count() or 1)
 
 
 def new_index(dim: int) -> Index:
@@ -152,9 +187,7 @@ def vector_blocks(connection: sqlite3.Connection, row: GraphRow, name: IndexName
         yield rids, normalize(matrix_of([blob for _, blob in rows], name.dim))
 
 
-def vectors_of(
-    connection: sqlite3.Connection, name: IndexName, rids: Sequence[int]
-) -> tuple[Rids, Vector]:
+def vectors_of(connection: sqlite3.Connection, name: IndexName, rids: Sequence[int]) -> tuple[Rids, Vector]:
     """Return the stored vectors of some nodes, normalised. Shapes: int64[n], float32[n, dim]."""
     statement = sql.CONTENT_VECTORS_OF if name.field == "content" else sql.NAME_VECTORS_OF
     values = {"rids": array(rids), "model": name.model, "dim": name.dim}
@@ -164,7 +197,10 @@ def vectors_of(
 
 
 def changed_since(connection: sqlite3.Connection, graph: int, number: int) -> list[int] | None:
-    """Return the nodes whose vectors changed since then, or None when they are too many to look through."""
+    """Return the nodes whose vectors changed after a vector version; None: too many, or not known."""
+    (floor,) = connection.execute(sql.VECTOR_LOG_FLOOR, {"graph": graph}).fetchone()
+    if number < floor:
+        return None
     values = {"graph": graph, "number": number, "limit": MAX_BEHIND + 1}
     rows = connection.execute(sql.VECTOR_LOG_SINCE, values).fetchall()
     return None if len(rows) > MAX_BEHIND else [rid for (rid,) in rows]

@@ -14,7 +14,6 @@ from datasources.sqlite.vector_index import (
     IndexName,
     Rids,
     VectorIndex,
-    changed_since,
     vector_blocks,
     vectors_of,
 )
@@ -23,6 +22,8 @@ from datasources.vectors import VectorMatrix, normalize
 
 OVERSAMPLING = 2
 """Candidates taken of the approximate index for each hit asked for; their cosines are then exact."""
+
+MAX_SPARE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,9 +39,7 @@ class VectorQuery:
 def load_matrix(connection: sqlite3.Connection, row: GraphRow, name: IndexName) -> VectorMatrix:
     """Read all vectors of a small graph."""
     statement = sql.CONTENT_VECTORS if name.field == "content" else sql.NAME_VECTORS
-    rows = connection.execute(
-        statement, {**row.range, "model": name.model, "dim": name.dim}
-    ).fetchall()
+    rows = connection.execute(statement, {**row.range, "model": name.model, "dim": name.dim}).fetchall()
     keys = _keys(connection, [rid for rid, _ in rows])
     return VectorMatrix.build([keys[rid] for rid, _ in rows], matrix_of([b for _, b in rows], name.dim))
 
@@ -59,13 +58,11 @@ def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQ
 
 
 def search_index(
-    connection: sqlite3.Connection, row: GraphRow, query: VectorQuery, index: VectorIndex
-) -> list[Hit] | None:
-    """Ask the approximate index and score exactly; None when it lags too far behind to be of use."""
-    changed = changed_since(connection, row.id, index.number)
-    if changed is None:
-        return None
-    near = index.search(query.vector, query.limit * OVERSAMPLING + 16)
+    connection: sqlite3.Connection, query: VectorQuery, index: VectorIndex, changed: Sequence[int]
+) -> list[Hit]:
+    """Ask the approximate index, add what changed since it was made, and score all of it exactly."""
+    spare = min(len(changed), MAX_SPARE)  # a candidate that changed may be gone, or no longer near
+    near = index.search(query.vector, query.limit * OVERSAMPLING + 16 + spare)
     wanted = np.union1d(near, np.array(changed, dtype=np.int64))
     rids, vectors = vectors_of(connection, query.name, wanted.tolist())
     return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)

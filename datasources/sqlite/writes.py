@@ -23,10 +23,8 @@ from datasources.sqlite.rows import GraphRow, array, graph_row
 from datasources.sqlite.words import WordChanges, reindex_types, stored_words, words_of
 from datasources.types import (
     ROOT_WORKSPACE,
-    Edge,
     Graph,
     Mutation,
-    Node,
     NodeTypeConfig,
     NodeVector,
     parse_document,
@@ -80,7 +78,7 @@ def put_embeddings(
     found = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
     kept = [(found[vector.key], vector) for vector in vectors if vector.key in found]
     if kept:
-        _put_vectors(connection, row.id, kept)
+        _put_vectors(connection, row, kept)
         connection.execute(sql.GRAPH_VECTORS_UPDATE, {"graph": row.id})
     return len(kept)
 
@@ -95,9 +93,7 @@ def apply(
     """Apply a mutation and record writes; return the new revision. See MutableGraphDataSource.apply."""
     row = graph_row(connection, workspace, mutation.graph_key)
     if expected_revision is not None and expected_revision != row.revision:
-        raise RevisionConflict(
-            graph_key=mutation.graph_key, expected=expected_revision, actual=row.revision
-        )
+        raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=row.revision)
     work = _Apply(connection, workspace, mutation, row)
     work.check()
     work.write()
@@ -145,11 +141,12 @@ class _Apply:
         if m.put_configs or m.delete_configs:
             self._write_configs()
         vectors_gone = self._delete(words)
-        self._put_nodes(words, _types(self.connection, self.workspace))
+        if m.put_nodes:
+            self._put_nodes(words, _types(self.connection, self.workspace))
         self._put_edges()
         vectors = [(self.nodes[vector.key], vector) for vector in m.put_vectors]
         if vectors:
-            _put_vectors(self.connection, self.row.id, vectors)
+            _put_vectors(self.connection, self.row, vectors)
         content_words, name_words = words.store(self.connection)
         new = m.graph or parse_document(Graph, self.row.body, "graphs")
         new = new.replace(revision=self.row.revision + 1)
@@ -189,7 +186,7 @@ class _Apply:
             return False
         for rid, old in stored_words(connection, gone).items():
             words.replace(rid, old, None)
-        had_vectors = _forget_vectors(connection, self.row.id, gone)
+        had_vectors = _forget_vectors(connection, self.row, gone)
         for rid in gone:
             self.edge_count -= connection.execute(sql.EDGES_OF_NODE_DELETE, {"rid": rid}).rowcount
         connection.executemany(sql.NODE_DELETE, ((rid,) for rid in gone))
@@ -226,9 +223,7 @@ class _Apply:
             source, target = self.nodes[edge.source], self.nodes[edge.target]
             rid = self.edges.get(edge.key)
             if rid is None:
-                inserted.append(
-                    (self._new_rid(), self.row.id, edge.key, edge.sheet, source, target, body)
-                )
+                inserted.append((self._new_rid(), self.row.id, edge.key, edge.sheet, source, target, body))
             else:
                 updated.append((edge.sheet, source, target, body, rid))
         self.connection.executemany(sql.EDGE_INSERT, inserted)
@@ -241,9 +236,7 @@ class _Apply:
         return rid
 
 
-def _rids(
-    connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]
-) -> dict[str, int]:
+def _rids(connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]) -> dict[str, int]:
     return dict(connection.execute(statement, {"graph": graph, "keys": array(keys)}).fetchall())
 
 
@@ -251,13 +244,12 @@ def _types(connection: sqlite3.Connection, workspace: str) -> Configs:
     return types_by_name(read_configs(connection, workspace))
 
 
-def _put_configs(
-    connection: sqlite3.Connection, workspace: str, configs: Sequence[NodeTypeConfig]
-) -> None:
+def _put_configs(connection: sqlite3.Connection, workspace: str, configs: Sequence[NodeTypeConfig]) -> None:
     for config in configs:
         body = encode_document(config, "node_configs", config.key)
         values = {"workspace": workspace, "key": config.key, "type": config.type, "body": body}
         connection.execute(sql.CONFIG_PUT, values)
+    connection.execute(sql.TYPES_CHANGED)
 
 
 def _graphs_that_see(connection: sqlite3.Connection, workspace: str) -> list[tuple[int, str]]:
@@ -276,7 +268,9 @@ def _visible_everywhere(connection: sqlite3.Connection, workspace: str) -> dict[
 def _reindex(connection: sqlite3.Connection, graph: int, before: Configs, after: Configs) -> None:
     """Index anew the nodes of one graph whose type now reads differently."""
     changed = {
-        name for name in before.keys() | after.keys() if _type_text(before.get(name)) != _type_text(after.get(name))
+        name
+        for name in before.keys() | after.keys()
+        if _type_text(before.get(name)) != _type_text(after.get(name))
     }
     if not changed:
         return
@@ -295,9 +289,9 @@ def _type_text(config: NodeTypeConfig | None) -> tuple[str, str, str | None] | N
 
 
 def _put_vectors(
-    connection: sqlite3.Connection, graph: int, vectors: Sequence[tuple[int, NodeVector]]
+    connection: sqlite3.Connection, row: GraphRow, vectors: Sequence[tuple[int, NodeVector]]
 ) -> None:
-    _count_vectors(connection, graph, [rid for rid, _ in vectors], -1)
+    _count_vectors(connection, row.id, [rid for rid, _ in vectors], -1)
     rows = [
         (
             rid,
@@ -310,16 +304,21 @@ def _put_vectors(
         for rid, vector in vectors
     ]
     connection.executemany(sql.VECTOR_PUT, rows)
-    _count_vectors(connection, graph, [rid for rid, _ in vectors], 1)
-    connection.executemany(sql.VECTOR_LOG_ADD, ((graph, rid) for rid, _ in vectors))
+    _count_vectors(connection, row.id, [rid for rid, _ in vectors], 1)
+    _log_vectors(connection, row, [rid for rid, _ in vectors])
 
 
-def _forget_vectors(connection: sqlite3.Connection, graph: int, rids: Sequence[int]) -> bool:
+def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> bool:
     """Note that the vectors of nodes go (their rows go with the nodes); return whether there were any."""
-    if not _count_vectors(connection, graph, rids, -1):
+    if not _count_vectors(connection, row.id, rids, -1):
         return False
-    connection.executemany(sql.VECTOR_LOG_ADD, ((graph, rid) for rid in rids))
+    _log_vectors(connection, row, rids)
     return True
+
+
+def _log_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> None:
+    number = row.vector_version + 1
+    connection.executemany(sql.VECTOR_LOG_ADD, ((rid, row.id, number) for rid in rids))
 
 
 def _count_vectors(connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int) -> int:

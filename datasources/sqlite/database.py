@@ -1,0 +1,83 @@
+"""The embedded database: opens a file, hands out sources and records, reports its health."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from datasources.base import Finding, MutableGraphDataSource, RecordStore
+from datasources.errors import SourceError, SourceUnavailable
+from datasources.sqlite import statements as sql
+from datasources.sqlite.engine import Engine, Limits
+from datasources.sqlite.records import SqliteRecords
+from datasources.sqlite.schema import VERSION, prepare
+from datasources.sqlite.source import SqliteSource
+
+CHECKED_BYTES = 512 << 20
+"""A larger file is not read whole by a health check."""
+
+
+class SqliteDatabase:
+    """Implements Database. One file; others may read and write it at the same time."""
+
+    def __init__(self, path: Path, *, limits: Limits | None = None) -> None:
+        self._path = path
+        self._limits = limits or Limits()
+        self._engine: Engine | None = None
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:{self._path}"
+
+    @property
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            raise SourceUnavailable(source=self.url, reason="the database is not open")
+        return self._engine
+
+    def source(self, workspace: str) -> MutableGraphDataSource:
+        return SqliteSource(self._opened, workspace)
+
+    def records(self, workspace: str) -> RecordStore:
+        return SqliteRecords(self._opened.pool, workspace)
+
+    async def check(self) -> list[Finding]:
+        try:
+            graphs, nodes, edges, problems = await self._opened.pool.read(self._look)
+        except SourceError as exc:
+            return [Finding(name="database", status="error", detail=str(exc))]
+        size = self._path.stat().st_size
+        found = [
+            Finding(
+                name="database",
+                status="ok",
+                detail=f"{self.url}, schema {VERSION}, {size / 1e6:,.1f} MB: "
+                f"{graphs:,} graphs, {nodes:,} nodes, {edges:,} edges",
+            )
+        ]
+        if problems:
+            fix = "stop writing to it and restore a copy, or export what can still be read"
+            found.append(Finding(name="integrity", status="error", detail=problems, fix=fix))
+        return found
+
+    def _look(self, connection: sqlite3.Connection) -> tuple[int, int, int, str]:
+        graphs, nodes, edges = connection.execute(sql.TOTALS).fetchone()
+        if self._path.stat().st_size > CHECKED_BYTES:
+            return graphs, nodes, edges, ""
+        rows = [text for (text,) in connection.execute("PRAGMA quick_check(5)")]
+        return graphs, nodes, edges, "" if rows == ["ok"] else "; ".join(rows)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(prepare, self._path)
+        self._engine = Engine(self._path, self._limits)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await asyncio.to_thread(engine.close)

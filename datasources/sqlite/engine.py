@@ -1,0 +1,84 @@
+"""What the sources of one opened database share: its connections, what is held in memory, its indexes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from datasources.sqlite import statements as sql
+from datasources.sqlite.pool import Pool
+from datasources.sqlite.snapshot import Snapshots
+from datasources.sqlite.vector_index import IndexFiles
+from datasources.sqlite.vector_keeper import VectorKeeper
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where small ends. Units: counts; `memory` is bytes for all that is held of graphs.
+
+    A graph of up to `held` nodes and edges is answered from memory; vectors of a graph of up to
+    `exact` nodes are scanned, those of a larger one are searched by an index beside the file.
+    """
+
+    held: int = 25_000
+    exact: int = 20_000
+    memory: int = 512 << 20
+
+
+class Engine:
+    """One opened database. To be made and used in one event loop."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.limits = limits
+        self.pool = Pool(path)
+        (identity,) = self.pool.here.execute(sql.IDENTITY).fetchone()
+        files = IndexFiles(path)
+        files.remove_leftovers()
+        self.keeper = VectorKeeper(self.pool, files, identity, exact=limits.exact)
+        self.snapshots = Snapshots(limits.memory)
+        self._loading: dict[tuple[object, ...], asyncio.Future[tuple[object, object, int]]] = {}
+
+    async def held(
+        self,
+        name: tuple[object, ...],
+        version: object,
+        load: Callable[[sqlite3.Connection], tuple[object, T, int]],
+    ) -> T:
+        """Return a part of a graph from memory, or load it once for all who ask meanwhile.
+
+        `load` returns the version it found (this one or a later), the part, and about how many
+        bytes it takes.
+        """
+        found = self.snapshots.get(name, version)
+        if found is not None:
+            return cast(T, found)
+        loading = self._loading.get((*name, version))
+        if loading is None:
+            loading = asyncio.ensure_future(self._load(name, version, load))
+            self._loading[*name, version] = loading
+        _, value, _ = await asyncio.shield(loading)
+        return cast(T, value)
+
+    async def _load(
+        self,
+        name: tuple[object, ...],
+        version: object,
+        load: Callable[[sqlite3.Connection], tuple[object, object, int]],
+    ) -> tuple[object, object, int]:
+        try:
+            found, value, nbytes = await self.pool.read(load)
+            self.snapshots.put(name, found, value, nbytes)
+            return found, value, nbytes
+        finally:
+            del self._loading[*name, version]
+
+    def close(self) -> None:
+        """Stop background work and close the file."""
+        self.keeper.close()
+        self.pool.close()

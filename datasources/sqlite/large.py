@@ -1,0 +1,108 @@
+"""Reads of a graph by SQL, for graphs too large to be held in memory. Each works on one moment."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from datasources.sqlite import statements as sql
+from datasources.sqlite.rows import GraphRow, array
+from datasources.types import Direction, Edge, GraphStats, Link, Node, Subgraph, parse_document
+
+_NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
+_ALL = -1  # SQLite's LIMIT without an end
+
+
+def stats(connection: sqlite3.Connection, row: GraphRow) -> GraphStats:
+    graph = {"graph": row.id}
+    return GraphStats(
+        nodes=row.nodes,
+        edges=row.edges,
+        types=dict(connection.execute(sql.TYPE_COUNTS, graph).fetchall()),
+        vectors=dict(connection.execute(sql.VECTOR_COUNTS, graph).fetchall()),
+    )
+
+
+def nodes(
+    connection: sqlite3.Connection, row: GraphRow, sheet: str | None, after: str | None, limit: int | None
+) -> list[Node]:
+    """Return a page of nodes in key order."""
+    values = {
+        "graph": row.id,
+        "after": after or "",
+        "sheet": sheet,
+        "limit": _ALL if limit is None else max(0, limit),
+    }
+    return _nodes(connection.execute(sql.NODES, values))
+
+
+def edges(connection: sqlite3.Connection, row: GraphRow, sheet: str | None) -> list[Edge]:
+    return _edges(connection.execute(sql.EDGES, {"graph": row.id, "sheet": sheet}))
+
+
+def nodes_by_key(connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str]) -> list[Node]:
+    values = {"graph": row.id, "keys": array(dict.fromkeys(keys))}
+    return _nodes(connection.execute(sql.NODES_BY_KEY, values))
+
+
+def edges_of(connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str]) -> list[Edge]:
+    rids = array(_rids(connection, row, keys).values())
+    return _edges((body,) for _, body in connection.execute(sql.EDGES_OF, {"rids": rids}))
+
+
+def links(
+    connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str] | None, limit: int | None
+) -> list[Link]:
+    most = _ALL if limit is None else max(0, limit)
+    if keys is None:
+        found = connection.execute(sql.ALL_LINKS, {"graph": row.id, "limit": most})
+    else:
+        rids = array(_rids(connection, row, keys).values())
+        found = connection.execute(sql.LINKS_OF, {"rids": rids, "limit": most})
+    return [Link(source, target) for source, target in found]
+
+
+def neighborhood(
+    connection: sqlite3.Connection,
+    row: GraphRow,
+    keys: Sequence[str],
+    max_depth: int,
+    direction: Direction,
+    limit: int,
+) -> Subgraph:
+    """Search breadth first; see GraphDataSource.get_neighborhood."""
+    rids = dict(list(_rids(connection, row, keys).items())[: max(0, limit)])
+    depths = dict.fromkeys(rids, 0)
+    level = list(rids.values())
+    for depth in range(1, max_depth + 1):
+        room = limit - len(depths)
+        if not level or room <= 0:
+            break
+        # Nodes seen before may come first in key order: with room for them none is missed.
+        values = {"rids": array(level), "limit": room + len(depths)}
+        reached = connection.execute(_NEXT[direction], values).fetchall()
+        new = [(key, rid) for key, rid in reached if key not in depths][:room]
+        depths.update((key, depth) for key, _ in new)
+        rids.update(new)
+        level = [rid for _, rid in new]
+    inside = {"rids": array(rids.values())}
+    bodies = dict(connection.execute(sql.NODE_BODIES, inside).fetchall())
+    return Subgraph(
+        nodes=tuple(parse_document(Node, bodies[rid], "nodes") for rid in rids.values()),
+        edges=tuple(_edges(connection.execute(sql.EDGES_INSIDE, inside))),
+        depths=depths,
+    )
+
+
+def _rids(connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str]) -> dict[str, int]:
+    """Return key → row id of the nodes that exist, in the order asked for."""
+    values = {"graph": row.id, "keys": array(dict.fromkeys(keys))}
+    return dict(connection.execute(sql.NODE_RIDS, values).fetchall())
+
+
+def _nodes(rows: Iterable[tuple[bytes]]) -> list[Node]:
+    return [parse_document(Node, body, "nodes") for (body,) in rows]
+
+
+def _edges(rows: Iterable[tuple[bytes]]) -> list[Edge]:
+    return [parse_document(Edge, body, "edges") for (body,) in rows]

@@ -1,0 +1,262 @@
+"""The graphs of one workspace in the embedded database.
+
+A small graph is answered from memory, in the event loop itself: what is held is checked against
+the graph's versions with one look-up of some microseconds, so another process's write is seen at
+once. A large graph is answered by SQL in a reader's thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from datasources.base import RecordWrite
+from datasources.lexical import LexicalIndex
+from datasources.sqlite import large, writes
+from datasources.sqlite import statements as sql
+from datasources.sqlite.engine import Engine
+from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, vector_of
+from datasources.sqlite.schema import translate
+from datasources.sqlite.snapshot import GraphDocuments, load_lexical
+from datasources.sqlite.text_search import search_large
+from datasources.sqlite.vector_search import VectorQuery, load_matrix
+from datasources.text import tokenize
+from datasources.types import (
+    Direction,
+    Edge,
+    Graph,
+    GraphStats,
+    Hit,
+    Link,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    SearchField,
+    Subgraph,
+    Vector,
+    VectorInfo,
+    parse_document,
+)
+from datasources.vectors import VectorMatrix
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSource:
+    """Implements MutableGraphDataSource. Documents are shared between reads: their data is read-only."""
+
+    engine: Engine
+    workspace: str
+
+    def _here(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
+        """Look something up in the event loop's own thread."""
+        pool = self.engine.pool
+        try:
+            return pool.here.execute(statement, values).fetchall()
+        except sqlite3.Error as exc:
+            raise translate(exc, pool.path) from exc
+
+    def _row(self, graph_key: str) -> GraphRow:
+        pool = self.engine.pool
+        pool.check_open()
+        try:
+            return graph_versions(pool.here, self.workspace, graph_key)
+        except sqlite3.Error as exc:
+            raise translate(exc, pool.path) from exc
+
+    async def _read(self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T]) -> T:
+        """Run `work` on a graph in a reader's thread, on one moment of it."""
+        return await self.engine.pool.read(lambda c: work(c, graph_row(c, self.workspace, graph_key)))
+
+    async def _documents(self, graph_key: str) -> GraphDocuments | None:
+        """Return the graph as held in memory, or None when it is too large for that."""
+        row = self._row(graph_key)
+        if row.nodes + row.edges > self.engine.limits.held:
+            return None
+
+        def load(connection: sqlite3.Connection) -> tuple[object, GraphDocuments, int]:
+            now = graph_row(connection, self.workspace, graph_key)
+            documents = GraphDocuments.load(connection, now)
+            return now.revision, documents, documents.nbytes
+
+        return await self.engine.held(("documents", row.id), row.revision, load)
+
+    async def list_graphs(self) -> list[Graph]:
+        rows = await self.engine.pool.read(
+            lambda c: c.execute(sql.GRAPH_LIST, {"workspace": self.workspace}).fetchall()
+        )
+        return [parse_document(Graph, body, "graphs") for (body,) in rows]
+
+    async def get_graph(self, graph_key: str) -> Graph:
+        row = self._row(graph_key)
+        body = self.engine.snapshots.get(("graph", row.id), row.revision)
+        if isinstance(body, Graph):
+            return body
+        graph = await self._read(graph_key, lambda _, now: parse_document(Graph, now.body, "graphs"))
+        self.engine.snapshots.put(("graph", row.id), graph.revision, graph, 2_000)
+        return graph
+
+    async def get_stats(self, graph_key: str) -> GraphStats:
+        return await self._read(graph_key, large.stats)
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]:
+        return await self._read(graph_key, lambda c, row: large.nodes(c, row, sheet, after, limit))
+
+    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
+        return await self._read(graph_key, lambda c, row: large.edges(c, row, sheet))
+
+    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
+        documents = await self._documents(graph_key)
+        if documents is not None:
+            return documents.nodes_by_key(keys)
+        return await self._read(graph_key, lambda c, row: large.nodes_by_key(c, row, keys))
+
+    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        documents = await self._documents(graph_key)
+        if documents is not None:
+            return documents.edges_of(keys)
+        return await self._read(graph_key, lambda c, row: large.edges_of(c, row, keys))
+
+    async def get_links(
+        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+    ) -> list[Link]:
+        documents = await self._documents(graph_key)
+        if documents is not None:
+            return documents.links(keys, limit)
+        return await self._read(graph_key, lambda c, row: large.links(c, row, keys, limit))
+
+    async def get_neighborhood(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
+    ) -> Subgraph:
+        documents = await self._documents(graph_key)
+        if documents is not None:
+            return documents.neighborhood(keys, max_depth, direction, limit)
+        return await self._read(
+            graph_key, lambda c, row: large.neighborhood(c, row, keys, max_depth, direction, limit)
+        )
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        self.engine.pool.check_open()
+        rows = self._here(sql.TYPES_VERSION, {})
+        version = rows[0][0] if rows else "0"
+
+        def load(connection: sqlite3.Connection) -> tuple[object, list[NodeTypeConfig], int]:
+            found = connection.execute(sql.TYPES_VERSION).fetchone()
+            configs = writes.read_configs(connection, self.workspace)
+            return (found[0] if found else "0"), configs, 4_000 * len(configs)
+
+        configs = await self.engine.held(("types", self.workspace), version, load)
+        if types is None:
+            return list(configs)
+        wanted = set(types)
+        return [config for config in configs if config.type in wanted]
+
+    async def search_text(
+        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
+    ) -> list[Hit]:
+        row, terms = self._row(graph_key), tokenize(query)
+        if row.nodes + row.edges > self.engine.limits.held:
+            return await self._read(graph_key, lambda c, now: search_large(c, now, terms, limit, field))
+
+        def load(connection: sqlite3.Connection) -> tuple[object, LexicalIndex, int]:
+            now = graph_row(connection, self.workspace, graph_key)
+            index = load_lexical(connection, now, field)
+            return now.text_version, index, index.nbytes
+
+        index = await self.engine.held(("text", row.id, field), row.text_version, load)
+        return index.search(terms, limit)
+
+    async def search_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        *,
+        model: str,
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        row = self._row(graph_key)
+        if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all() or limit <= 0:
+            return []
+        name = self.engine.keeper.name(row, model, vector.size, field)
+        if row.nodes <= self.engine.limits.exact:
+
+            def load(connection: sqlite3.Connection) -> tuple[object, VectorMatrix, int]:
+                now = graph_row(connection, self.workspace, graph_key)
+                matrix = load_matrix(connection, now, name)
+                return now.vector_version, matrix, matrix.nbytes
+
+            matrix = await self.engine.held(("vectors", row.id, name), row.vector_version, load)
+            return matrix.search(vector, limit, min_score)
+        query = VectorQuery(name=name, vector=vector, limit=limit, min_score=min_score)
+        hits, due = await self._read(graph_key, lambda c, now: self.engine.keeper.search(c, now, query))
+        if due:
+            self.engine.keeper.schedule(self.workspace, graph_key, name)
+        return hits
+
+    async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
+        rows = await self._by_key(graph_key, sql.VECTOR_INFO, keys)
+        return {key: VectorInfo(model, digest) for key, model, digest in rows}
+
+    async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
+        rows = await self._by_key(graph_key, sql.VECTORS_BY_KEY, keys)
+        return {
+            key: NodeVector(
+                key=key,
+                model=model,
+                hash=digest,
+                content=vector_of(content),
+                name=None if name is None else vector_of(name),
+            )
+            for key, model, digest, content, name in rows
+        }
+
+    async def _by_key(self, graph_key: str, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        values = {"keys": array(dict.fromkeys(keys))}
+        return await self._read(
+            graph_key, lambda c, row: c.execute(statement, {**values, "graph": row.id}).fetchall()
+        )
+
+    async def create_graph(self, graph: Graph) -> Graph:
+        return await self.engine.pool.write(lambda c: writes.create_graph(c, self.workspace, graph))
+
+    async def delete_graph(self, graph_key: str) -> None:
+        gone = await self.engine.pool.write(lambda c: writes.delete_graph(c, self.workspace, graph_key))
+        self.engine.snapshots.drop(lambda name: len(name) > 1 and name[1] == gone)
+        self.engine.keeper.forget(gone)
+
+    async def apply(
+        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        return await self.engine.pool.write(
+            lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records)
+        )
+
+    async def put_node_config(self, config: NodeTypeConfig) -> None:
+        await self.engine.pool.write(lambda c: writes.put_config(c, self.workspace, config))
+
+    async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        return await self.engine.pool.write(
+            lambda c: writes.put_embeddings(c, self.workspace, graph_key, vectors)
+        )
+
+    async def build_vector_indexes(self, graph_key: str) -> None:
+        """Bring the approximate indexes of a large graph up to date now; nothing to do for a small one."""
+        row = self._row(graph_key)
+        if row.nodes > self.engine.limits.exact:
+            await self.engine.keeper.build_all(self.workspace, graph_key, row)

@@ -1,0 +1,54 @@
+"""The embedded database keeps every contract: held in memory, and by SQL and vector index alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from datasources.sqlite import Limits, SqliteDatabase
+from tests.contracts.base import Factory
+from tests.contracts.graph_source import DurableContract, GraphSourceContract
+from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
+
+NOTHING_IS_SMALL = Limits(held=-1, exact=-1)
+
+
+class _Held:
+    @pytest.fixture
+    def factory(self, tmp_path: Path) -> Factory:
+        return lambda: SqliteDatabase(tmp_path / "graphs.db")
+
+
+class _Large:
+    @pytest.fixture
+    def factory(self, tmp_path: Path) -> Factory:
+        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=NOTHING_IS_SMALL)
+
+
+class TestSqliteSource(_Held, GraphSourceContract):
+    pass
+
+
+class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
+    pass
+
+
+class TestSqliteRecords(_Held, RecordStoreContract):
+    pass
+
+
+class TestSqliteRecordQueries(_Held, RecordQueryContract):
+    pass
+
+
+class TestSqliteJoinedRecords(_Held, JoinedRecordsContract):
+    pass
+
+
+class TestSqliteDurability(_Held, DurableContract):
+    pass
+
+
+class TestSqliteDurabilityOfLargeGraphs(_Large, DurableContract):
+    pass
