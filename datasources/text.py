@@ -141,7 +141,6 @@ def _fold(text: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    stemmer = getattr(_local, "stemmer", None)
-    if stemmer is None:  # a Snowball stemmer must stay in its thread
-        stemmer = _local.stemmer = Stemmer.Stemmer("english")
-    return stemmer.stemWord(word.lower())
+    if not hasattr(_local, "stem"):  # a Snowball stemmer must stay in its thread
+        _local.stem = cast(Any, Stemmer).Stemmer("english").stemWord
+    return _local.stem(word.lower())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from datasources.types import Hit, Vector
 Matrix = NDArray[np.float32]
 
 
-def normalize(vectors: Matrix) -> Matrix:
+def normalize(vectors: NDArray[np.floating[Any]]) -> Matrix:
     """Return the vectors (last axis) at length 1; a zero vector stays zero.
 
     Scaled by the greatest component first: the square of a huge or tiny float32 is inf or 0.

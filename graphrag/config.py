@@ -44,7 +44,9 @@ class Settings(BaseSettings):
         default="text-embedding-3-small", description="model name for `openai` embeddings"
     )
     embeddings_base_url: str | None = Field(
-        default=None, description="address of an OpenAI-compatible server (default: OpenAI's)"
+        default=None,
+        validation_alias=AliasChoices("embeddings_base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"),
+        description="address of an OpenAI-compatible server (default: OpenAI's)",
     )
     embeddings_api_key: SecretStr | None = Field(
         default=None, description="key of that server (default: OPENAI_API_KEY)"
@@ -89,8 +91,8 @@ class Settings(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, env_settings, _FileSource(settings_cls))
 
@@ -98,7 +100,7 @@ class Settings(BaseSettings):
 class _FileSource(PydanticBaseSettingsSource):
     """Reads nodius.toml of the working directory, or the file that NODIUS_CONFIG names."""
 
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
@@ -138,7 +140,9 @@ def settings_table() -> list[tuple[str, str, str, str]]:
     rows: list[tuple[str, str, str, str]] = []
     for name, field in Settings.model_fields.items():
         alias = field.validation_alias
-        choices = [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []
+        choices = (
+            [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []
+        )
         variable = choices[0] if choices else PREFIX + name.upper()
         default = "" if field.default is None else str(field.default)
         rows.append((name, variable, default, field.description or ""))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from graphrag.config import Settings
 from graphrag.embedders.local import LocalEmbedder
-from graphrag.embedders.openai_compatible import OpenAICompatibleEmbedder
 from graphrag.embeddings import EmbeddingProvider
 
-__all__ = ["LocalEmbedder", "OpenAICompatibleEmbedder", "make_embedder"]
+__all__ = ["LocalEmbedder", "make_embedder"]
 
 
 def make_embedder(settings: Settings) -> EmbeddingProvider | None:
@@ -16,6 +15,9 @@ def make_embedder(settings: Settings) -> EmbeddingProvider | None:
         return None
     if settings.embeddings == "local":
         return LocalEmbedder()
+    # Imported here: the client library takes longer to load than most commands take to run.
+    from graphrag.embedders.openai_compatible import OpenAICompatibleEmbedder
+
     key = settings.embeddings_api_key or settings.openai_api_key
     return OpenAICompatibleEmbedder(
         model=settings.embeddings_model,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
 from graphrag.embeddings import EmbeddingUnreachable
@@ -72,19 +72,23 @@ class LocalEmbedder:
     def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed in this thread. Shapes: float32[len(texts), 256], rows of length 1 or 0."""
         tokenizer, weights = self._load()
-        encoded = tokenizer.encode_batch([text[:MAX_CHARS] for text in texts], add_special_tokens=False)
+        encoded = tokenizer.encode_batch([_readable(text) for text in texts], add_special_tokens=False)
         return _mean_of_tokens([encoding.ids for encoding in encoded], weights)
 
     def _load(self) -> tuple[Tokenizer, NDArray[np.float32]]:
         with self._lock:
             if self._loaded is None:
                 tensors = load_file(packaged_file("weights", f"l2_supercat_{DIM}.safetensors"))
-                weights = next(iter(tensors.values())).astype(np.float32)
-                self._loaded = (packaged_tokenizer(), weights)
+                self._loaded = (packaged_tokenizer(), tensors["embedding.weight"].astype(np.float32))
             return self._loaded
 
     async def aclose(self) -> None:
         """Nothing is held open."""
+
+
+def _readable(text: str) -> str:
+    """Return what is embedded of a text; half a surrogate pair, which no tokenizer takes, becomes `?`."""
+    return text[:MAX_CHARS].encode(errors="replace").decode()
 
 
 def _mean_of_tokens(ids: Sequence[Sequence[int]], weights: NDArray[np.float32]) -> NDArray[np.float32]:

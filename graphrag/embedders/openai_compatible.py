@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import openai
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from datasources.vectors import normalize
 from graphrag.embeddings import (
     EmbeddingError,
     EmbeddingMalformed,
@@ -17,8 +19,9 @@ from graphrag.embeddings import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
-from graphrag.tokens import count_tokens
+from graphrag.tokens import count_tokens, fits
 
+OPENAI_URL = "https://api.openai.com/v1"
 MAX_TEXTS = 512
 MAX_TOKENS_A_TEXT = 8_000
 """Just under the 8,192 tokens that OpenAI's models take of one input."""
@@ -27,6 +30,21 @@ MAX_TOKENS_A_REQUEST = 250_000
 TIMEOUT_S = 60.0
 ATTEMPTS = 5
 MAX_WAIT_S = 30.0
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    index: int
+    embedding: list[float]
+
+
+class _Body(BaseModel):
+    """What of an answer is used. Read by us: the client would let any shape through."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data: list[_Item]
 
 
 class OpenAICompatibleEmbedder:
@@ -43,13 +61,15 @@ class OpenAICompatibleEmbedder:
         base_url: str | None = None,
         api_key: str | None = None,
         first_wait_s: float = 0.5,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._model = model
         self._first_wait_s = first_wait_s
         self._dim: int | None = None
-        # A local server needs no key, but the client insists on one.
+        # A local server needs no key, but the client insists on one. Both are given, or it would
+        # look for them in the environment.
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "no-key", base_url=base_url, timeout=TIMEOUT_S, max_retries=0
+            api_key=api_key or "no-key", base_url=base_url or OPENAI_URL, timeout=timeout_s, max_retries=0
         )
 
     @property
@@ -61,10 +81,11 @@ class OpenAICompatibleEmbedder:
         return self._dim
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        rows = [i for i, text in enumerate(texts) if text.strip()]
+        bounded = [_bounded(text) for text in texts]
+        rows = [i for i, text in enumerate(bounded) if text.strip()]
         made: list[tuple[list[int], NDArray[np.float32]]] = []
-        for batch in _batches(rows, texts):
-            made.append((batch, await self._request([_bounded(texts[i]) for i in batch])))
+        for batch in _batches(rows, bounded):
+            made.append((batch, await self._request([bounded[i] for i in batch])))
         vectors = np.zeros((len(texts), self._dim or 0), dtype=np.float32)
         for batch, found in made:
             vectors[batch] = found
@@ -77,17 +98,17 @@ class OpenAICompatibleEmbedder:
         wait_s = self._first_wait_s
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                answer = await self._client.embeddings.create(
+                answer = await self._client.embeddings.with_raw_response.create(
                     model=self._model, input=texts, encoding_format="float"
                 )
             except openai.OpenAIError as exc:
                 error, retry_after_s = self._translate(exc)
                 if not _retryable(error) or attempt == ATTEMPTS:
                     raise error from exc
-                await asyncio.sleep(min(retry_after_s or wait_s * (1 + random.random()), MAX_WAIT_S))  # noqa: S311
+                await asyncio.sleep(pause_s(wait_s, retry_after_s))
                 wait_s *= 2
             else:
-                return self._checked([(item.index, item.embedding) for item in answer.data], len(texts))
+                return self._checked(answer.content, len(texts))
         raise AssertionError("unreachable")
 
     def _translate(self, exc: openai.OpenAIError) -> tuple[EmbeddingError, float | None]:
@@ -104,23 +125,34 @@ class OpenAICompatibleEmbedder:
             return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc)), None
         return EmbeddingMalformed(provider=name, reason=str(exc)[:300]), None
 
-    def _checked(self, items: list[tuple[int, list[float]]], count: int) -> NDArray[np.float32]:
+    def _checked(self, body: bytes, count: int) -> NDArray[np.float32]:
         def bad(reason: str) -> EmbeddingMalformed:
             return EmbeddingMalformed(provider=self._model, reason=reason)
 
-        if sorted(index for index, _ in items) != list(range(count)):
-            raise bad(f"{len(items)} vectors with other indexes than 0 to {count - 1}")
-        lengths = {len(vector) for _, vector in items}
+        try:
+            items = _Body.model_validate_json(body).data
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the answer"
+            raise bad(f"{where}: {first['msg']}") from exc
+        items.sort(key=lambda item: item.index)
+        if [item.index for item in items] != list(range(count)):
+            raise bad(f"{len(items)} vectors for {count} texts, or with other indexes than 0 to {count - 1}")
+        lengths = {len(item.embedding) for item in items}
         if len(lengths) != 1 or lengths == {0}:
             raise bad(f"vectors of lengths {sorted(lengths)} in one answer")
         if self._dim is not None and lengths != {self._dim}:
             raise bad(f"vectors of length {lengths.pop()} where it sent {self._dim} before")
-        vectors = np.array([vector for _, vector in sorted(items)], dtype=np.float32)
+        vectors = np.array([item.embedding for item in items], dtype=np.float64)
         if not np.isfinite(vectors).all():
             raise bad("a vector that is not finite")
         self._dim = vectors.shape[1]
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.where(norms > 0, norms, 1)
+        return normalize(vectors)
+
+
+def pause_s(wait_s: float, retry_after_s: float | None) -> float:
+    """Return how long to wait: what the server asks for, else `wait_s` up to twice; at most MAX_WAIT_S."""
+    return min(retry_after_s or wait_s * (1 + random.random()), MAX_WAIT_S)
 
 
 def _retryable(error: EmbeddingError) -> bool:
@@ -137,21 +169,25 @@ def _seconds(header: str | None) -> float | None:
 
 
 def _bounded(text: str) -> str:
-    """Cut a text that is too long for the model; a character is never less than a quarter token."""
-    while len(text) > MAX_TOKENS_A_TEXT and (tokens := count_tokens(text)) > MAX_TOKENS_A_TEXT:
-        text = text[: int(len(text) * 0.95 * MAX_TOKENS_A_TEXT / tokens)]
+    """Cut a text too long for the model; half a surrogate pair, which JSON cannot hold, becomes `?`."""
+    text = text.encode(errors="replace").decode()
+    while not fits(text, MAX_TOKENS_A_TEXT):
+        text = text[: int(len(text) * 0.95 * MAX_TOKENS_A_TEXT / count_tokens(text))]
     return text
 
 
 def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
+    """Group rows in order, each group within both bounds; tokens are counted only where they may matter."""
+    sizes = {row: len(texts[row].encode()) for row in rows}  # a token is at least one byte
+    if sum(sizes.values()) > MAX_TOKENS_A_REQUEST:
+        sizes = {row: count_tokens(texts[row]) for row in rows}
     batch: list[int] = []
     tokens = 0
     for row in rows:
-        size = min(len(texts[row]), MAX_TOKENS_A_TEXT)  # a token holds at least one character
-        if batch and (len(batch) == MAX_TEXTS or tokens + size > MAX_TOKENS_A_REQUEST):
+        if batch and (len(batch) == MAX_TEXTS or tokens + sizes[row] > MAX_TOKENS_A_REQUEST):
             yield batch
             batch, tokens = [], 0
         batch.append(row)
-        tokens += size
+        tokens += sizes[row]
     if batch:
         yield batch
