@@ -12,7 +12,7 @@ import numpy as np
 
 from datasources.base import MutableGraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES
-from datasources.errors import SourceError
+from datasources.errors import BadDocument, InvalidMutation
 from datasources.types import Node, NodeTypeConfig, NodeVector
 from graphrag.embeddings import (
     EmbeddingError,
@@ -25,6 +25,8 @@ from graphrag.embeddings import (
 )
 
 PAGE = 1_000
+GIVE_UP_AFTER = 10
+"""So many nodes refused before any was embedded: it is the provider that does not work, not the texts."""
 
 
 @runtime_checkable
@@ -154,6 +156,8 @@ class _Run:
                 raise
             if len(jobs) == 1:
                 self._fail(jobs[0].node.key, exc)
+                if self.report.failed >= GIVE_UP_AFTER and not self.report.embedded:
+                    raise
                 return
             middle = len(jobs) // 2
             await self.embed(graph_key, jobs[:middle])
@@ -180,7 +184,7 @@ class _Run:
             return
         try:
             self.report.embedded += await self.source.put_embeddings(graph_key, vectors)
-        except SourceError as exc:
+        except (InvalidMutation, BadDocument) as exc:  # the vectors' fault; a store that is busy ends the run
             if len(vectors) == 1:
                 self._fail(vectors[0].key, exc)
                 return
