@@ -6,6 +6,7 @@ in a node cannot pass for a heading, another row or an instruction of ours.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -14,7 +15,7 @@ from datasources.text import node_label
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, ScoredNode
 from graphrag.messages import Language
 from graphrag.retriever import Retrieval
-from tools.compact import compact_handles, compact_value, cut, cut_name
+from tools.compact import compact_handles, compact_value, cut, cut_name, without_empty
 from tools.toon import compact_json, encode_table
 
 MAX_NAME_CHARS = 80
@@ -56,7 +57,7 @@ _DROPPED: dict[Language, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How much to show. Units: characters of code and of data of a node, tokens of the whole text."""
+    """How much to show. Units: characters of a node's code and of its data's JSON, tokens of the text."""
 
     truncate_process: int = 500
     truncate_data: int = 200
@@ -245,14 +246,13 @@ def _node_row(
 ) -> Row:
     node = scored.node
     label = node_label(node)
-    name = None if label == node.key else cut_name(label, MAX_NAME_CHARS)
     own_handles = node.handles and (config is None or node.handles != config.node.handles)
     return {
         "_key": node.key,
         "type": cut(node.type, MAX_TYPE_CHARS),
         "sheet": sheet_label(graph, node.sheet),
         "process": None if not node.process else cut(node.process, options.truncate_process),
-        "name": name,
+        "name": None if _says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
         "data": _data_cell(node, label, options.truncate_data),
         "handles": cut(compact_handles(node.handles), MAX_HANDLES_CHARS) if own_handles else None,
         "why": why(scored),
@@ -264,9 +264,21 @@ def _data_cell(node: Node, label: str, limit: int) -> str | None:
     if isinstance(data, Mapping):  # the name has its own column
         pairs = cast(Mapping[str, Any], data)
         data = {key: value for key, value in pairs.items() if key != "name" or value != label}
-    if data is None or data == {} or data == []:
+    data = without_empty(data)
+    if data is None:
         return None
-    return cut(compact_value(data), limit)
+    text, as_json = compact_value(data), len(compact_json(data))
+    # The limit counts JSON characters: what fits there is shown, in a shorter notation.
+    return cut(text, min(limit, limit * len(text) // as_json) if as_json > limit else len(text))
+
+
+def _says_same(key: str, name: str) -> bool:
+    """Return whether a name only repeats a key's last part: `api-call` and `API Call`."""
+    return _letters(name) in (_letters(key), _letters(key.rpartition(".")[2]))
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
 
 
 def _edge_row(edge: Edge) -> Row:
@@ -278,10 +290,10 @@ def _edge_row(edge: Edge) -> Row:
 
 
 def _type_row(config: NodeTypeConfig, options: ContextOptions, *, with_process: bool) -> Row:
-    code = config.node.process if with_process else None
+    code, name = config.node.process if with_process else None, config.display_name
     return {
         "type": cut(config.type, MAX_TYPE_CHARS),
-        "name": cut_name(config.display_name, MAX_NAME_CHARS),
+        "name": None if _says_same(config.type, name) else cut_name(name, MAX_NAME_CHARS),
         "description": cut_name(config.description, MAX_DESCRIPTION_CHARS) or None,
         "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
         "process": cut(code, options.truncate_process) if code else None,
@@ -295,6 +307,10 @@ def sheet_label(graph: Graph, sheet: str) -> str:
 
 
 def why(scored: ScoredNode) -> str:
-    """Return a node's score and why it is there, as `0.87 text+vector` or `0.31 near fetch-api`."""
-    reasons = [reason.replace("near:", "near ", 1) for reason in scored.reasons]
-    return f"{scored.score:.2f} {'+'.join(reasons)}".strip()
+    """Return a node's score (best: 100) and why it is there, as `87 text+vector` or `31 near fetch-api`."""
+    short = {reason: None for reason in map(_short_reason, scored.reasons)}
+    return f"{round(scored.score * 100)} {'+'.join(short)}".strip()
+
+
+def _short_reason(reason: str) -> str:
+    return "name" if reason == "name-vector" else reason.replace("near:", "near ", 1)

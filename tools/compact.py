@@ -1,7 +1,8 @@
 """Writes data, handles and long text in few tokens, for a model to read.
 
-Data is written as YAML's flow style is, with raw text between single quotes: inside a quoted TOON
-cell it needs far fewer escapes than JSON. It is for reading; exact JSON is `toon.compact_json`.
+Data is written much as YAML's flow style is, with raw text between single quotes and white space
+squeezed: inside a quoted TOON cell it needs far fewer escapes than JSON. It is a digest to read;
+exact JSON is `toon.compact_json`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datasources.types import HandlePoint, Handles
 MAX_DEPTH = 40
 ELLIPSIS = "…"
 
-_PLAIN = re.compile(r"[^\s,{}\[\]'\"](?:[^\n\r\t,{}\[\]']*[^\s,{}\[\]'])?")
+_PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,{}\[\]']*")
 _LITERAL = re.compile(r"(?:true|false|null|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 
 
@@ -23,7 +24,25 @@ def compact_value(value: Any) -> str:
     """Return a JSON-like value in flow style, without the outer braces of an object."""
     if isinstance(value, Mapping):
         return _pairs(cast(Mapping[Any, Any], value), 0)
-    return value if isinstance(value, str) else _flow(value, 0)
+    return squeeze(value) if isinstance(value, str) else _flow(value, 0)
+
+
+def without_empty(value: Any) -> Any:
+    """Return a JSON-like value without its nulls, empty strings, lists and objects; None if none is left."""
+    return _without_empty(value, 0)
+
+
+def _without_empty(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        return ELLIPSIS
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[Any, Any], value).items()
+        kept = {key: left for key, item in pairs if (left := _without_empty(item, depth + 1)) is not None}
+        return kept or None
+    if isinstance(value, list | tuple):
+        items = [_without_empty(item, depth + 1) for item in cast(Sequence[Any], value)]
+        return [item for item in items if item is not None] or None
+    return None if value == "" else value
 
 
 def _flow(value: Any, depth: int) -> str:
@@ -48,7 +67,13 @@ def _name(key: str) -> str:
     return _string(key) if ":" not in key else _quoted(key)
 
 
+def squeeze(text: str) -> str:
+    """Return the text with every run of white space as one blank."""
+    return " ".join(text.split())
+
+
 def _string(text: str) -> str:
+    text = squeeze(text)
     if _PLAIN.fullmatch(text) and not _LITERAL.fullmatch(text):
         return text
     return _quoted(text)
@@ -88,5 +113,5 @@ def cut(text: str, limit: int) -> str:
 
 def cut_name(text: str, limit: int) -> str:
     """Return a name on one line, at most `limit` characters."""
-    line = " ".join(text.split())
+    line = squeeze(text)
     return line if len(line) <= limit else line[: limit - 1] + ELLIPSIS
