@@ -112,7 +112,7 @@ class _FileSource(PydanticBaseSettingsSource):
             return {}
         try:
             return tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
             raise SettingsError(name="config", origin=str(path), reason=str(exc)) from exc
 
 

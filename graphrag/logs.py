@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
 import orjson
 
@@ -16,17 +16,26 @@ class JsonLines(logging.Formatter):
     """One event a line: time, level, logger, event, and whatever was given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
-        event = {
+        event: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
-            **facts,
         }
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(event, default=str).decode()
+        for name, value in record.__dict__.items():
+            if name not in _STANDARD:
+                event.setdefault(name, value)
+        try:
+            return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except orjson.JSONEncodeError:  # what JSON cannot hold is better named than lost
+            return orjson.dumps({_plain(name): _plain(value) for name, value in event.items()}).decode()
+
+
+def _plain(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def configure_logs(level: str, *, debug: bool = False, stream: TextIO | None = None) -> logging.Handler:

@@ -20,6 +20,7 @@ import tiktoken
 from graphrag.embedders.local import packaged_tokenizer
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+_RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _lock = threading.Lock()
 _counter: tuple[str, Callable[[str], int]] | None = None
 
@@ -36,7 +37,8 @@ def tokenizer_name() -> str:
 
 def fits(text: str, budget_tokens: int) -> bool:
     """Return whether a text has at most `budget_tokens`, without counting where that is plain."""
-    if len(text.encode(errors="replace")) <= budget_tokens:  # a token is at least one byte
+    # A token is at least one byte, but for one that Llama's tokenizer may put in front.
+    if len(text.encode(errors="replace")) < budget_tokens:
         return True
     return count_tokens(text) <= budget_tokens
 
@@ -45,15 +47,24 @@ def _load() -> tuple[str, Callable[[str], int]]:
     global _counter
     with _lock:
         if _counter is None:
-            _counter = _openai_counter() if _ranks_file().is_file() else _packaged_counter()
+            _counter = _openai_counter() if _ranks_are_here() else _packaged_counter()
         return _counter
 
 
-def _ranks_file() -> Path:
-    """Return where tiktoken keeps the ranks it has downloaded (see tiktoken.load.read_file_cached)."""
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    cache = Path(folder) if folder else Path(tempfile.gettempdir(), "data-gym-cache")
-    return cache / hashlib.sha1(_RANKS.encode()).hexdigest()  # noqa: S324
+def _ranks_are_here() -> bool:
+    """Return whether tiktoken will find the ranks whole; it downloads them if they are missing or damaged.
+
+    Source: tiktoken.load.read_file_cached, for where they are kept.
+    """
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
+    if folder == "":  # it keeps none then
+        return False
+    cache = Path(tempfile.gettempdir(), "data-gym-cache") if folder is None else Path(folder)
+    try:
+        ranks = (cache / hashlib.sha1(_RANKS.encode()).hexdigest()).read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(ranks).hexdigest() == _RANKS_SHA256
 
 
 def _openai_counter() -> tuple[str, Callable[[str], int]]:

@@ -178,7 +178,7 @@ def _bounded(text: str) -> str:
 
 def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
     """Group rows in order, each group within both bounds; tokens are counted only where they may matter."""
-    sizes = {row: len(texts[row].encode()) for row in rows}  # a token is at least one byte
+    sizes = {row: len(texts[row].encode()) + 1 for row in rows}  # never fewer than its tokens
     if sum(sizes.values()) > MAX_TOKENS_A_REQUEST:
         sizes = {row: count_tokens(texts[row]) for row in rows}
     batch: list[int] = []

@@ -1,0 +1,176 @@
+"""Settings: which source wins, what a wrong value is told, and that secrets stay secret."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from graphrag.config import Settings, SettingsError, load_settings, settings_table
+
+SECRETS = ("openai_api_key", "deepseek_api_key", "anthropic_api_key", "embeddings_api_key")
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory, and an environment without settings."""
+    for name in list(os.environ):
+        if name.startswith(("NODIUS_", "OPENAI_", "ANTHROPIC_", "DEEPSEEK_")) or name == "AI_DEBUG":
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    settings = load_settings()
+    assert settings.db == "sqlite:.nodius/nodius.db"
+    assert settings.embeddings == "local"
+    assert settings.mode == "hybrid"
+    assert all(getattr(settings, name) is None for name in SECRETS)
+
+
+def test_flag_beats_environment_beats_file_beats_default(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_settings().workspace == "default"
+    (folder / "nodius.toml").write_text('workspace = "file"\nmax_nodes = 7\n')
+    assert load_settings().workspace == "file"
+    monkeypatch.setenv("NODIUS_WORKSPACE", "environment")
+    assert load_settings().workspace == "environment"
+    settings = load_settings(workspace="flag")
+    assert (settings.workspace, settings.max_nodes) == ("flag", 7)
+
+
+def test_another_file_can_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "nodius.toml").write_text('workspace = "usual"')
+    (folder / "other.toml").write_text('workspace = "other"')
+    monkeypatch.setenv("NODIUS_CONFIG", str(folder / "other.toml"))
+    assert load_settings().workspace == "other"
+
+
+@pytest.mark.parametrize(
+    ("field", "variable"),
+    [
+        ("openai_api_key", "OPENAI_API_KEY"),
+        ("deepseek_api_key", "DEEPSEEK_API_KEY"),
+        ("anthropic_api_key", "ANTHROPIC_API_KEY"),
+        ("embeddings_api_key", "NODIUS_EMBEDDINGS_API_KEY"),
+    ],
+)
+def test_a_key_is_read_from_its_variable_and_never_shown(
+    monkeypatch: pytest.MonkeyPatch, field: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "sk-very-secret")
+    settings = load_settings()
+    assert getattr(settings, field).get_secret_value() == "sk-very-secret"
+    for shown in (repr(settings), str(settings), str(settings.model_dump()), settings.model_dump_json()):
+        assert "very-secret" not in shown
+
+
+def test_the_address_of_the_embedding_server_may_come_from_the_usual_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    assert load_settings().embeddings_base_url == "http://127.0.0.1:1/v1"
+    monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", "http://127.0.0.1:2/v1")
+    assert load_settings().embeddings_base_url == "http://127.0.0.1:2/v1"
+
+
+@pytest.mark.parametrize("variable", ["AI_DEBUG", "NODIUS_AI_DEBUG"])
+def test_debugging_is_turned_on_by_either_variable(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "1")
+    assert load_settings().ai_debug is True
+
+
+def test_a_wrong_flag_names_itself_and_what_is_allowed() -> None:
+    with pytest.raises(SettingsError, match="'hybrid', 'vector' or 'text'") as caught:
+        load_settings(mode="fast")
+    assert (caught.value.name, caught.value.origin) == ("mode", "given on the command line")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name", "allowed"),
+    [
+        ("NODIUS_LANGUAGE", "de", "language", "'en' or 'fr'"),
+        ("NODIUS_MAX_NODES", "many", "max_nodes", "valid integer"),
+        ("NODIUS_MAX_NODES", "0", "max_nodes", "greater than or equal to 1"),
+        ("NODIUS_MIN_COSINE", "nan", "min_cosine", "less than or equal to 1"),
+        ("NODIUS_CACHE_TTL_S", "-1", "cache_ttl_s", "greater than or equal to 0"),
+        ("NODIUS_WORKSPACE", "", "workspace", "at least 1 character"),
+        ("AI_DEBUG", "perhaps", "ai_debug", "valid boolean"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, name: str, allowed: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError, match=allowed) as caught:
+        load_settings()
+    assert (caught.value.name, caught.value.origin) == (name, f"environment variable {variable}")
+
+
+def test_a_wrong_value_in_the_file_names_the_file(folder: Path) -> None:
+    (folder / "nodius.toml").write_text('embeddings = "cloud"')
+    with pytest.raises(SettingsError, match="'local', 'openai' or 'none'") as caught:
+        load_settings()
+    assert (caught.value.name, caught.value.origin) == ("embeddings", "file nodius.toml")
+
+
+def test_a_setting_nobody_knows_is_refused_in_the_file_and_as_a_flag(folder: Path) -> None:
+    with pytest.raises(SettingsError, match=r"'colour'.*not permitted"):
+        load_settings(colour="red")
+    (folder / "nodius.toml").write_text("max_node = 3")
+    with pytest.raises(SettingsError, match=r"'max_node' \(file nodius\.toml\).*not permitted"):
+        load_settings()
+
+
+@pytest.mark.parametrize("content", [b"workspace = ", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_is_not_toml_is_named(folder: Path, content: bytes) -> None:
+    (folder / "nodius.toml").write_bytes(content)
+    with pytest.raises(SettingsError, match=r"\(nodius\.toml\)"):
+        load_settings()
+
+
+def test_a_named_file_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_CONFIG", "absent.toml")
+    with pytest.raises(SettingsError, match=r"no file absent\.toml"):
+        load_settings()
+
+
+def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "nodius.toml").write_text('openai_api_key = ["sk-very-secret"]')
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert caught.value.name == "openai_api_key"
+    assert "very-secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = settings_table()
+    assert [row[0] for row in table] == list(Settings.model_fields)
+    assert all(meaning for *_, meaning in table)
+    others = {
+        "language": "fr",
+        "embeddings": "none",
+        "mode": "text",
+        "log_level": "debug",
+        "ai_debug": "true",
+        "budget_tokens": "101",
+    }
+    for name, variable, default, _ in table:
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, others.get(name, "1"))
+            assert str(getattr(load_settings(), name)) != default
+
+
+def test_a_folder_in_place_of_the_file_is_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_CONFIG", str(folder))
+    with pytest.raises(SettingsError, match="no file"):
+        load_settings()
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().mode = "text"
