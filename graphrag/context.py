@@ -308,7 +308,7 @@ def sheet_label(graph: Graph, sheet: str) -> str:
 
 def why(scored: ScoredNode) -> str:
     """Return a node's score (best: 100) and why it is there, as `87 text+vector` or `31 near fetch-api`."""
-    short = {reason: None for reason in map(_short_reason, scored.reasons)}
+    short = dict.fromkeys(map(_short_reason, scored.reasons))
     return f"{round(scored.score * 100)} {'+'.join(short)}".strip()
 
 

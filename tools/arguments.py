@@ -1,0 +1,155 @@
+"""Reads the arguments a model wrote: strict JSON, repaired only where nothing else can be meant.
+
+`json_repair` proposes; what it proposes counts only if the raw text holds the same words, strings
+and brackets in the same order, closing brackets at the very end excepted. A string or a number that
+was cut off could have gone on, so it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import json_repair
+
+MAX_ARGUMENT_CHARS = 200_000
+
+_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    | (?P<mark>[{}\[\]:,])
+    | (?P<word>[^\s{}\[\]:,"']+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS = {"True": "true", "False": "false", "None": "null"}
+
+
+class MalformedArguments(ValueError):
+    """The arguments are not one JSON object; `reason` says why, `near` shows where."""
+
+    def __init__(self, *, reason: str, near: str = "") -> None:
+        self.reason, self.near = reason, near
+        super().__init__(reason + (f" near {near!r}" if near else ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Arguments as an object. `repaired`: the text was not JSON and was put right."""
+
+    values: dict[str, Any]
+    repaired: bool = False
+
+
+def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
+    """Return the arguments of a call; nothing at all counts as an empty object.
+
+    Raises: MalformedArguments.
+    """
+    parsed = Arguments(values=raw) if isinstance(raw, dict) else _parse(raw)
+    try:
+        json.dumps(parsed.values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as exc:
+        raise MalformedArguments(reason="a string holds half of a surrogate pair") from exc
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise MalformedArguments(reason="the arguments are no JSON object") from exc
+    return parsed
+
+
+def _parse(raw: str) -> Arguments:
+    if len(raw) > MAX_ARGUMENT_CHARS:
+        raise MalformedArguments(reason=f"the arguments are longer than {MAX_ARGUMENT_CHARS} characters")
+    if not raw.strip():
+        return Arguments(values={})
+    try:
+        value, repaired = _load(raw), False
+        if isinstance(value, str):  # some models send the object as a string
+            value, repaired = _load(value), True
+    except json.JSONDecodeError as exc:
+        value, repaired = _repair(raw, exc), True
+    except RecursionError as exc:
+        raise MalformedArguments(reason="the arguments nest too deeply") from exc
+    if not isinstance(value, dict):
+        raise MalformedArguments(reason="the arguments must be one JSON object", near=raw[:40])
+    return Arguments(values=cast(dict[str, Any], value), repaired=repaired)
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise MalformedArguments(reason="a field is given twice", near=twice[:40])
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise MalformedArguments(reason="a number is not finite", near=name)
+
+
+def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
+    fenced = _FENCE.match(raw)
+    text = fenced.group(1) if fenced else raw
+    broken = MalformedArguments(
+        reason=f"not valid JSON: {exc.msg} at character {exc.pos}",
+        near=raw[max(0, exc.pos - 20) : exc.pos + 20],
+    )
+    try:
+        proposed = _load(text) if fenced else _load(json_repair.repair_json(text))
+    except (json.JSONDecodeError, RecursionError):
+        raise broken from exc
+    except (ValueError, IndexError, TypeError, KeyError, AttributeError) as failure:
+        if isinstance(failure, MalformedArguments):
+            raise
+        raise broken from exc
+    if not _means_the_same(text, json.dumps(proposed, ensure_ascii=False)):
+        raise broken from exc
+    return proposed
+
+
+def _means_the_same(raw: str, repaired: str) -> bool:
+    written, meant = _tokens(raw), _tokens(repaired)
+    if written is None or meant is None or meant[: len(written)] != written:
+        return False
+    added = meant[len(written) :]
+    ends_whole = not added or written[-1][0] != "word" or written[-1][1] in ("true", "false", "null")
+    return ends_whole and all(kind == "mark" and text in "]}" for kind, text in added)
+
+
+def _tokens(text: str) -> list[tuple[str, str]] | None:
+    """Return the words, strings (unescaped) and brackets of a text; commas say nothing. None: unreadable."""
+    found: list[tuple[str, str]] = []
+    place, end = 0, len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            return None
+        place = match.end()
+        kind, token = str(match.lastgroup), str(match[str(match.lastgroup)])
+        if kind == "string":
+            token = _unescaped(token)
+        elif kind == "word":
+            token = _WORDS.get(token, token)
+            is_literal = token in ("true", "false", "null") or re.fullmatch(r"-?[0-9.eE+-]+", token)
+            kind = "word" if is_literal else "string"
+        if token != "," or kind == "string":
+            found.append((kind, token))
+    return found
+
+
+def _unescaped(token: str) -> str:
+    inner = token[1:-1]
+    if token[0] == "'":
+        inner = inner.replace("\\'", "'").replace('"', '\\"')
+    try:
+        return json.loads(f'"{inner}"', strict=False)
+    except json.JSONDecodeError:
+        return inner

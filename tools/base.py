@@ -1,0 +1,250 @@
+"""What a model can call: a tool, its arguments, its result, and the box that runs it.
+
+A model's mistake is never an exception here: it comes back as a result that says what is wrong,
+where, what is allowed and how a right call looks, so that the model can correct itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from datasources import errors
+from datasources.base import GraphDataSource
+from datasources.types import ScoredNode
+from tools.arguments import MalformedArguments, parse_arguments
+from tools.toon import ToonError, compact_json
+
+log = logging.getLogger(__name__)
+
+Role = Literal["viewer", "editor", "reviewer", "admin"]
+EVERYONE: frozenset[Role] = frozenset(("viewer", "editor", "reviewer", "admin"))
+
+ErrorCode = Literal[
+    "unknown_tool", "not_permitted", "malformed_arguments", "invalid_arguments", "not_found", "unavailable"
+]
+
+
+class ToolArguments(BaseModel):
+    """Base of what a model writes: no unknown field, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Search(Protocol):
+    """Ranks nodes of a graph for a query; graphrag's retriever is passed in as this."""
+
+    async def __call__(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """Bounds of a result. Units: characters of a field, of a page of a field; rows; nodes.
+
+    Above `whole_graph_nodes` a graph is not read whole: counts are exact, the rest is a sample.
+    """
+
+    field_chars: int = 300
+    detail_chars: int = 4_000
+    page_chars: int = 8_000
+    rows: int = 100
+    whole_graph_nodes: int = 5_000
+    sample_nodes: int = 1_000
+    sample_links: int = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Where a tool runs: one graph, one person's role. Without `search`, text search answers."""
+
+    source: GraphDataSource
+    graph_key: str
+    role: Role = "viewer"
+    language: Literal["en", "fr"] = "en"
+    search: Search | None = None
+    limits: ToolLimits = field(default_factory=ToolLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong with a call. `where` is the argument, as `keys.0`."""
+
+    what: str
+    where: str | None = None
+    allowed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolError:
+    """Why a call failed, for a model to correct. `example` is a right call's arguments."""
+
+    code: ErrorCode
+    problems: tuple[Problem, ...]
+    example: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call gave: `text` for the model, `data` (JSON-like) for the client, or an error.
+
+    `repaired` says that the arguments were not valid JSON and were put right.
+    """
+
+    text: str
+    data: Any = None
+    error: ToolError | None = None
+    repaired: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        return self.error is not None
+
+
+A = TypeVar("A", bound=ToolArguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool(Generic[A]):
+    """One tool. `description` tells a model when to call it and when not; `example` is a right call."""
+
+    name: str
+    description: str
+    arguments: type[A]
+    run: Callable[[A, ToolContext], Awaitable[ToolResult]]
+    example: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    roles: frozenset[Role] = EVERYONE
+    writes: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        """Return the tool in OpenAI's function form."""
+        parameters = _without_titles(self.arguments.model_json_schema())
+        parameters.pop("description", None)
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+
+class ToolBox:
+    """The tools at hand, by name, and the one place where they are run."""
+
+    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
+        self._tools: dict[str, Tool[Any]] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are named {tool.name!r}")
+            self._tools[tool.name] = tool
+
+    def offered(self, role: Role) -> list[Tool[Any]]:
+        """Return the tools of a role, in the order given."""
+        return [tool for tool in self._tools.values() if role in tool.roles]
+
+    def schemas(self, role: Role) -> list[dict[str, Any]]:
+        """Return `offered` in OpenAI's function form."""
+        return [tool.schema() for tool in self.offered(role)]
+
+    def get(self, name: str) -> Tool[Any] | None:
+        return self._tools.get(name)
+
+    async def run(self, name: str, raw_arguments: str | dict[str, Any], context: ToolContext) -> ToolResult:
+        """Run a call as the model wrote it. Whatever the model or the store does, a result comes back."""
+        tool = self._tools.get(name)
+        if tool is None or context.role not in tool.roles:
+            return self._refused(name, tool, context.role)
+        try:
+            parsed = parse_arguments(raw_arguments)
+            arguments = tool.arguments.model_validate(parsed.values)
+        except MalformedArguments as exc:
+            return failure("malformed_arguments", Problem(what=str(exc)), example=tool.example)
+        except ValidationError as exc:
+            return _invalid(tool, exc)
+        try:
+            result = await tool.run(arguments, context)
+        except errors.SourceError as exc:
+            log.warning("tool_failed", extra={"tool": name, "error": type(exc).__name__})
+            return _source_failed(exc)
+        except ToonError as exc:
+            return failure("unavailable", Problem(what=f"the result cannot be written: {exc.reason}"))
+        if not parsed.repaired:
+            return result
+        used = compact_json(parsed.values)
+        note = f"(arguments were not valid JSON; read as {used[:300]})"
+        return replace(result, text=f"{note}\n{result.text}", repaired=True)
+
+    def _refused(self, name: str, tool: Tool[Any] | None, role: Role) -> ToolResult:
+        names = [offered.name for offered in self.offered(role)]
+        if tool is not None:
+            what, code = f"a {role} may not call {name}", "not_permitted"
+        else:
+            near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            what, code = f"there is no tool {name[:100]!r}{hint}", "unknown_tool"
+        return failure(cast(ErrorCode, code), Problem(what=what, allowed=", ".join(names)))
+
+
+def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | None = None) -> ToolResult:
+    """Return a result that says what went wrong, in words a model can act on."""
+    lines = [f"ERROR {code}"]
+    for problem in problems:
+        where = f"{problem.where}: " if problem.where else ""
+        lines.append(f"- {where}{problem.what}")
+        if problem.allowed:
+            lines.append(f"  allowed: {problem.allowed}")
+    if example:
+        lines.append(f"example: {compact_json(dict(example))}")
+    error = ToolError(code=code, problems=problems, example=example)
+    return ToolResult(text="\n".join(lines), error=error)
+
+
+def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:
+    fields = tool.arguments.model_fields
+    problems: list[Problem] = []
+    for found in exc.errors(include_url=False)[:5]:
+        where = ".".join(str(part) for part in found["loc"])[:200] or None
+        what, allowed = found["msg"], None
+        if found["type"] == "extra_forbidden":
+            name = str(found["loc"][-1])[:100]
+            near = difflib.get_close_matches(name, list(fields), n=1, cutoff=0.6)
+            what = "unknown argument" + (f"; did you mean {near[0]}?" if near else "")
+            allowed = ", ".join(fields) or "no arguments"
+        elif found["type"] != "missing":
+            what += f" (got {compact_json(found['input'])[:60]})"
+        problems.append(Problem(what=what, where=where, allowed=allowed))
+    return failure("invalid_arguments", *problems, example=tool.example)
+
+
+def _source_failed(exc: errors.SourceError) -> ToolResult:
+    """Say what a model may know of a failing store: neither paths nor statements."""
+    match exc:
+        case errors.GraphNotFound():
+            return failure("not_found", Problem(what="this graph no longer exists"))
+        case errors.BadDocument():
+            what = f"the stored document {exc.key!r} is malformed in field {exc.field!r}"
+        case errors.SourceTimeout() | errors.DatabaseBusy():
+            what = "the database did not answer in time; try once more, then tell the person"
+        case _:
+            what = "the database cannot answer now; tell the person"
+    return failure("unavailable", Problem(what=what))
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Drop pydantic's generated titles: they cost tokens and repeat the names."""
+    return {
+        name: _walk(value, is_names=name in ("properties", "$defs"))
+        for name, value in schema.items()
+        if name != "title"
+    }
+
+
+def _walk(value: Any, *, is_names: bool) -> Any:
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value)
+        if is_names:
+            return {name: _walk(item, is_names=False) for name, item in items.items()}
+        return _without_titles(items)
+    if isinstance(value, list):
+        return [_walk(item, is_names=False) for item in cast(list[Any], value)]
+    return value

@@ -1,0 +1,86 @@
+"""Finds the nodes a model may have meant by a key that does not exist."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from datasources.base import GraphDataSource
+from datasources.text import node_label
+from datasources.types import Graph, Node
+from tools.compact import cut_name
+
+MAX_QUERY_CHARS = 200
+SCANNED_NODES = 500
+"""Keys compared one by one: those that follow the beginning of the wrong key, in key order."""
+
+_LEAST_ALIKE = 0.55
+_LINK = re.compile(r"^\{\{\w+:(.*)\}\}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """A node that may have been meant."""
+
+    key: str
+    name: str
+    sheet: str
+
+
+async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, limit: int = 5) -> list[Near]:
+    """Return the nodes most alike a key that does not exist, best first; on a large graph, of a sample.
+
+    Case, a `{{node:KEY}}` around it, the graph's key before it and a handle behind it are seen through.
+    """
+    wanted = _plain(wrong_key, graph.key)
+    found: dict[str, Node] = {}
+    hits = [
+        *await source.search_text(graph.key, wanted, limit=10, field="name"),
+        *await source.search_text(graph.key, wanted, limit=5),
+    ]
+    for node in await source.get_nodes_by_key(graph.key, [wanted, *(hit.key for hit in hits)]):
+        found[node.key] = node
+    for start in dict.fromkeys((None, wanted[:3], wanted[:3].lower(), wanted[:3].upper())):
+        for node in await source.get_nodes(graph.key, after=start or None, limit=SCANNED_NODES):
+            found.setdefault(node.key, node)
+    hit_keys = [hit.key for hit in hits]
+    ranked = sorted(
+        ((-_likeness(node, wanted, hit_keys), node.key) for node in found.values()),
+    )
+    kept = [found[key] for score, key in ranked if -score >= _LEAST_ALIKE][:limit]
+    return [Near(key=node.key, name=node_label(node), sheet=node.sheet) for node in kept]
+
+
+def _plain(key: str, graph_key: str) -> str:
+    key = key.strip()[:MAX_QUERY_CHARS]
+    link = _LINK.match(key)
+    key = link.group(1) if link else key
+    return key.removeprefix("nodius_nodes/").removeprefix(f"{graph_key}-").strip() or "?"
+
+
+def _likeness(node: Node, wanted: str, hits: Sequence[str]) -> float:
+    low = wanted.casefold()
+    best = 0.0
+    for text in (node.key.casefold(), node_label(node).casefold()[:MAX_QUERY_CHARS]):
+        if text == low:
+            return 2.0
+        if low.startswith(f"{text}:"):  # a key with a handle behind it
+            best = max(best, 1.5)
+        matcher = difflib.SequenceMatcher(None, text, low)
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+            best = max(best, matcher.ratio())
+    if node.key in hits[:3]:
+        best = max(best, 0.6)
+    return best
+
+
+def describe_near(near: Sequence[Near], graph: Graph) -> str | None:
+    """Return the nodes on one line, as `fetch-api (Fetch players, sheet 0 main)`; None for none."""
+    texts = [
+        f"{cut_name(n.key, 200)} ({cut_name(n.name, 60)}, sheet {cut_name(n.sheet, 40)}"
+        f" {cut_name(graph.sheets_list.get(n.sheet, ''), 40)})".replace(" )", ")")
+        for n in near
+    ]
+    return "; ".join(texts) or None

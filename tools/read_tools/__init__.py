@@ -1,0 +1,31 @@
+"""The tools that read a graph; none of them changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.base import Tool, ToolBox
+from tools.read_tools.detail import READ_NODE_DETAIL
+from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_SUBGRAPH
+from tools.read_tools.overview import READ_GRAPH_OVERVIEW
+from tools.read_tools.search import SEARCH_NODES
+from tools.read_tools.types import LIST_NODE_TYPES, READ_NODE_CONFIG
+
+READ_TOOLS: tuple[Tool[Any], ...] = (
+    READ_GRAPH_OVERVIEW,
+    SEARCH_NODES,
+    EXPLORE_NEIGHBORHOOD,
+    READ_NODE_DETAIL,
+    READ_NODE_CONFIG,
+    LIST_NODE_TYPES,
+    LIST_NODE_EDGES,
+    READ_SUBGRAPH,
+)
+
+
+def read_toolbox() -> ToolBox:
+    """Return a box with every read tool."""
+    return ToolBox(READ_TOOLS)
+
+
+__all__ = ["READ_TOOLS", "read_toolbox"]

@@ -1,0 +1,122 @@
+"""`read_node_detail`: everything of one node, and long fields page by page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from datasources.text import effective_process
+from datasources.types import Graph, Node, NodeTypeConfig
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.compact import compact_value, cut, cut_name
+from tools.read_tools.views import NodeKey, Row, data_without_name, node_row, table, type_of, unknown_node
+from tools.toon import compact_json, encode
+
+MAX_HANDLES = 200
+
+
+class ReadNodeDetail(ToolArguments):
+    key: NodeKey
+    field: Annotated[
+        Literal["process", "data"] | None,
+        Field(description="read just this long field, exactly, from `offset` on"),
+    ] = None
+    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="first character, with `field`")] = 0
+
+
+async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
+    graph = await context.source.get_graph(context.graph_key)
+    found = await context.source.get_nodes_by_key(graph.key, [arguments.key])
+    if not found:
+        return await unknown_node(context, graph, arguments.key)
+    node = found[0]
+    config = await type_of(context, node.type)
+    if arguments.field is not None:
+        return _page(node, config, arguments.field, arguments.offset, context.limits.page_chars)
+    return await _whole(node, config, graph, context)
+
+
+def _page(
+    node: Node, config: NodeTypeConfig | None, field: Literal["process", "data"], offset: int, chars: int
+) -> ToolResult:
+    if field == "process":
+        text = effective_process(node, config)
+    else:
+        text = "" if node.data is None else compact_json(node.data)
+    if not text:
+        return ToolResult(text=f"{node.key} has no {field}.", data={"text": "", "total": 0})
+    part = text[offset : offset + chars]
+    end = offset + len(part)
+    more = f"; go on with offset={end}" if end < len(text) else ""
+    if not part:
+        more = f"; offset {offset} is past the end"
+    head = f"{field} of {encode(node.key)}: characters {offset}–{end} of {len(text)}{more}"
+    inherited = field == "process" and node.process is None
+    origin = f" (code of its type {encode(node.type)})" if inherited else ""
+    data = {
+        "text": part,
+        "offset": offset,
+        "total": len(text),
+        "next_offset": end if end < len(text) else None,
+    }
+    return ToolResult(text=f"{head}{origin}\n{encode({field: part})}", data=data)
+
+
+async def _whole(node: Node, config: NodeTypeConfig | None, graph: Graph, context: ToolContext) -> ToolResult:
+    limit = context.limits.detail_chars
+    edges = await context.source.get_links(graph.key, [node.key], limit=context.limits.sample_links)
+    row = node_row(node, graph)
+    process = effective_process(node, config)
+    shown: dict[str, Any] = {
+        **row,
+        "type_name": cut_name(config.display_name, 80) if config else None,
+        "position": f"{node.pos_x:g},{node.pos_y:g}",
+        "size": f"{node.size.width:g}x{node.size.height:g}",
+        "edges_in": sum(link.target == node.key for link in edges),
+        "edges_out": sum(link.source == node.key for link in edges),
+        "data": None if node.data is None else cut(compact_value(data_without_name(node)), limit // 2),
+        "process": cut(process, limit) if process else None,
+    }
+    if process and node.process is None:
+        shown["process_from"] = "its type"
+    parts = [encode({name: value for name, value in shown.items() if value is not None})]
+    handles = handle_rows(node)
+    if handles:
+        columns = ["handle", "side", "direction", "accept", "display"]
+        parts.append(table("handles", handles[:MAX_HANDLES], columns))
+    if len(handles) > MAX_HANDLES:
+        parts.append(f"{len(handles) - MAX_HANDLES} more handles are not shown.")
+    if config is None:
+        parts.append("Its type has no configuration in this workspace.")
+    if any("…+" in str(shown[name])[-30:] for name in ("data", "process")):
+        parts.append("Read a cut field (…+N chars) with field and offset.")
+    return ToolResult(text="\n".join(parts), data=node.to_document())
+
+
+def handle_rows(node: Node) -> list[Row]:
+    """Return a row for each connection point, inputs first."""
+    return [
+        {
+            "handle": point.id,
+            "side": side,
+            "direction": point.type,
+            "accept": point.accept,
+            "display": point.display,
+        }
+        for direction in ("in", "out")
+        for side, point in node.points(direction)
+    ]
+
+
+READ_NODE_DETAIL = Tool(
+    name="read_node_detail",
+    description=(
+        "Read one node whole: type, sheet, position, handles, data, code. Use it before you explain or change"
+        " a node whose code or data the context cuts. Long code is read in pages: field=process and offset."
+        " The key must be known: find it with search_nodes."
+    ),
+    arguments=ReadNodeDetail,
+    run=read_node_detail,
+    example={"key": "fetch-api", "field": "process", "offset": 0},
+)

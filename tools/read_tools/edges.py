@@ -1,0 +1,204 @@
+"""Tools that walk edges: `explore_neighborhood`, `list_node_edges` and `read_subgraph`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from datasources.text import node_label
+from datasources.types import Edge, Graph, Node
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label
+from tools.read_tools.views import (
+    NodeKey,
+    Row,
+    data_without_name,
+    edge_row,
+    missing_node,
+    node_row,
+    table,
+    unknown_node,
+)
+
+MAX_KEYS = 30
+MAX_AROUND = 100
+
+EdgeDirection = Annotated[
+    Literal["out", "in", "any"],
+    Field(description="out: follow edges forward; in: backward; any: both"),
+]
+
+
+class ExploreNeighborhood(ToolArguments):
+    key: NodeKey
+    depth: Annotated[int, Field(ge=1, le=3, description="how many edges away")] = 1
+    direction: EdgeDirection = "any"
+    limit: Annotated[int, Field(ge=1, le=MAX_AROUND, description="most nodes to return")] = 30
+
+
+async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
+    graph = await context.source.get_graph(context.graph_key)
+    found = await context.source.get_neighborhood(
+        graph.key,
+        [arguments.key],
+        max_depth=arguments.depth,
+        direction=arguments.direction,
+        limit=arguments.limit + 1,
+    )
+    if not found.nodes:
+        return await unknown_node(context, graph, arguments.key)
+    nodes = found.nodes[: arguments.limit]
+    kept = {node.key for node in nodes}
+    inside = [edge for edge in found.edges if edge.source in kept and edge.target in kept]
+    edges = inside[: context.limits.rows]
+    rows = [{**node_row(node, graph), "depth": found.depths.get(node.key, 0)} for node in nodes]
+    parts = [
+        table("nodes", rows, ["_key", "type", "sheet", "name", "depth"]),
+        table("edges", [edge_row(edge) for edge in edges], ["from", "to", "label"]),
+    ]
+    if len(found.nodes) > len(nodes):
+        parts.append(f"More nodes than limit={arguments.limit}: raise limit or lower depth.")
+    if len(inside) > len(edges):
+        parts.append(f"{len(inside) - len(edges)} more edges among them are not shown.")
+    if len(nodes) == 1 and not edges:
+        parts.append(f"{arguments.key} has no neighbour in direction {arguments.direction!r}.")
+    data = {"nodes": rows, "edges": [edge_row(edge) for edge in inside]}
+    return ToolResult(text="\n".join(parts), data=data)
+
+
+class ListNodeEdges(ToolArguments):
+    key: NodeKey
+    direction: EdgeDirection = "any"
+    limit: Annotated[int, Field(ge=1, le=MAX_AROUND, description="most edges to return")] = 50
+    offset: Annotated[int, Field(ge=0, le=10_000_000, description="edges to skip")] = 0
+
+
+async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> ToolResult:
+    graph = await context.source.get_graph(context.graph_key)
+    key = arguments.key
+    if not await context.source.get_nodes_by_key(graph.key, [key]):
+        return await unknown_node(context, graph, key)
+    edges = [
+        edge
+        for edge in await context.source.get_edges_of(graph.key, [key])
+        if arguments.direction == "any"
+        or (arguments.direction == "out" and edge.source == key)
+        or (arguments.direction == "in" and edge.target == key)
+    ]
+    page = edges[arguments.offset : arguments.offset + arguments.limit]
+    others = [_other_end(edge, key) for edge in page]
+    nodes = {node.key: node for node in await context.source.get_nodes_by_key(graph.key, others)}
+    rows = [_edge_view(edge, key, nodes, graph) for edge in page]
+    parts = [table("edges", rows, ["_key", "direction", "from", "to", "label", "other", "sheet"])]
+    left = len(edges) - arguments.offset - len(page)
+    if left > 0:
+        parts.append(f"{left} more: call again with offset={arguments.offset + len(page)}.")
+    if not edges:
+        parts = [f"{key} has no edge in direction {arguments.direction!r}."]
+    return ToolResult(text="\n".join(parts), data={"edges": rows, "total": len(edges)})
+
+
+def _other_end(edge: Edge, key: str) -> str:
+    return edge.target if edge.source == key else edge.source
+
+
+def _edge_view(edge: Edge, key: str, nodes: dict[str, Node], graph: Graph) -> Row:
+    other = nodes.get(_other_end(edge, key))
+    return {
+        "_key": edge.key,
+        "direction": "out" if edge.source == key else "in",
+        **edge_row(edge),
+        "other": cut_name(node_label(other), 80) if other else None,
+        "sheet": sheet_label(graph, edge.sheet),
+    }
+
+
+NodeField = Literal["data", "process", "handles", "position"]
+
+
+class ReadSubgraph(ToolArguments):
+    keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS, description="nodes to read")]
+    fields: Annotated[
+        list[NodeField],
+        Field(
+            max_length=4,
+            default_factory=lambda: ["data", "process"],
+            description="what to show besides key, type, sheet and name; default: data, process",
+        ),
+    ]
+
+
+async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolResult:
+    graph = await context.source.get_graph(context.graph_key)
+    keys = list(dict.fromkeys(arguments.keys))
+    found = await context.source.get_neighborhood(graph.key, keys, max_depth=0, limit=len(keys))
+    there = {node.key for node in found.nodes}
+    missing = [
+        await missing_node(context, graph, key, f"keys.{arguments.keys.index(key)}")
+        for key in [key for key in keys if key not in there][:5]
+    ]
+    if not there:
+        return failure("not_found", *missing)
+    rows = [_subgraph_row(node, graph, arguments.fields, context.limits.field_chars) for node in found.nodes]
+    edges = [edge_row(edge) for edge in found.edges]
+    parts = [
+        table("nodes", rows, ["_key", "type", "sheet", "name", *dict.fromkeys(arguments.fields)]),
+        table("edges", edges[: context.limits.rows], ["from", "to", "label"]),
+    ]
+    if len(edges) > context.limits.rows:
+        parts.append(f"{len(edges) - context.limits.rows} more edges among them are not shown.")
+    if any("…+" in str(row.get(name)) for row in rows for name in ("data", "process")):
+        parts.append("Cut fields (…+N chars) are read whole with read_node_detail.")
+    parts += [f"MISSING {problem.what}" for problem in missing]
+    absent = [key for key in keys if key not in there]
+    return ToolResult(text="\n".join(parts), data={"nodes": rows, "edges": edges, "missing": absent})
+
+
+def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int) -> Row:
+    row = node_row(node, graph)
+    shown: dict[str, Any] = {
+        "data": lambda: None if node.data is None else compact_value(data_without_name(node)) or None,
+        "process": lambda: node.process,
+        "handles": lambda: compact_handles(node.handles) or None,
+        "position": lambda: f"{node.pos_x:g},{node.pos_y:g}",
+    }
+    for name in fields:
+        value = shown[name]()
+        row[name] = None if value is None else cut(value, limit)
+    return row
+
+
+EXPLORE_NEIGHBORHOOD = Tool(
+    name="explore_neighborhood",
+    description=(
+        "Show the nodes up to 3 edges around one node and the edges among them. Use it to follow a flow: what"
+        " comes before or after a node. Not for one node's content (read_node_detail) nor for the whole graph"
+        " (read_graph_overview)."
+    ),
+    arguments=ExploreNeighborhood,
+    run=explore_neighborhood,
+    example={"key": "fetch-api", "depth": 2, "direction": "out"},
+)
+
+LIST_NODE_EDGES = Tool(
+    name="list_node_edges",
+    description=(
+        "List every edge of one node with its key, both handles, label and the node at the other end. Use it"
+        " before an edge is proposed or deleted, to see which handles are taken."
+    ),
+    arguments=ListNodeEdges,
+    run=list_node_edges,
+    example={"key": "fetch-api", "direction": "out"},
+)
+
+READ_SUBGRAPH = Tool(
+    name="read_subgraph",
+    description=(
+        f"Read up to {MAX_KEYS} nodes at once with chosen fields (data, process, handles, position) and the"
+        " edges among them; long fields are cut. Use it instead of several read_node_detail calls."
+    ),
+    arguments=ReadSubgraph,
+    run=read_subgraph,
+    example={"keys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},
+)

@@ -1,0 +1,156 @@
+"""`read_graph_overview`: what a graph is made of, from counts down to its hubs and loose ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datasources.types import Graph, GraphStats, Link, Node
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.compact import cut, cut_name
+from tools.read_tools.views import MAX_TYPE_CHARS, Row, node_row, sheet_label, table
+from tools.toon import encode
+
+SHOWN = 10
+SHOWN_TYPES = 30
+SHOWN_SHEETS = 50
+_HUB_EDGES = 3
+
+
+class ReadGraphOverview(ToolArguments):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What the nodes and links tell. `components` are sizes, greatest first."""
+
+    degree: Mapping[str, int]
+    entries: Sequence[str]
+    hubs: Sequence[str]
+    alone: Sequence[str]
+    components: Sequence[int]
+
+
+async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext) -> ToolResult:
+    del arguments
+    source, limits = context.source, context.limits
+    graph = await source.get_graph(context.graph_key)
+    stats = await source.get_stats(graph.key)
+    whole = stats.nodes <= limits.whole_graph_nodes and stats.edges <= limits.sample_links
+    nodes = await source.get_nodes(graph.key, limit=None if whole else limits.sample_nodes)
+    keys = None if whole else [node.key for node in nodes]
+    links = await source.get_links(graph.key, keys, limit=None if whole else limits.sample_links)
+    shape = _shape(nodes, links)
+    cut_links = not whole and len(links) >= limits.sample_links
+    head = {
+        "graph": graph.key,
+        "name": cut_name(graph.name, 120),
+        "description": cut(graph.description or "", 400) or None,
+        "nodes": stats.nodes,
+        "edges": stats.edges,
+    }
+    parts = [encode({name: value for name, value in head.items() if value is not None})]
+    parts += _counts(graph, stats, nodes, whole=whole)
+    if not whole:
+        parts.append(f"The graph is large: what follows is of its first {len(nodes)} nodes by key only.")
+    data: dict[str, Any] = {**head, "types": dict(stats.types), "sampled": not whole}
+    parts += _structure(graph, {node.key: node for node in nodes}, shape, data, whole, cut_links)
+    return ToolResult(text="\n".join(parts), data=data)
+
+
+def _counts(graph: Graph, stats: GraphStats, nodes: Sequence[Node], *, whole: bool) -> list[str]:
+    types = sorted(stats.types.items(), key=lambda pair: (-pair[1], pair[0]))
+    rows = [{"type": cut(name, MAX_TYPE_CHARS), "nodes": count} for name, count in types[:SHOWN_TYPES]]
+    parts = [table("types", rows, ["type", "nodes"])]
+    if len(types) > SHOWN_TYPES:
+        parts.append(f"{len(types) - SHOWN_TYPES} more types: list_available_node_types.")
+    by_sheet = Counter(node.sheet for node in nodes)
+    sheets = list(dict.fromkeys([*graph.sheets_list, *by_sheet]))
+    shown: list[Row] = [
+        {"sheet": sheet_label(graph, sheet), "nodes": by_sheet[sheet] if whole else None}
+        for sheet in sheets[:SHOWN_SHEETS]
+    ]
+    parts.append(table("sheets", shown, ["sheet", "nodes"]))
+    if len(sheets) > SHOWN_SHEETS:
+        parts.append(f"{len(sheets) - SHOWN_SHEETS} more sheets.")
+    return parts
+
+
+def _structure(
+    graph: Graph,
+    nodes: Mapping[str, Node],
+    shape: _Shape,
+    data: dict[str, Any],
+    whole: bool,
+    cut_links: bool,
+) -> list[str]:
+    parts: list[str] = []
+    # A sample's nodes have all their edges in hand (unless cut), so these three hold for each of them.
+    groups = {"entry_points": shape.entries, "hubs": shape.hubs, "without_edges": shape.alone}
+    if cut_links:
+        groups = {"hubs": shape.hubs}
+    for name, keys in groups.items():
+        rows = [{**node_row(nodes[key], graph), "edges": shape.degree.get(key, 0)} for key in keys[:SHOWN]]
+        data[name] = list(keys[:SHOWN])
+        data[f"{name}_total"] = len(keys)
+        if not rows:
+            continue
+        parts.append(table(name, rows, ["_key", "type", "sheet", "name", "edges"]))
+        if len(keys) > SHOWN:
+            parts.append(f"{len(keys) - SHOWN} more {name}.")
+    if whole and nodes:
+        sizes = ", ".join(str(size) for size in shape.components[:SHOWN])
+        more = ", …" if len(shape.components) > SHOWN else ""
+        parts.append(f"Connected parts: {len(shape.components)} (of {sizes}{more} nodes).")
+        data["components"] = list(shape.components[:SHOWN])
+    if not nodes:
+        parts.append("The graph has no node yet.")
+    return parts
+
+
+def _shape(nodes: Sequence[Node], links: Sequence[Link]) -> _Shape:
+    keys = [node.key for node in nodes]
+    known = set(keys)
+    degree: Counter[str] = Counter()
+    entered: set[str] = set()
+    for source, target in links:
+        degree[source] += 1
+        if source != target:
+            degree[target] += 1
+            entered.add(target)
+    hubs = sorted((k for k in keys if degree[k] >= _HUB_EDGES), key=lambda k: (-degree[k], k))
+    return _Shape(
+        degree=degree,
+        entries=[k for k in keys if degree[k] and k not in entered],
+        hubs=hubs,
+        alone=[k for k in keys if not degree[k]],
+        components=_component_sizes(keys, [link for link in links if known.issuperset(link)]),
+    )
+
+
+def _component_sizes(keys: Sequence[str], links: Sequence[Link]) -> list[int]:
+    parent = {key: key for key in keys}
+
+    def top(key: str) -> str:
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    for source, target in links:
+        parent[top(source)] = top(target)
+    return sorted(Counter(top(key) for key in keys).values(), reverse=True)
+
+
+READ_GRAPH_OVERVIEW = Tool(
+    name="read_graph_overview",
+    description=(
+        "Show what this graph is made of: counts by type and sheet, entry points, hubs, nodes without edges,"
+        " connected parts. Use it for questions about the graph as a whole. Not for finding or reading a node."
+    ),
+    arguments=ReadGraphOverview,
+    run=read_graph_overview,
+)
