@@ -15,7 +15,7 @@ from datasources.text import node_label
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, ScoredNode
 from graphrag.messages import Language
 from graphrag.retriever import Retrieval
-from tools.compact import compact_handles, compact_value, cut, cut_name, without_empty
+from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label, without_empty
 from tools.toon import compact_json, encode_table
 
 MAX_NAME_CHARS = 80
@@ -298,12 +298,6 @@ def _type_row(config: NodeTypeConfig, options: ContextOptions, *, with_process: 
         "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
         "process": cut(code, options.truncate_process) if code else None,
     }
-
-
-def sheet_label(graph: Graph, sheet: str) -> str:
-    """Return a sheet's id and name, as `0 main`."""
-    name = graph.sheets_list.get(sheet, "")
-    return f"{cut_name(sheet, 40)} {cut_name(name, 40)}".strip()
 
 
 def why(scored: ScoredNode) -> str:

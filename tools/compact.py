@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from datasources.types import HandlePoint, Handles
+from datasources.types import Graph, HandlePoint, Handles
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"
@@ -115,3 +115,8 @@ def cut_name(text: str, limit: int) -> str:
     """Return a name on one line, at most `limit` characters."""
     line = squeeze(text)
     return line if len(line) <= limit else line[: limit - 1] + ELLIPSIS
+
+
+def sheet_label(graph: Graph, sheet: str) -> str:
+    """Return a sheet's id and name, as `0 main`."""
+    return f"{cut_name(sheet, 40)} {cut_name(graph.sheets_list.get(sheet, ''), 40)}".strip()

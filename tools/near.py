@@ -17,6 +17,7 @@ SCANNED_NODES = 500
 """Keys compared one by one: those that follow the beginning of the wrong key, in key order."""
 
 _LEAST_ALIKE = 0.55
+_SPAN = 0.25
 _LINK = re.compile(r"^\{\{\w+:(.*)\}\}$")
 
 
@@ -49,7 +50,9 @@ async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, l
     ranked = sorted(
         ((-_likeness(node, wanted, hit_keys), node.key) for node in found.values()),
     )
-    kept = [found[key] for score, key in ranked if -score >= _LEAST_ALIKE][:limit]
+    # Where one is as good as right, weak likenesses would only distract.
+    least = max(_LEAST_ALIKE, -ranked[0][0] - _SPAN) if ranked else 0.0
+    kept = [found[key] for score, key in ranked if -score >= least][:limit]
     return [Near(key=node.key, name=node_label(node), sheet=node.sheet) for node in kept]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from datasources.types import Graph, GraphStats, Link, Node
 from tools.base import Tool, ToolArguments, ToolContext, ToolResult
-from tools.compact import cut, cut_name
-from tools.read_tools.views import MAX_TYPE_CHARS, Row, node_row, sheet_label, table
+from tools.compact import cut, cut_name, sheet_label
+from tools.read_tools.views import MAX_TYPE_CHARS, Row, node_row, table
 from tools.toon import encode
 
 SHOWN = 10
@@ -149,7 +149,7 @@ READ_GRAPH_OVERVIEW = Tool(
     name="read_graph_overview",
     description=(
         "Show what this graph is made of: counts by type and sheet, entry points, hubs, nodes without edges,"
-        " connected parts. Use it for questions about the graph as a whole. Not for finding or reading a node."
+        " connected parts. Use it for questions about the graph as a whole. Not for reading one node."
     ),
     arguments=ReadGraphOverview,
     run=read_graph_overview,

@@ -11,7 +11,7 @@ from datasources.builtin_types import types_by_name
 from datasources.text import node_label
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from tools.base import Problem, ToolContext, ToolResult, failure
-from tools.compact import compact_value, cut, cut_name
+from tools.compact import compact_value, cut, cut_name, sheet_label
 from tools.near import describe_near, near_nodes
 from tools.toon import encode_table
 
@@ -23,11 +23,6 @@ NodeKey = Annotated[
     Field(min_length=1, max_length=400, description="_key of a node, exactly as a table shows it"),
 ]
 Row = dict[str, Any]
-
-
-def sheet_label(graph: Graph, sheet: str) -> str:
-    """Return a sheet's id and name, as `0 main`."""
-    return f"{cut_name(sheet, 40)} {cut_name(graph.sheets_list.get(sheet, ''), 40)}".strip()
 
 
 def find_sheet(graph: Graph, wanted: str) -> str | None:
