@@ -1,0 +1,117 @@
+"""Renders the system prompt: who the model is, which graph and types it serves, what it may do.
+
+Names and descriptions of the graph are data: each stands in a TOON cell, on one line and bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+from datasources.types import Graph, GraphStats, NodeTypeConfig
+from graphrag.messages import Language
+from graphrag.prompts.library import load_phrases, load_template
+from tools.base import Role
+from tools.compact import compact_handles, cut, cut_name
+from tools.toon import encode, encode_table
+
+MAX_SHEETS = 30
+MAX_TYPES = 40
+MAX_NAME_CHARS = 120
+MAX_DESCRIPTION_CHARS = 400
+MAX_TYPE_DESCRIPTION_CHARS = 120
+MAX_HANDLES_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptInputs:
+    """What the system prompt is made of.
+
+    `configs` are the types the workspace sees, built-in ones included, by name. `sheets` (id: name)
+    stands for the graph's own where given. `permission` "read" takes away what the role would permit.
+    """
+
+    graph: Graph
+    stats: GraphStats
+    configs: Mapping[str, NodeTypeConfig]
+    sheets: Mapping[str, str] | None = None
+    role: Role = "viewer"
+    permission: Literal["read", "write"] = "write"
+    language: Language = "en"
+    today: date | None = None
+
+
+def render_system_prompt(inputs: PromptInputs) -> str:
+    """Return the system prompt of a conversation. Raises: PromptError."""
+    language = inputs.language
+    writes = inputs.role != "viewer" and inputs.permission == "write"
+    role = [_phrase(inputs.role, language)]
+    if not writes and inputs.role != "viewer":
+        role.append(_phrase("read_only", language))
+    table, note = _types(inputs)
+    return load_template("system", language).render(
+        {
+            "graph": "\n".join(part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part),
+            "role": " ".join(role),
+            "tools_rule": _phrase("rule_write" if writes else "rule_read", language),
+            "types": f"{table}\n{note}",
+        }
+    )
+
+
+def _phrase(name: str, language: Language, **values: str) -> str:
+    return load_phrases("phrases", language)[name].render(values)
+
+
+def _graph(inputs: PromptInputs) -> str:
+    graph = inputs.graph
+    shown: dict[str, Any] = {
+        "graph": graph.key,
+        "name": cut_name(graph.name, MAX_NAME_CHARS),
+        "description": cut_name(graph.description or "", MAX_DESCRIPTION_CHARS) or None,
+        "nodes": inputs.stats.nodes,
+        "edges": inputs.stats.edges,
+    }
+    return encode({name: value for name, value in shown.items() if value is not None})
+
+
+def _today(inputs: PromptInputs) -> str:
+    return _phrase("today", inputs.language, date=inputs.today.isoformat()) if inputs.today else ""
+
+
+def _sheets(inputs: PromptInputs) -> str:
+    sheets = inputs.graph.sheets_list if inputs.sheets is None else inputs.sheets
+    rows = [
+        {"sheet": cut_name(key, 40), "name": cut_name(name, MAX_NAME_CHARS)}
+        for key, name in list(sheets.items())[:MAX_SHEETS]
+    ]
+    lines = [encode_table("sheets", rows, ["sheet", "name"])] if rows else []
+    if len(sheets) > MAX_SHEETS:
+        lines.append(_phrase("sheets_more", inputs.language, more=str(len(sheets) - MAX_SHEETS)))
+    return "\n".join(lines)
+
+
+def _types(inputs: PromptInputs) -> tuple[str, str]:
+    used = inputs.stats.types
+    ordered = sorted(inputs.configs.values(), key=lambda config: (-used.get(config.type, 0), config.type))
+    rows = [_type_row(config, used.get(config.type, 0)) for config in ordered[:MAX_TYPES]]
+    left = len(ordered) - len(rows)
+    language = inputs.language
+    notes = [_phrase("types_more", language, more=str(left)) if left else _phrase("types_all", language)]
+    unknown = sum(name not in inputs.configs for name in used)
+    if unknown:
+        notes.append(_phrase("types_unknown", language, count=str(unknown)))
+    columns = ["type", "name", "handles", "nodes", "description"]
+    return encode_table("types", rows, columns), " ".join(notes)
+
+
+def _type_row(config: NodeTypeConfig, nodes: int) -> dict[str, Any]:
+    return {
+        "type": cut(config.type, MAX_NAME_CHARS),
+        "name": cut_name(config.display_name, 80),
+        "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
+        "nodes": nodes,
+        "description": cut_name(config.description, MAX_TYPE_DESCRIPTION_CHARS) or None,
+    }
