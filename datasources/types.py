@@ -57,7 +57,7 @@ class Document(BaseModel):
         """Return a validated copy with the named (snake_case) fields changed."""
         names = type(self).model_fields
         aliased = {(names[k].alias or k) if k in names else k: v for k, v in changes.items()}
-        return type(self).model_validate({**self.to_document(), **aliased})
+        return type(self).model_validate({**self.to_document(), **aliased}, by_alias=True, by_name=False)
 
 
 class Size(Document):
@@ -168,7 +168,10 @@ def parse_document(model: type[D], raw: Mapping[str, Any] | bytes | str, collect
     Raises: BadDocument naming the collection, the key and the first field that is wrong.
     """
     try:
-        return model.model_validate_json(raw) if isinstance(raw, bytes | str) else model.model_validate(raw)
+        # By alias alone: a field called `key` or `pos_x` is somebody else's, not ours.
+        if isinstance(raw, bytes | str):
+            return model.model_validate_json(raw, by_alias=True, by_name=False)
+        return model.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "(document)"
