@@ -1,0 +1,146 @@
+"""Tells the format of a file and hands it to its importer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from datasources.types import NodeTypeConfig
+from graphrag.importers.assemble import ImportResult, assemble
+from graphrag.importers.keys import clean, derive_graph_key
+from graphrag.importers.known import ExistingGraph
+from graphrag.importers.n8n import read_n8n
+from graphrag.importers.node_red import read_node_red
+from graphrag.importers.nodius import import_nodius
+from graphrag.importers.report import Format, UnreadableWorkflow
+from graphrag.importers.values import Json, as_dict, as_list, as_text
+
+MAX_DEPTH = 100
+"""Values nested deeper cannot be stored safely; real workflows stay far below."""
+
+_FORMATS = "an n8n workflow, a Node-RED flow or Nodius JSON"
+
+
+def detect_format(raw: bytes) -> Format:
+    """Return the format of a file. Raises: UnreadableWorkflow (its file is unknown here)."""
+    return _recognise(_parse(raw, "(file)"), "(file)")[0]
+
+
+def import_workflow(
+    raw: bytes,
+    *,
+    file_name: str,
+    workspace: str,
+    graph_key: str | None = None,
+    existing: ExistingGraph | None = None,
+    known_types: Sequence[NodeTypeConfig] = (),
+) -> ImportResult:
+    """Read a workflow of any known format into documents of one graph.
+
+    `existing` is the graph an earlier import of the same workflow made: its keys are kept.
+    `known_types` are the types the workspace sees, where there is no such graph yet.
+    Raises: UnreadableWorkflow.
+    """
+    form, document = _recognise(_parse(raw, file_name), file_name)
+    if graph_key is not None and clean(graph_key) != graph_key:
+        raise UnreadableWorkflow(
+            file=file_name, reason="the graph key must be 1-200 characters without control characters"
+        )
+    if form == "nodius":
+        return import_nodius(
+            document, file_name=file_name, workspace=workspace, graph_key=graph_key, existing=existing
+        )
+    if form == "n8n":
+        draft, given = read_n8n(document, file_name=file_name), as_text(document.get("name"))
+    else:
+        draft = read_node_red(document, file_name=file_name)
+        given = draft.name
+    key = graph_key or derive_graph_key(name=given, identity=draft.identity, file_name=file_name)
+    return assemble(draft, workspace=workspace, graph_key=key, existing=existing, known_types=known_types)
+
+
+def _parse(raw: bytes, file_name: str) -> Any:
+    if not raw.strip():
+        raise UnreadableWorkflow(file=file_name, reason="it is empty")
+    text: bytes | str = raw.removeprefix(b"\xef\xbb\xbf")
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = raw.decode("utf-16", "replace")
+    try:
+        document: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        reason = f"it is not JSON ({exc.msg}, line {exc.lineno}, column {exc.colno}); expected {_FORMATS}"
+        raise UnreadableWorkflow(file=file_name, reason=reason) from exc
+    if _deeper_than(document, MAX_DEPTH):
+        raise UnreadableWorkflow(file=file_name, reason=f"it is nested more than {MAX_DEPTH} levels deep")
+    return document
+
+
+def _deeper_than(document: Any, limit: int) -> bool:
+    level: list[Any] = [document]
+    for _ in range(limit):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(v for v in item.values() if isinstance(v, dict | list))  # pyright: ignore[reportUnknownVariableType]
+            elif isinstance(item, list):
+                below.extend(v for v in item if isinstance(v, dict | list))  # pyright: ignore[reportUnknownVariableType]
+        if not below:
+            return False
+        level = below
+    return True
+
+
+def _recognise(document: Any, file_name: str) -> tuple[Format, Json]:
+    listed = as_list(document)
+    if listed is not None:
+        return _recognise_list(listed, file_name)
+    fields = as_dict(document)
+    if fields is None:
+        kind = type(document).__name__
+        raise UnreadableWorkflow(file=file_name, reason=f"its JSON is a bare {kind}, not {_FORMATS}")
+    if fields.get("format") == "nodius":
+        return "nodius", fields
+    if as_list(fields.get("flows")) is not None:
+        return "node-red", fields
+    inner = as_dict(fields.get("workflow"))
+    if "nodes" not in fields and inner is not None and as_list(inner.get("nodes")) is not None:
+        return _recognise(inner, file_name)  # as the template service wraps it
+    if as_list(fields.get("nodes")) is not None and not _is_other_tool(fields):
+        return "n8n", fields
+    raise UnreadableWorkflow(file=file_name, reason=_why_not(fields))
+
+
+def _recognise_list(listed: list[Any], file_name: str) -> tuple[Format, Json]:
+    items = [item for item in map(as_dict, listed) if item is not None]
+    if not items:
+        raise UnreadableWorkflow(
+            file=file_name, reason=f"its JSON is a list without an object, not {_FORMATS}"
+        )
+    workflows = [item for item in items if as_list(item.get("nodes")) is not None and "connections" in item]
+    if workflows:
+        if len(items) > 1:
+            reason = f"it holds {len(items)} n8n workflows; save each one as a file of its own"
+            raise UnreadableWorkflow(file=file_name, reason=reason)
+        return "n8n", workflows[0]
+    if not any("type" in item and "id" in item for item in items):
+        raise UnreadableWorkflow(
+            file=file_name, reason=f"its JSON is a list, but not of Node-RED nodes; expected {_FORMATS}"
+        )
+    return "node-red", {"flows": listed}
+
+
+def _is_other_tool(fields: Json) -> bool:
+    if "connections" in fields:
+        return False
+    return "edges" in fields or "links" in fields
+
+
+def _why_not(fields: Json) -> str:
+    if {"graph", "nodes", "edges"} <= fields.keys():
+        return 'it looks like Nodius JSON but does not say "format": "nodius"; export it with `nodius export`'
+    if _is_other_tool(fields) or "data" in fields:
+        return f"it seems to be a workflow of another tool; expected {_FORMATS}"
+    shown = ", ".join(sorted(fields)[:5]) or "none"
+    return f"its JSON object (fields: {shown}) is not {_FORMATS}"

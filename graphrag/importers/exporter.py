@@ -1,0 +1,42 @@
+"""Writes a graph as Nodius JSON, the form that imports without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig
+
+FORMAT = "nodius"
+FORMAT_VERSION = 1
+
+DERIVED_FIELDS = frozenset({"embedding", "embeddingModel", "embeddingHash"})
+"""What a database computed of a node; another one computes it anew."""
+
+
+def export_graph(
+    graph: Graph, nodes: Iterable[Node], edges: Iterable[Edge], configs: Iterable[NodeTypeConfig]
+) -> dict[str, Any]:
+    """Return `{format, formatVersion, graph, nodes, edges, configs}`, each list in key order.
+
+    The graph's revision and vectors belong to a database and are left out, as are types that
+    no node uses.
+    """
+    listed = sorted(nodes, key=lambda node: node.key)
+    used = {node.type for node in listed}
+    return {
+        "format": FORMAT,
+        "formatVersion": FORMAT_VERSION,
+        "graph": _without(graph, frozenset({"revision"})),
+        "nodes": [_without(node, DERIVED_FIELDS) for node in listed],
+        "edges": [edge.to_document() for edge in sorted(edges, key=lambda edge: edge.key)],
+        "configs": [
+            config.to_document()
+            for config in sorted(configs, key=lambda config: config.key)
+            if config.type in used
+        ],
+    }
+
+
+def _without(document: Document, fields: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.to_document().items() if name not in fields}

@@ -1,0 +1,81 @@
+"""Reads an n8n workflow export.
+
+Connections name nodes by their names; positions are top-left corners; sticky notes are nodes.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from graphrag.importers.draft import Draft, DraftSheet
+from graphrag.importers.keys import clean, file_stem
+from graphrag.importers.n8n_edges import read_connections
+from graphrag.importers.n8n_nodes import read_nodes
+from graphrag.importers.report import UnreadableWorkflow
+from graphrag.importers.secrets import scrub
+from graphrag.importers.values import Json, as_dict, as_id, as_list, as_text, rest
+
+MAX_KEPT_BYTES = 20_000
+"""Recorded test data larger than this would only weigh on the graph."""
+
+_READ = frozenset({"name", "nodes", "connections", "id", "description", "createdAt", "updatedAt", "shared"})
+_BULKY = ("pinData", "staticData")
+
+
+def read_n8n(document: Json, *, file_name: str) -> Draft:
+    """Read one workflow. Raises: UnreadableWorkflow when no node of it can be read."""
+    name = as_text(document.get("name"))
+    foreign_id = as_id(document.get("id"))
+    draft = Draft(
+        format="n8n",
+        name=clean(name or "") or file_stem(file_name) or "workflow",
+        identity=foreign_id and f"{foreign_id}\x00{name or ''}",
+        description=_description(document),
+        sheets=[DraftSheet(ref="", label="main")],
+        created_ms=_milliseconds(document.get("createdAt")),
+        updated_ms=_milliseconds(document.get("updatedAt")),
+    )
+    read_nodes(draft, as_list(document.get("nodes")) or [])
+    if not draft.nodes:
+        raise UnreadableWorkflow(
+            file=file_name, reason="it has no node that can be read; export the workflow from n8n again"
+        )
+    read_connections(draft, document.get("connections"))
+    draft.metadata = {"n8n": _workflow_fields(draft, document)}
+    if foreign_id is not None:
+        draft.metadata["n8n"]["id"] = foreign_id
+    return draft
+
+
+def _description(document: Json) -> str | None:
+    meta = as_dict(document.get("meta")) or {}
+    return as_text(document.get("description")) or as_text(meta.get("description"))
+
+
+def _workflow_fields(draft: Draft, document: Json) -> Json:
+    kept = rest(document, _READ)
+    for field in _BULKY:
+        value = kept.get(field)
+        size = len(orjson.dumps(value)) if value else 0
+        if size > MAX_KEPT_BYTES:
+            del kept[field]
+            draft.tally.drop(field, f"it is larger than {MAX_KEPT_BYTES // 1000} kB", f"{size // 1000} kB")
+    if document.get("shared"):
+        draft.tally.drop("sharing list", "it names persons and projects of another server")
+    return scrub({k: v for k, v in kept.items() if v not in (None, {}, [])}, draft.tally, "workflow settings")
+
+
+def _milliseconds(value: Any) -> int:
+    """Return a time of ISO 8601 as milliseconds since 1970; 0 when there is none."""
+    text = as_text(value)
+    if text is None:
+        return 0
+    try:
+        moment = datetime.fromisoformat(text)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0, int(aware.timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return 0

@@ -1,0 +1,147 @@
+"""Reads the connections of an n8n workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag.importers.draft import Draft, DraftEdge, DraftNode
+from graphrag.importers.n8n_ports import input_port, kind_label, output_port
+from graphrag.importers.values import Json, as_dict, as_index, as_list, as_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
+    """One target of one output, as written."""
+
+    source: str
+    kind: str
+    output: int
+    target: Json
+
+
+class _Ends:
+    """Finds the node a connection means: by its name, else by its id."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._names: dict[str, DraftNode] = {}
+        self._ids: dict[str, list[DraftNode]] = {}
+        for node in draft.nodes:
+            self._names.setdefault(node.origin.get("name", node.name), node)
+            if "id" in node.origin:
+                self._ids.setdefault(node.origin["id"], []).append(node)
+
+    def find(self, name: str) -> DraftNode | None:
+        node = self._names.get(name)
+        if node is not None:
+            return node
+        same = self._ids.get(name, [])
+        if len(same) != 1:
+            return None
+        self._draft.tally.repair("connection end", "it named a node by its id", same[0].name)
+        return same[0]
+
+
+def read_connections(draft: Draft, raw: Any) -> None:
+    """Add an edge for every connection between two nodes; the others are counted."""
+    by_source = as_dict(raw)
+    if by_source is None:
+        if raw:
+            draft.tally.drop("edge", "the connections are not an object", count=max(1, count_targets(raw)))
+        return
+    ends = _Ends(draft)
+    seen: set[tuple[int, str, int, str]] = set()
+    for slot in _slots(draft, by_source):
+        _connect(draft, ends, slot, seen)
+
+
+def _slots(draft: Draft, by_source: Json) -> Iterator[_Slot]:
+    for source, held in by_source.items():
+        kinds = as_dict(held)
+        if kinds is None:
+            _malformed(draft, held, source)
+            continue
+        for kind, outputs in kinds.items():
+            listed = as_list(outputs)
+            if listed is None:
+                _malformed(draft, outputs, source)
+            else:
+                yield from _outputs(draft, source, kind, listed)
+
+
+def _outputs(draft: Draft, source: str, kind: str, outputs: list[Any]) -> Iterator[_Slot]:
+    flat = bool(outputs) and all(isinstance(item, dict) for item in outputs)
+    if flat:  # the list of targets stands where the list of outputs should
+        draft.tally.repair(
+            "connection", "a list of targets without outputs was read as the first output", source
+        )
+        outputs = [outputs]
+    for index, targets in enumerate(outputs):
+        if targets is None:
+            continue
+        listed = [targets] if isinstance(targets, dict) else as_list(targets)
+        if listed is None:
+            _malformed(draft, targets, source)
+            continue
+        for item in listed:
+            target = as_dict(item)
+            if target is None or as_text(target.get("node")) is None:
+                _malformed(draft, item, source)
+            else:
+                yield _Slot(source=source, kind=kind, output=index, target=target)
+
+
+def _malformed(draft: Draft, value: Any, source: str) -> None:
+    if value is not None and value not in ([], {}):
+        draft.tally.drop(
+            "edge", "it is not written as n8n writes it", source, count=max(1, count_targets(value))
+        )
+
+
+def count_targets(value: Any) -> int:
+    """Return how many objects that name a node are inside a value."""
+    count = 0
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        fields = as_dict(item)
+        if fields is not None:
+            if "node" in fields:
+                count += 1
+            else:
+                stack.extend(fields.values())
+        else:
+            stack.extend(as_list(item) or ())
+    return count
+
+
+def _connect(draft: Draft, ends: _Ends, slot: _Slot, seen: set[tuple[int, str, int, str]]) -> None:
+    target_name = str(slot.target["node"])
+    shown = f"{slot.source} → {target_name}"
+    source, target = ends.find(slot.source), ends.find(target_name)
+    if source is None or target is None:
+        missing = "source" if source is None else "target"
+        draft.tally.drop("edge", f"its {missing} is not in the file", shown)
+        return
+    index = as_index(slot.target.get("index", 0))
+    if index is None:
+        draft.tally.repair("edge", "its input could not be read and is the first", shown)
+    into = as_text(slot.target.get("type")) or ("main" if not slot.kind.startswith("ai_") else slot.kind)
+    out = source.take_out(output_port(slot.kind, slot.output))
+    inlet = target.take_in(input_port(into, index or 0))
+    ends_key = (id(source), out.id, id(target), inlet.id)
+    if ends_key in seen:
+        draft.tally.drop("edge", "it is there twice", shown)
+        return
+    seen.add(ends_key)
+    draft.connect(
+        DraftEdge(
+            source=source,
+            source_handle=out.id,
+            target=target,
+            target_handle=inlet.id,
+            label=out.display or kind_label(slot.kind),
+        )
+    )

@@ -1,0 +1,214 @@
+"""Reads the nodes of an n8n workflow."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from graphrag.importers.draft import NOTE_TYPE, Draft, DraftNode
+from graphrag.importers.keys import clean
+from graphrag.importers.n8n_ports import (
+    STICKY,
+    add_usual_ports,
+    is_trigger,
+    output_names,
+    short_type,
+    subnode_kind,
+)
+from graphrag.importers.secrets import scrub, scrub_text
+from graphrag.importers.type_facts import NOTE_FACTS, n8n_facts
+from graphrag.importers.values import Json, as_dict, as_id, as_list, as_number, as_text, rest, without_empty
+
+_OPTIONS = (
+    "onError",
+    "retryOnFail",
+    "maxTries",
+    "waitBetweenTries",
+    "executeOnce",
+    "alwaysOutputData",
+    "continueOnFail",
+)
+_READ = frozenset(
+    {
+        "id",
+        "name",
+        "type",
+        "typeVersion",
+        "position",
+        "parameters",
+        "credentials",
+        "disabled",
+        "notes",
+        *_OPTIONS,
+    }
+)
+_CODE_FIELDS = {"jsCode": "javascript", "functionCode": "javascript", "pythonCode": "python"}
+_BUILT_IN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, "group"})
+
+
+def read_nodes(draft: Draft, listed: list[Any]) -> None:
+    """Add every node that can be read; the others are counted."""
+    for place, item in enumerate(listed, start=1):
+        raw = as_dict(item)
+        if raw is None or not (as_text(raw.get("name")) or as_text(raw.get("type")) or as_id(raw.get("id"))):
+            draft.tally.drop("node", "it has no name, no type and no id", f"number {place}")
+            continue
+        draft.nodes.append(_read_node(draft, raw, place))
+    _say_duplicates(draft)
+
+
+def _read_node(draft: Draft, raw: Json, place: int) -> DraftNode:
+    foreign_type = as_text(raw.get("type"))
+    given = as_text(raw.get("name"))
+    name = given or short_type(foreign_type or "") or f"node {place}"
+    if given is None:
+        draft.tally.repair("node", "they had no name and are called by their type or place", name)
+    if foreign_type is None:
+        draft.tally.repair("node", "they had no type and got the type n8n.unknown", name)
+    origin = without_empty(
+        format="n8n", id=as_id(raw.get("id")), name=given, fields=scrub(rest(raw, _READ), draft.tally, name)
+    )
+    version = as_number(raw.get("typeVersion"))
+    node = DraftNode(
+        name=name,
+        type=_type_name(foreign_type),
+        origin=origin,
+        type_version=1 if version is None else version,
+    )
+    _place(draft, node, raw.get("position"))
+    parameters = as_dict(raw.get("parameters"))
+    if parameters is None:
+        parameters = {}
+        if raw.get("parameters"):
+            draft.tally.drop("parameter", "the parameters are not an object", name)
+    if foreign_type == STICKY:
+        _fill_note(draft, node, parameters, raw)
+    else:
+        _fill_step(draft, node, parameters, raw)
+    return node
+
+
+def _type_name(foreign: str | None) -> str:
+    name = clean(foreign or "", limit=120)
+    if not name:
+        return "n8n.unknown"
+    return f"n8n.{name}" if name in _BUILT_IN_NAMES else name
+
+
+def _place(draft: Draft, node: DraftNode, position: Any) -> None:
+    pair = as_list(position)
+    if pair is None and (point := as_dict(position)) is not None:
+        pair = [point.get("x"), point.get("y")]
+    x, y = (as_number(pair[0]), as_number(pair[1])) if pair is not None and len(pair) >= 2 else (None, None)
+    if x is None or y is None:
+        draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
+    else:
+        node.x, node.y = x, y
+
+
+def _fill_note(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> None:
+    node.type = NOTE_TYPE
+    node.width = _extent(parameters.get("width"), 240)
+    node.height = _extent(parameters.get("height"), 160)
+    content = parameters.get("content")
+    text = scrub_text(content, draft.tally, node.name) if isinstance(content, str) else ""
+    others = rest(parameters, frozenset({"content", "width", "height"}))
+    node.data = {
+        "name": heading_of(text) or node.name,
+        "text": text,
+        **without_empty(parameters=scrub(others, draft.tally, node.name), notes=as_text(raw.get("notes"))),
+    }
+    draft.types.setdefault(NOTE_TYPE, NOTE_FACTS)
+
+
+def heading_of(text: str) -> str:
+    """Return the first heading or line of a note's Markdown, as plain words."""
+    for line in text.splitlines():
+        words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", line)
+        words = re.sub(r"^[\s#>*\-+]+|[*_`~]{1,3}", "", words).strip()
+        if any(c.isalnum() for c in words):
+            return clean(words, limit=80)
+    return ""
+
+
+def _extent(value: Any, default: int) -> int | float:
+    number = as_number(value)
+    return default if number is None or number <= 0 else number
+
+
+def _fill_step(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> None:
+    short = short_type(node.type)
+    options = {option: raw[option] for option in _OPTIONS if raw.get(option) not in (None, False)}
+    subnode = subnode_kind(node.type)
+    node.width, node.height = (80, 80) if subnode else (240, 100) if short == "agent" else (100, 100)
+    left, code, language = _take_code(parameters)
+    node.process = scrub_text(code, draft.tally, node.name) if code is not None else None
+    names = output_names(
+        node.type,
+        node.type_version,
+        parameters,
+        error_output=raw.get("onError") == "continueErrorOutput",
+    )
+    node.data = {
+        "name": node.name,
+        "parameters": scrub(left, draft.tally, node.name),
+        **without_empty(
+            notes=as_text(raw.get("notes")),
+            disabled=True if raw.get("disabled") is True else None,
+            credentials=_credential_names(draft, node, raw.get("credentials")),
+            options=options,
+            language=language,
+        ),
+    }
+    add_usual_ports(node, names)
+    if node.type not in draft.types:
+        draft.types[node.type] = n8n_facts(
+            short, langchain="langchain" in node.type, trigger=is_trigger(node.type), subnode=subnode
+        )
+
+
+def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:
+    """Return the parameters without the code that runs, that code, and its language."""
+    fields = [f for f in _CODE_FIELDS if as_text(parameters.get(f))]
+    if not fields:
+        return parameters, None, None
+    python = "python" in str(parameters.get("language", "")).lower()
+    field = "pythonCode" if python and "pythonCode" in fields else fields[0]
+    return rest(parameters, frozenset({field})), str(parameters[field]), _CODE_FIELDS[field]
+
+
+def _credential_names(draft: Draft, node: DraftNode, raw: Any) -> Json:
+    """Return the name of each credential by its type; values and ids stay behind."""
+    names: Json = {}
+    held = as_dict(raw)
+    if held is None:
+        if raw:
+            draft.tally.drop("credential", "it is not written as n8n writes credentials", node.name)
+        return names
+    for kind, value in held.items():
+        details = as_dict(value)
+        if details is None:
+            draft.tally.drop(
+                "credential", "it may hold a secret; only names are kept", f"{node.name}: {kind}"
+            )
+            names[kind] = ""
+            continue
+        names[kind] = as_text(details.get("name")) or ""
+        if rest(details, frozenset({"id", "name"})):
+            draft.tally.drop(
+                "credential", "it may hold a secret; only names are kept", f"{node.name}: {kind}"
+            )
+    return names
+
+
+def _say_duplicates(draft: Draft) -> None:
+    names: dict[str, DraftNode] = {}
+    ids: set[str] = set()
+    for node in draft.nodes:
+        name, foreign_id = node.origin.get("name"), node.origin.get("id")
+        if name is not None and names.setdefault(name, node) is not node:
+            draft.tally.repair("node", "another has the same name; connections go to the first", name)
+        if foreign_id is not None:
+            if foreign_id in ids:
+                draft.tally.repair("node", "another has the same id; it is told apart by its name", node.name)
+            ids.add(foreign_id)

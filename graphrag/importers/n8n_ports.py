@@ -1,0 +1,153 @@
+"""Knows the inputs and outputs of n8n node types and what their outputs are called."""
+
+from __future__ import annotations
+
+import re
+
+from graphrag.importers.draft import MAIN_IN, MAIN_OUT, DraftNode, Port
+from graphrag.importers.keys import clean, slug
+from graphrag.importers.values import Json, as_dict, as_list, as_text
+
+STICKY = "n8n-nodes-base.stickyNote"
+
+_TRIGGERS = frozenset({"webhook", "start", "cron", "interval", "emailReadImap"})
+_SUBNODES = (
+    (re.compile(r"lm[A-Z]|modelSelector$"), "ai_languageModel"),
+    (re.compile(r"memory(?!Manager)[A-Z]"), "ai_memory"),
+    (re.compile(r"outputParser[A-Z]"), "ai_outputParser"),
+    (re.compile(r"embeddings[A-Z]"), "ai_embedding"),
+    (re.compile(r"textSplitter[A-Z]"), "ai_textSplitter"),
+    (re.compile(r"document[A-Z].*Loader$"), "ai_document"),
+    (re.compile(r"retriever[A-Z]"), "ai_retriever"),
+    (re.compile(r"reranker[A-Z]"), "ai_reranker"),
+    (re.compile(r"tool[A-Z]|.*[a-z]Tool$"), "ai_tool"),
+)
+_CONSUMERS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"agent$"), ("ai_languageModel", "ai_memory", "ai_tool")),
+    (
+        re.compile(r"chain[A-Z]|informationExtractor$|textClassifier$|sentimentAnalysis$"),
+        ("ai_languageModel",),
+    ),
+    (re.compile(r"vectorStore[A-Z]"), ("ai_embedding",)),
+)
+_KIND_LABELS = {
+    "ai_languageModel": "language model",
+    "ai_outputParser": "output parser",
+    "ai_textSplitter": "text splitter",
+    "ai_vectorStore": "vector store",
+    "onError": "error",
+}
+_FIXED_NAMES = {
+    "if": ["true", "false"],
+    "compareDatasets": ["in A only", "same", "different", "in B only"],
+}
+
+
+def short_type(type_name: str) -> str:
+    """Return the last part of a type's name: `httpRequest` of `n8n-nodes-base.httpRequest`."""
+    return type_name.rsplit(".", 1)[-1] or type_name
+
+
+def is_trigger(type_name: str) -> bool:
+    short = short_type(type_name)
+    return short in _TRIGGERS or short.lower().endswith("trigger")
+
+
+def subnode_kind(type_name: str) -> str | None:
+    """Return the kind of connection by which a type serves AI nodes, or None for a step of the flow."""
+    short = short_type(type_name)
+    return next((kind for pattern, kind in _SUBNODES if pattern.match(short)), None)
+
+
+def kind_label(kind: str) -> str | None:
+    """Return what a connection of a kind other than `main` is called."""
+    if kind == "main":
+        return None
+    return _KIND_LABELS.get(kind) or clean(kind.removeprefix("ai_"), limit=60)
+
+
+def output_port(kind: str, index: int, name: str | None = None) -> Port:
+    """Return the output of a connection kind and index."""
+    if kind == "main":
+        return Port(str(index), "R", display=name, order=index)
+    if kind.startswith("ai_"):
+        return Port(_kind_id(kind, index), "T", accept=_kind_id(kind, 0), order=index)
+    return Port(_kind_id(kind, index), "R", display=kind_label(kind), order=1000 + index)
+
+
+def input_port(kind: str, index: int) -> Port:
+    """Return the input of a connection kind and index."""
+    if kind == "main":
+        return Port(str(index), "L", order=index)
+    if kind.startswith("ai_"):
+        return Port(_kind_id(kind, index), "D", accept=_kind_id(kind, 0), order=index)
+    return Port(_kind_id(kind, index), "L", order=1000 + index)
+
+
+def _kind_id(kind: str, index: int) -> str:
+    base = kind if re.fullmatch(r"[A-Za-z0-9_]{1,40}", kind) else (slug(kind, limit=40) or "other")
+    if base.isdigit():  # the plain numbers are the main ones
+        base = f"kind-{base}"
+    return base if index == 0 else f"{base}-{index}"
+
+
+def output_names(
+    type_name: str, version: int | float, parameters: Json, *, error_output: bool
+) -> list[str | None]:
+    """Return what the main outputs are called, in order; None: nothing but its number."""
+    short = short_type(type_name)
+    if short in _FIXED_NAMES:
+        names: list[str | None] = list(_FIXED_NAMES[short])
+    elif short == "splitInBatches":
+        names = ["done", "loop"] if version >= 3 else ["loop", "done"]
+    elif short == "switch":
+        names = _switch_names(parameters)
+    elif short == "textClassifier":
+        names = _listed(as_dict(parameters.get("categories")), ("categories",), "category")
+    elif short == "sentimentAnalysis":
+        names = ["positive", "neutral", "negative"]
+    else:
+        names = [None]
+    return [*names, "error"] if error_output else names
+
+
+def _switch_names(parameters: Json) -> list[str | None]:
+    rules = as_dict(parameters.get("rules"))
+    names = _listed(rules, ("values", "rules"), "outputKey")
+    if not names:
+        return [None]
+    fallback = (as_dict(parameters.get("options")) or {}).get("fallbackOutput")
+    return [*names, "fallback"] if fallback == "extra" else names
+
+
+def _listed(holder: Json | None, fields: tuple[str, ...], name: str) -> list[str | None]:
+    for field in fields:
+        items = as_list((holder or {}).get(field))
+        if items:
+            return [_plain((as_dict(item) or {}).get(name)) for item in items[:64]]
+    return []
+
+
+def _plain(value: object) -> str | None:
+    text = as_text(value)
+    return clean(text, limit=80) or None if text else None
+
+
+def add_usual_ports(node: DraftNode, names: list[str | None]) -> None:
+    """Give a node the ports that its type has whether or not they are used."""
+    kind = subnode_kind(node.type)
+    if kind:
+        node.take_out(output_port(kind, 0))
+        return
+    if not is_trigger(node.type):
+        node.take_in(MAIN_IN)
+    if len(names) == 1 and names[0] is None:
+        node.take_out(MAIN_OUT)
+    else:
+        for index, name in enumerate(names):
+            node.take_out(output_port("main", index, name))
+    short = short_type(node.type)
+    for pattern, kinds in _CONSUMERS:
+        if pattern.match(short):
+            for consumed in kinds:
+                node.take_in(input_port(consumed, 0))

@@ -1,0 +1,203 @@
+"""Reads the nodes of a Node-RED flow: steps, notes, groups, shared settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphrag.importers.draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, Draft, DraftNode, Port
+from graphrag.importers.keys import clean
+from graphrag.importers.secrets import scrub, scrub_text
+from graphrag.importers.type_facts import GROUP_FACTS, NOTE_FACTS, red_facts, subflow_facts
+from graphrag.importers.values import Json, as_dict, as_id, as_list, as_number, as_text, rest, without_empty
+
+STEP_WIDTH, STEP_HEIGHT = 160, 40
+JUNCTION_EXTENT = 20
+MAX_OUTPUTS = 256
+
+_FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "credentials", "links"})
+_LOOKS = frozenset({"l", "icon", "color", "outputs", "inputs", "outputLabels", "inputLabels"})
+_SOURCES = frozenset(
+    {"inject", "http in", "mqtt in", "link in", "catch", "status", "complete", "websocket in", "tcp in"}
+    | {"udp in", "watch", "server-state-changed"}
+)
+_CODE = {
+    "function": ("func", "javascript"),
+    "template": ("template", "mustache"),
+    "ui_template": ("format", "html"),
+    "ui-template": ("format", "html"),
+}
+_TAKEN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, GROUP_TYPE})
+
+
+def start_node(draft: Draft, raw: Json, sheet: str) -> DraftNode:
+    """Return a node with its name, type and origin."""
+    foreign_type = clean(as_text(raw.get("type")) or "", limit=120)
+    if not foreign_type:
+        draft.tally.repair(
+            "node", "they had no type and got the type node-red.unknown", as_id(raw.get("id")) or ""
+        )
+    type_name = foreign_type or "node-red.unknown"
+    given = as_text(raw.get("name"))
+    origin = without_empty(format="node-red", id=as_id(raw.get("id")), name=given)
+    if sheet != (as_id(raw.get("z")) or "") and as_id(raw.get("z")):
+        origin["z"] = as_id(raw.get("z"))
+    return DraftNode(
+        name=given or _stand_in_name(foreign_type, raw),
+        type=f"node-red.{type_name}" if type_name in _TAKEN_NAMES else type_name,
+        origin=origin,
+        sheet=sheet,
+    )
+
+
+def _stand_in_name(foreign_type: str, raw: Json) -> str:
+    """Return what an unnamed node is shown as: its type and what tells it apart."""
+    if foreign_type == "http in":
+        return (
+            " ".join(filter(None, (str(raw.get("method", "")).upper(), as_text(raw.get("url")))))[:80]
+            or "http in"
+        )
+    if foreign_type.startswith("subflow:"):
+        return "subflow"
+    for field in ("topic", "url", "filename", "broker", "host", "field"):
+        value = as_text(raw.get(field))
+        if value is not None:
+            return f"{foreign_type} {value}"[:80]
+    return foreign_type or "node"
+
+
+def fill_group(draft: Draft, node: DraftNode, raw: Json) -> None:
+    """Make a node of a group: its frame stays where it was."""
+    node.type = GROUP_TYPE
+    node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
+    node.width, node.height = _extent(raw.get("w"), 200), _extent(raw.get("h"), 100)
+    others = rest(raw, _FRAME | {"w", "h", "nodes"})
+    node.data = {
+        "name": node.name,
+        **without_empty(notes=_info(draft, node, raw), parameters=scrub(others, draft.tally, node.name)),
+    }
+    draft.types.setdefault(GROUP_TYPE, GROUP_FACTS)
+
+
+def fill_note(draft: Draft, node: DraftNode, raw: Json) -> None:
+    """Make a note of a comment: its title is its name, its text the description behind it."""
+    node.type = NOTE_TYPE
+    node.width, node.height = STEP_WIDTH, STEP_HEIGHT
+    _place(draft, node, raw)
+    title = as_text(raw.get("name")) or ""
+    info = _info(draft, node, raw)
+    others = rest(raw, _FRAME | _LOOKS)
+    node.data = {
+        "name": title or "comment",
+        "text": "\n\n".join(filter(None, (title, info))),
+        **without_empty(parameters=scrub(others, draft.tally, node.name)),
+    }
+    _keep_looks(draft, node, raw)
+    draft.types.setdefault(NOTE_TYPE, NOTE_FACTS)
+    for place, targets in enumerate(as_list(raw.get("wires")) or ()):
+        if targets:
+            node.take_out(Port(str(place), "R", order=place))
+
+
+def fill_config(draft: Draft, node: DraftNode, raw: Json) -> None:
+    """Make a node of settings that other nodes share; secrets stay behind."""
+    node.width, node.height = STEP_WIDTH, STEP_HEIGHT
+    _fill_data(draft, node, raw, rest(raw, _FRAME | _LOOKS))
+    draft.types.setdefault(node.type, red_facts(str(raw.get("type") or node.type), config=True))
+
+
+def fill_step(draft: Draft, node: DraftNode, raw: Json, subflows: Mapping[str, Json]) -> None:
+    """Make a step: its code, its settings and a port for each of its outputs."""
+    kind = as_text(raw.get("type")) or node.type
+    node.width, node.height = (
+        (JUNCTION_EXTENT, JUNCTION_EXTENT) if kind == "junction" else (STEP_WIDTH, STEP_HEIGHT)
+    )
+    _place(draft, node, raw)
+    settings = rest(raw, _FRAME | _LOOKS)
+    language = None
+    field, spoken = _CODE.get(kind, ("", ""))
+    if field and (code := as_text(settings.get(field))) is not None:
+        settings = rest(settings, frozenset({field}))
+        node.process = scrub_text(code, draft.tally, node.name)
+        language = (as_text(raw.get("format")) or spoken) if kind == "template" else spoken
+    _fill_data(draft, node, raw, settings, language)
+    definition = subflows.get(kind.removeprefix("subflow:")) if kind.startswith("subflow:") else None
+    if definition is not None:
+        name = as_text(definition.get("name")) or kind
+        node.name = node.origin.get("name") or name
+        node.data["name"] = node.name
+        draft.types.setdefault(node.type, subflow_facts(name, as_text(definition.get("info")) or ""))
+    draft.types.setdefault(node.type, red_facts(kind))
+    takes_input = bool(as_list(definition.get("in"))) if definition is not None else kind not in _SOURCES
+    if takes_input:
+        node.take_in(MAIN_IN)
+    _add_outputs(node, raw)
+
+
+def _fill_data(draft: Draft, node: DraftNode, raw: Json, settings: Json, language: str | None = None) -> None:
+    empty = [name for name, value in settings.items() if value == ""]
+    if empty:
+        node.origin["empty"] = empty
+    told = {name: value for name, value in settings.items() if value != ""}
+    if raw.get("credentials"):
+        draft.tally.drop("credential", "secrets are not imported", node.name)
+    node.data = {
+        "name": node.name,
+        "parameters": scrub(told, draft.tally, node.name),
+        **without_empty(
+            notes=_info(draft, node, raw), disabled=True if raw.get("d") is True else None, language=language
+        ),
+    }
+    _keep_looks(draft, node, raw)
+
+
+def _info(draft: Draft, node: DraftNode, raw: Json) -> str | None:
+    text = as_text(raw.get("info"))
+    return scrub_text(text, draft.tally, node.name) if text else None
+
+
+def _keep_looks(draft: Draft, node: DraftNode, raw: Json) -> None:
+    looks = {name: raw[name] for name in sorted(_LOOKS) if name in raw}
+    if looks:
+        node.origin["fields"] = scrub(looks, draft.tally, node.name)
+
+
+def _place(draft: Draft, node: DraftNode, raw: Json) -> None:
+    x, y = as_number(raw.get("x")), as_number(raw.get("y"))
+    if x is None or y is None:
+        draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
+        return
+    node.x, node.y = x - node.width // 2, y - node.height // 2
+
+
+def _extent(value: Any, default: int) -> int | float:
+    number = as_number(value)
+    return default if number is None or number <= 0 else number
+
+
+def _add_outputs(node: DraftNode, raw: Json) -> None:
+    wires = as_list(raw.get("wires")) or []
+    names = _output_names(raw)
+    for place in range(min(len(wires), MAX_OUTPUTS)):
+        name = names[place] if len(wires) > 1 and place < len(names) else None
+        node.take_out(Port(str(place), "R", display=name, order=place))
+
+
+def _output_names(raw: Json) -> list[str | None]:
+    labels = as_list(raw.get("outputLabels"))
+    if labels and any(as_text(label) for label in labels):
+        return [clean(as_text(label) or "", limit=80) or None for label in labels]
+    if raw.get("type") != "switch":
+        return []
+    return [_rule_name(as_dict(rule) or {}) for rule in as_list(raw.get("rules")) or ()]
+
+
+def _rule_name(rule: Json) -> str | None:
+    kind = as_text(rule.get("t"))
+    if kind is None:
+        return None
+    if kind == "else":
+        return "otherwise"
+    value = rule.get("v")
+    shown = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    return clean(f"{kind} {shown}", limit=80) or None

@@ -1,0 +1,140 @@
+"""Reads Nodius JSON strictly: what is wrong in it is named, nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from datasources.errors import BadDocument, InvalidMutation
+from datasources.mutations import Existing, check_mutation
+from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
+from graphrag.importers.assemble import ImportResult
+from graphrag.importers.exporter import DERIVED_FIELDS, FORMAT_VERSION
+from graphrag.importers.known import ExistingGraph
+from graphrag.importers.report import Tally, UnreadableWorkflow
+from graphrag.importers.values import Json, as_dict, as_list
+
+_FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "configs"})
+D = TypeVar("D", bound=Document)
+
+
+def import_nodius(
+    document: Json,
+    *,
+    file_name: str,
+    workspace: str,
+    graph_key: str | None = None,
+    existing: ExistingGraph | None = None,
+) -> ImportResult:
+    """Return the graph as it was exported, owned by `workspace`, under `graph_key` if one is given.
+
+    Raises: UnreadableWorkflow naming the document and the field that is wrong.
+    """
+    try:
+        _check_frame(document, file_name)
+        graph = _read_graph(document["graph"], workspace, graph_key, existing)
+        tally = Tally()
+        nodes = _read(Node, document["nodes"], "nodes", graph.key, tally, graph_key is not None)
+        edges = _read(Edge, document["edges"], "edges", graph.key, tally, graph_key is not None)
+        configs = _read_configs(document["configs"], workspace, existing)
+        whole = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges, put_configs=configs)
+        check_mutation(whole, graph=graph, existing=Existing())
+    except BadDocument as exc:
+        raise UnreadableWorkflow(file=file_name, reason=str(exc)) from exc
+    except InvalidMutation as exc:
+        shown = ", ".join(exc.keys[:5])
+        raise UnreadableWorkflow(file=file_name, reason=f"{exc.reason}: {shown}") from exc
+    _look_at_handles(nodes, edges, tally)
+    report = tally.report(
+        "nodius",
+        nodes=len(nodes),
+        edges=len(edges),
+        types=len({node.type for node in nodes}),
+        sheets=len(graph.sheets_list),
+    )
+    return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=report)
+
+
+def _check_frame(document: Json, file_name: str) -> None:
+    version = document.get("formatVersion")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise UnreadableWorkflow(
+            file=file_name,
+            reason=f"formatVersion is {version!r}, this program reads {FORMAT_VERSION}: upgrade the program "
+            "or export again",
+        )
+    unknown = sorted(document.keys() - _FIELDS)
+    if unknown:
+        raise UnreadableWorkflow(
+            file=file_name, reason=f"unknown field {unknown[0]!r} beside graph and nodes"
+        )
+    for field in ("nodes", "edges", "configs"):
+        if as_list(document.get(field)) is None:
+            raise UnreadableWorkflow(file=file_name, reason=f"the field {field!r} must be a list")
+
+
+def _object(raw: Any, collection: str, place: int | None = None) -> Json:
+    fields = as_dict(raw)
+    if fields is None:
+        where = "(document)" if place is None else f"number {place}"
+        raise BadDocument(collection=collection, key="?", field=where, reason="must be an object")
+    return fields
+
+
+def _read_graph(raw: Any, workspace: str, graph_key: str | None, existing: ExistingGraph | None) -> Graph:
+    fields = {**_object(raw, "graphs"), "workspace": workspace}
+    if graph_key is not None:
+        fields["_key"] = graph_key
+    fields.pop("revision", None)
+    graph = parse_document(Graph, fields, "graphs")
+    if existing is None:
+        return graph
+    # People's nodes stay, so the sheets they lie on stay.
+    added = {k: v for k, v in existing.graph.sheets_list.items() if k not in graph.sheets_list}
+    return graph.replace(sheets_list={**graph.sheets_list, **added}) if added else graph
+
+
+def _read(
+    model: type[D], listed: list[Any], collection: str, graph_key: str, tally: Tally, renamed: bool
+) -> tuple[D, ...]:
+    documents: list[D] = []
+    for place, raw in enumerate(listed, start=1):
+        fields = _object(raw, collection, place)
+        if renamed or "graphKey" not in fields:
+            fields = {**fields, "graphKey": graph_key}
+        if model is Node and not DERIVED_FIELDS.isdisjoint(fields):
+            tally.drop("vector", "vectors are computed anew", str(fields.get("_key", place)))
+            fields = {name: value for name, value in fields.items() if name not in DERIVED_FIELDS}
+        documents.append(parse_document(model, fields, collection))
+    return tuple(documents)
+
+
+def _read_configs(
+    listed: list[Any], workspace: str, existing: ExistingGraph | None
+) -> tuple[NodeTypeConfig, ...]:
+    shared = {
+        config.type: config
+        for config in (existing.configs if existing else ())
+        if config.workspace != workspace
+    }
+    configs: list[NodeTypeConfig] = []
+    for place, raw in enumerate(listed, start=1):
+        fields = _object(raw, "node_configs", place)
+        config = parse_document(NodeTypeConfig, {**fields, "workspace": workspace}, "node_configs")
+        root = shared.get(config.type)
+        if root is None or root.replace(workspace=workspace).to_document() != config.to_document():
+            configs.append(config)
+    return tuple(configs)
+
+
+def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally) -> None:
+    points = {
+        (node.key, point.type, point.id)
+        for node in nodes
+        for group in node.handles.values()
+        for point in group.point
+    }
+    for edge in edges:
+        ends = ((edge.source, "out", edge.source_handle), (edge.target, "in", edge.target_handle))
+        if not points.issuperset(ends):
+            tally.repair("edge", "it uses a handle that its node does not have; kept as it is", edge.key)

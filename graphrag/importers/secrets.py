@@ -1,0 +1,79 @@
+"""Keeps passwords, tokens and keys out of a graph: values in obvious places only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from graphrag.importers.report import Tally
+from graphrag.importers.values import Json
+
+PLACEHOLDER = "(secret left out)"
+
+_SECRET_FIELD = re.compile(
+    r"(^|.*_)(password|passwd|passphrase|secret|secretkey|apikey|api_key|apitoken|accesstoken|access_token"
+    r"|refreshtoken|refresh_token|authtoken|auth_token|bottoken|bearertoken|privatekey|private_key"
+    r"|secretaccesskey|clientsecret|webhooksecret|authorization|x_api_key|bearer|access_key)$"
+)
+_TOKEN_FIELD = re.compile(r"^(token|api_?token|bearer)$")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TOKEN = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{20,}|sk_live_[A-Za-z0-9]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|gh[pousr]_[A-Za-z0-9]{30,}"
+    r"|github_pat_[A-Za-z0-9_]{30,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|glpat-[A-Za-z0-9_-]{20,}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
+)
+_TOKEN_HINTS = ("sk-", "sk_live_", "xox", "gh", "AKIA", "AIza", "glpat-", "eyJ")
+_BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{16,}")
+_REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^>]+>|^\s*$")
+
+
+def is_secret_name(name: str) -> bool:
+    """Say whether a field of this name holds a secret wherever it is met."""
+    plain = re.sub(r"[\s\-.]+", "_", _CAMEL.sub("_", name.strip())).lower()
+    return bool(_SECRET_FIELD.match(plain) or _TOKEN_FIELD.match(plain))
+
+
+def scrub_text(text: str, tally: Tally, where: str) -> str:
+    """Replace what can only be a token or a bearer header inside a text or code."""
+    if not any(hint in text for hint in (*_TOKEN_HINTS, "Bearer", "Basic")):
+        return text
+    clean, found = _TOKEN.subn(PLACEHOLDER, text)
+    clean, headers = _BEARER.subn(rf"\1 {PLACEHOLDER}", clean)
+    if found + headers:
+        tally.drop(
+            "secret", "a token in a text; a placeholder stands in its place", where, count=found + headers
+        )
+    return clean
+
+
+def scrub(value: Any, tally: Tally, where: str) -> Any:
+    """Return a copy of a JSON value without secrets; an expression that refers to one is kept."""
+    if isinstance(value, str):
+        return scrub_text(value, tally, where)
+    if isinstance(value, list):
+        return [scrub(item, tally, where) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return _scrub_object(cast(Json, value), tally, where)
+    return value
+
+
+def _scrub_object(fields: Json, tally: Tally, where: str) -> Json:
+    clean: Json = {}
+    named = _holds_secret_value(fields)
+    for name, value in fields.items():
+        literal = isinstance(value, str) and not _REFERENCE.search(value)
+        if literal and (is_secret_name(name) or (named and name == "value")):
+            clean[name] = PLACEHOLDER
+            if value != PLACEHOLDER:
+                tally.drop("secret", "a password, token or key; a placeholder stands in its place", where)
+        else:
+            clean[name] = scrub(value, tally, where)
+    return clean
+
+
+def _holds_secret_value(fields: Json) -> bool:
+    """Say whether an object is a pair like {name: "Authorization", value: "…"}."""
+    if fields.get("type") == "cred":
+        return True
+    name = fields.get("name", fields.get("key"))
+    return isinstance(name, str) and "value" in fields and is_secret_name(name)

@@ -1,0 +1,58 @@
+"""Reads values of unknown JSON without trusting their shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+Json = dict[str, Any]
+
+MAX_COORDINATE = 1e9
+"""Positions and sizes beyond this come from a fault, not from a canvas."""
+
+
+def as_dict(value: Any) -> Json | None:
+    """Return the value if it is a JSON object."""
+    return cast(Json, value) if isinstance(value, dict) else None
+
+
+def as_list(value: Any) -> list[Any] | None:
+    """Return the value if it is a JSON array."""
+    return cast(list[Any], value) if isinstance(value, list) else None
+
+
+def as_text(value: Any) -> str | None:
+    """Return a string that has something in it besides white space, as it is."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def as_id(value: Any) -> str | None:
+    """Return an identifier as text; some exporters write numbers."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return as_text(value)
+
+
+def as_number(value: Any) -> int | float | None:
+    """Return a finite number of a canvas's order of size."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) and abs(value) <= MAX_COORDINATE else None
+
+
+def as_index(value: Any) -> int | None:
+    """Return a place in a list."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value < 10_000 else None
+
+
+def rest(document: Mapping[str, Any], known: frozenset[str] | set[str]) -> Json:
+    """Return the fields that are not among the known ones, in their order."""
+    return {name: value for name, value in document.items() if name not in known}
+
+
+def without_empty(**fields: Any) -> Json:
+    """Return the fields that say something: not None, not an empty text, list or object."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
