@@ -1,0 +1,102 @@
+"""The word index finds exactly what BM25, written out plainly, finds."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.lexical import K1, B, LexicalIndex, best_hits
+
+words = st.sampled_from(["fetch", "sort", "filter", "node", "a", "発送", ""])
+documents = st.dictionaries(st.text(max_size=3), st.lists(words, max_size=8), max_size=12)
+queries = st.lists(words | st.just("unknown"), max_size=6)
+
+
+def brute_force(documents: Mapping[str, Sequence[str]], query: Sequence[str]) -> dict[str, float]:
+    """BM25 as in the book: a sum over the distinct words of the query."""
+    average = sum(map(len, documents.values())) / len(documents) if documents else 0
+    scores: dict[str, float] = {}
+    for key, tokens in documents.items():
+        counts = Counter(tokens)
+        for term in set(query) & set(tokens):
+            df = sum(term in other for other in documents.values())
+            weight = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+            norm = K1 * (1 - B + B * len(tokens) / average)
+            scores[key] = scores.get(key, 0) + weight * counts[term] * (K1 + 1) / (counts[term] + norm)
+    return scores
+
+
+@given(documents, queries, st.integers(0, 15))
+def test_search_equals_brute_force(documents: dict[str, list[str]], query: list[str], limit: int) -> None:
+    hits = LexicalIndex.build(documents.items()).search(query, limit)
+    expected = brute_force(documents, query)
+    assert len(hits) == min(limit, len(expected))
+    for hit, best in zip(hits, sorted(expected.values(), reverse=True), strict=False):
+        assert hit.score == pytest.approx(expected[hit.key], rel=1e-5)
+        assert hit.score == pytest.approx(best, rel=1e-5)
+
+
+@given(documents, queries)
+def test_better_first_and_ties_by_key(documents: dict[str, list[str]], query: list[str]) -> None:
+    hits = LexicalIndex.build(documents.items()).search(query, 100)
+    assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.key))
+
+
+@given(documents, queries, st.randoms())
+def test_the_order_of_documents_and_words_does_not_matter(
+    documents: dict[str, list[str]], query: list[str], random: Random
+) -> None:
+    pairs, shuffled = list(documents.items()), list(query)
+    random.shuffle(pairs)
+    expected = LexicalIndex.build(documents.items()).search(query, 100)
+    found = LexicalIndex.build(pairs).search(query + shuffled, 100)
+    assert [hit.key for hit in found] == [hit.key for hit in expected]
+
+
+@given(documents, queries, st.integers(1, 10))
+def test_a_smaller_limit_gives_the_beginning(
+    documents: dict[str, list[str]], query: list[str], limit: int
+) -> None:
+    index = LexicalIndex.build(documents.items())
+    assert index.search(query, limit) == index.search(query, 100)[:limit]
+
+
+def test_a_key_given_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        LexicalIndex.build([("a", ["x"]), ("a", ["y"])])
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    empty = LexicalIndex.build([])
+    assert empty.search(["x"], 5) == []
+    wordless = LexicalIndex.build([("a", []), ("b", [])])
+    assert wordless.search(["x"], 5) == []
+    assert LexicalIndex.build([("a", ["x"])]).search([], 5) == []
+
+
+def test_a_rare_word_weighs_more_than_a_common_one() -> None:
+    index = LexicalIndex.build([("common", ["x", "z"]), ("rare", ["y", "z"]), ("other", ["x", "z"])])
+    assert index.search(["x", "y"], 1)[0].key == "rare"
+
+
+def test_size_grows_with_what_is_indexed() -> None:
+    small = LexicalIndex.build([("a", ["x"])])
+    large = LexicalIndex.build((str(i), [f"w{j}" for j in range(50)]) for i in range(100))
+    assert 0 < small.nbytes < large.nbytes
+    assert large.nbytes >= large.rows.nbytes + large.weights.nbytes
+
+
+@given(st.lists(st.floats(0, 4, width=16), max_size=30), st.integers(-1, 40))
+def test_best_hits_are_those_of_a_full_stable_sort(values: list[float], limit: int) -> None:
+    scores = np.array(values, dtype=np.float32)
+    keys = [f"{i:02}" for i in range(len(values))]
+    candidates = np.flatnonzero(scores > 1)
+    expected = sorted(((keys[i], values[i]) for i in candidates), key=lambda hit: (-hit[1], hit[0]))
+    assert best_hits(keys, scores, limit, candidates=candidates) == expected[: max(0, limit)]
