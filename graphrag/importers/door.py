@@ -48,16 +48,17 @@ def import_workflow(
         raise UnreadableWorkflow(
             file=file_name, reason="the graph key must be 1-200 characters without control characters"
         )
+    wanted_key = graph_key or (existing.graph.key if existing else None)
     if form == "nodius":
         return import_nodius(
-            document, file_name=file_name, workspace=workspace, graph_key=graph_key, existing=existing
+            document, file_name=file_name, workspace=workspace, graph_key=wanted_key, existing=existing
         )
     if form == "n8n":
         draft, given = read_n8n(document, file_name=file_name), as_text(document.get("name"))
     else:
         draft = read_node_red(document, file_name=file_name)
         given = draft.name
-    key = graph_key or derive_graph_key(name=given, identity=draft.identity, file_name=file_name)
+    key = wanted_key or derive_graph_key(name=given, identity=draft.identity, file_name=file_name)
     return assemble(draft, workspace=workspace, graph_key=key, existing=existing, known_types=known_types)
 
 
@@ -77,15 +78,18 @@ def _parse(raw: bytes, file_name: str) -> Any:
     return document
 
 
+def _holds_values(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
 def _deeper_than(document: Any, limit: int) -> bool:
     level: list[Any] = [document]
     for _ in range(limit):
         below: list[Any] = []
         for item in level:
-            if isinstance(item, dict):
-                below.extend(v for v in item.values() if isinstance(v, dict | list))  # pyright: ignore[reportUnknownVariableType]
-            elif isinstance(item, list):
-                below.extend(v for v in item if isinstance(v, dict | list))  # pyright: ignore[reportUnknownVariableType]
+            fields = as_dict(item)
+            inner = list(fields.values()) if fields is not None else as_list(item) or []
+            below.extend(value for value in inner if _holds_values(value))
         if not below:
             return False
         level = below

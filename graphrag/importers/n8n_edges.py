@@ -81,7 +81,8 @@ def _outputs(draft: Draft, source: str, kind: str, outputs: list[Any]) -> Iterat
     for index, targets in enumerate(outputs):
         if targets is None:
             continue
-        listed = [targets] if isinstance(targets, dict) else as_list(targets)
+        single = as_dict(targets)
+        listed: list[Any] | None = as_list(targets) if single is None else [single]
         if listed is None:
             _malformed(draft, targets, source)
             continue

@@ -186,15 +186,12 @@ def _credential_names(draft: Draft, node: DraftNode, raw: Any) -> Json:
             draft.tally.drop("credential", "it is not written as n8n writes credentials", node.name)
         return names
     for kind, value in held.items():
-        details = as_dict(value)
-        if details is None:
-            draft.tally.drop(
-                "credential", "it may hold a secret; only names are kept", f"{node.name}: {kind}"
-            )
-            names[kind] = ""
+        if isinstance(value, str) or value is None:  # old exports give the bare name
+            names[kind] = scrub_text(value or "", draft.tally, node.name)
             continue
+        details = as_dict(value) or {}
         names[kind] = as_text(details.get("name")) or ""
-        if rest(details, frozenset({"id", "name"})):
+        if not details or rest(details, frozenset({"id", "name"})):
             draft.tally.drop(
                 "credential", "it may hold a secret; only names are kept", f"{node.name}: {kind}"
             )

@@ -12,7 +12,7 @@ from graphrag.importers.assemble import ImportResult
 from graphrag.importers.exporter import DERIVED_FIELDS, FORMAT_VERSION
 from graphrag.importers.known import ExistingGraph
 from graphrag.importers.report import Tally, UnreadableWorkflow
-from graphrag.importers.values import Json, as_dict, as_list
+from graphrag.importers.values import Json, as_dict, as_list, rest
 
 _FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "configs"})
 D = TypeVar("D", bound=Document)
@@ -32,10 +32,10 @@ def import_nodius(
     """
     try:
         _check_frame(document, file_name)
-        graph = _read_graph(document["graph"], workspace, graph_key, existing)
-        tally = Tally()
-        nodes = _read(Node, document["nodes"], "nodes", graph.key, tally, graph_key is not None)
-        edges = _read(Edge, document["edges"], "edges", graph.key, tally, graph_key is not None)
+        graph = _read_graph(document.get("graph"), workspace, graph_key, existing)
+        tally, file_key = Tally(), document["graph"]["_key"]
+        nodes = _read(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
+        edges = _read(Edge, document["edges"], "edges", graph.key, file_key)
         configs = _read_configs(document["configs"], workspace, existing)
         whole = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges, put_configs=configs)
         check_mutation(whole, graph=graph, existing=Existing())
@@ -56,8 +56,8 @@ def import_nodius(
 
 
 def _check_frame(document: Json, file_name: str) -> None:
-    version = document.get("formatVersion")
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    version: Any = document.get("formatVersion")
+    if version is True or version != FORMAT_VERSION:
         raise UnreadableWorkflow(
             file=file_name,
             reason=f"formatVersion is {version!r}, this program reads {FORMAT_VERSION}: upgrade the program "
@@ -82,11 +82,10 @@ def _object(raw: Any, collection: str, place: int | None = None) -> Json:
 
 
 def _read_graph(raw: Any, workspace: str, graph_key: str | None, existing: ExistingGraph | None) -> Graph:
-    fields = {**_object(raw, "graphs"), "workspace": workspace}
-    if graph_key is not None:
-        fields["_key"] = graph_key
-    fields.pop("revision", None)
+    fields = {**rest(_object(raw, "graphs"), frozenset({"revision"})), "workspace": workspace}
     graph = parse_document(Graph, fields, "graphs")
+    if graph_key is not None and graph_key != graph.key:
+        graph = graph.replace(key=graph_key)
     if existing is None:
         return graph
     # People's nodes stay, so the sheets they lie on stay.
@@ -94,19 +93,32 @@ def _read_graph(raw: Any, workspace: str, graph_key: str | None, existing: Exist
     return graph.replace(sheets_list={**graph.sheets_list, **added}) if added else graph
 
 
-def _read(
-    model: type[D], listed: list[Any], collection: str, graph_key: str, tally: Tally, renamed: bool
-) -> tuple[D, ...]:
+def _read(model: type[D], listed: list[Any], collection: str, graph_key: str, file_key: str) -> tuple[D, ...]:
     documents: list[D] = []
     for place, raw in enumerate(listed, start=1):
         fields = _object(raw, collection, place)
-        if renamed or "graphKey" not in fields:
-            fields = {**fields, "graphKey": graph_key}
-        if model is Node and not DERIVED_FIELDS.isdisjoint(fields):
-            tally.drop("vector", "vectors are computed anew", str(fields.get("_key", place)))
-            fields = {name: value for name, value in fields.items() if name not in DERIVED_FIELDS}
-        documents.append(parse_document(model, fields, collection))
+        owner = fields.get("graphKey", file_key)
+        if owner != file_key:
+            raise BadDocument(
+                collection=collection,
+                key=str(fields.get("_key", "?")),
+                field="graphKey",
+                reason=f"is {owner!r}, but the graph of this file is {file_key!r}",
+            )
+        documents.append(parse_document(model, {**fields, "graphKey": graph_key}, collection))
     return tuple(documents)
+
+
+def _without_vectors(listed: list[Any], tally: Tally) -> list[Any]:
+    kept: list[Any] = []
+    for place, raw in enumerate(listed, start=1):
+        fields = as_dict(raw)
+        if fields is not None and not DERIVED_FIELDS.isdisjoint(fields):
+            tally.drop("vector", "vectors are computed anew", str(fields.get("_key", place)))
+            kept.append(rest(fields, DERIVED_FIELDS))
+        else:
+            kept.append(raw)
+    return kept
 
 
 def _read_configs(

@@ -41,7 +41,18 @@ _WORDS = {
     "url": "URL", "woocommerce": "WooCommerce", "wordpress": "WordPress", "xml": "XML", "youtube": "YouTube",
     "chatgpt": "ChatGPT", "deepseek": "DeepSeek", "ui": "UI", "whatsapp": "WhatsApp", "n8n": "n8n",
 }  # fmt: skip
-_COMPOUNDS = ("OpenAi", "MySql", "GraphQl", "WhatsApp", "MongoDb", "NocoDb", "PostgreSql", "DeepSeek")
+_COMPOUNDS = (
+    "OpenAi",
+    "MySql",
+    "GraphQl",
+    "WhatsApp",
+    "YouTube",
+    "LinkedIn",
+    "MongoDb",
+    "NocoDb",
+    "PostgreSql",
+    "DeepSeek",
+)
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*(?![a-z])|[A-Z]+[0-9]*|[0-9]+|[^\W_a-zA-Z0-9]+")
 
 _N8N_NAMES = {
@@ -53,6 +64,10 @@ _N8N_NAMES = {
     "executeWorkflowTrigger": "When Executed by Another Workflow",
     "manualTrigger": "Manual Trigger",
     "agent": "AI Agent",
+    "memoryManager": "Chat Memory Manager",
+    "documentDefaultDataLoader": "Default Data Loader",
+    "memoryBufferWindow": "Simple Memory (Window Buffer)",
+    "textSplitterCharacterTextSplitter": "Character Text Splitter",
     "chainLlm": "Basic LLM Chain",
     "emailReadImap": "Email Trigger (IMAP)",
     "emailSend": "Send Email",
@@ -107,6 +122,19 @@ _N8N_TEXTS: Mapping[str, tuple[str, str]] = {
     "textClassifier": ("ai", "Sorts texts into categories with a language model."),
     "sentimentAnalysis": ("ai", "Tells the sentiment of a text with a language model."),
 }
+
+_N8N_PARTS = (
+    ("lmChat", "Chat Model"),
+    ("lm", "Model"),
+    ("memory", "Memory"),
+    ("tool", "Tool"),
+    ("outputParser", "Output Parser"),
+    ("embeddings", "Embeddings"),
+    ("textSplitter", "Text Splitter"),
+    ("vectorStore", "Vector Store"),
+    ("retriever", "Retriever"),
+    ("reranker", "Reranker"),
+)
 
 _N8N_KINDS = {
     "ai_languageModel": "A language model for AI nodes.",
@@ -169,9 +197,13 @@ _RED_TEXTS: Mapping[str, tuple[str, str]] = {
 
 def humanise(name: str) -> str:
     """Return a type's technical name as words: `httpRequest` becomes `HTTP Request`."""
-    for compound in _COMPOUNDS:
-        name = re.sub(compound, compound.capitalize(), name, flags=re.IGNORECASE)
-    words = [_WORDS.get(word.lower(), word[:1].upper() + word[1:]) for word in _PARTS.findall(name)]
+    if name.islower():
+        parts = re.split(r"[\s_.:/-]+", name)
+    else:
+        for compound in _COMPOUNDS:
+            name = re.sub(compound, compound.capitalize(), name, flags=re.IGNORECASE)
+        parts: list[str] = _PARTS.findall(name)
+    words = [_WORDS.get(part.lower()) or part[:1].upper() + part[1:] for part in parts if part]
     return " ".join(words) or name.strip() or "Node"
 
 
@@ -184,16 +216,23 @@ def n8n_facts(short: str, *, langchain: bool, trigger: bool, subnode: str | None
         category, text = "ai", _N8N_KINDS.get(subnode, "A part of an AI node.")
     elif trigger:
         category, text = "trigger", "Starts the workflow when something happens there."
+    elif short.startswith("vectorStore"):
+        category, text = "ai", _N8N_KINDS["ai_vectorStore"]
     elif langchain:
         category, text = "ai", "A step of AI processing."
     else:
         category, text = "action", "An n8n action."
-    return _facts(_N8N_NAMES.get(short) or _model_name(short) or humanise(short), text, category)
+    return _facts(_N8N_NAMES.get(short) or _part_name(short) or humanise(short), text, category)
 
 
-def _model_name(short: str) -> str | None:
-    match = re.match(r"lmChat([A-Z].*)$", short)
-    return f"{humanise(match.group(1))} Chat Model" if match else None
+def _part_name(short: str) -> str | None:
+    """Return the name of a part of an AI node as n8n shows it: `toolWikipedia` is `Wikipedia Tool`."""
+    for prefix, noun in _N8N_PARTS:
+        kind = short.removeprefix(prefix)
+        if kind != short and kind[:1].isupper():
+            own = "".join(noun.split())
+            return f"{humanise(kind.removesuffix(own) or kind)} {noun}"
+    return None
 
 
 def red_facts(name: str, *, config: bool = False) -> TypeFacts:
