@@ -1,0 +1,69 @@
+"""Every published workflow at hand imports, counts add up, and importing again changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from graphrag.importers import ImportResult, detect_format, import_workflow, to_mutation
+from tests.graphrag.importers.helpers import WORKSPACE, assert_sound, existing_of, exported, is_empty, store
+
+FILES = sorted((Path(__file__).parents[3] / "../shared/data/workflows").glob("n*.json"))
+
+pytestmark = pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
+
+
+def _targets(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 if "node" in value else sum(_targets(item) for item in value.values())
+    return sum(_targets(item) for item in value) if isinstance(value, list) else 0
+
+
+def _n8n_counts(document: Any) -> tuple[int, int]:
+    return len(document["nodes"]), _targets(document["connections"])
+
+
+def _red_counts(document: Any) -> tuple[int, int]:
+    subflows = [item for item in document if item["type"] == "subflow"]
+    ends = [end for item in subflows for end in (*item.get("in", []), *item.get("out", []))]
+    ends += [item["status"] for item in subflows if item.get("status")]
+    steps = [item for item in document if item["type"] not in ("tab", "subflow")]
+    wires = sum(len(output) for item in steps for output in item.get("wires") or [])
+    links = {
+        (item["id"], other) if item["type"] != "link in" else (other, item["id"])
+        for item in steps
+        if item["type"] in ("link in", "link out", "link call")
+        for other in item.get("links", [])
+    }
+    return len(steps) + len(ends), wires + sum(len(end["wires"]) for end in ends) + len(links)
+
+
+def _check_counts(document: Any, result: ImportResult) -> None:
+    report = result.report
+    nodes, edges = _n8n_counts(document) if report.format == "n8n" else _red_counts(document)
+    assert nodes == len(result.nodes) + report.dropped_count("node")
+    assert edges == len(result.edges) + report.dropped_count("edge") + report.dropped_count("link")
+    assert (report.nodes, report.edges) == (len(result.nodes), len(result.edges))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+async def test_published_workflow_imports_whole_and_again_without_change(path: Path) -> None:
+    raw = path.read_bytes()
+    assert detect_format(raw) == ("node-red" if path.name.startswith("nodered") else "n8n")
+    first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
+    assert_sound(first)
+    _check_counts(orjson.loads(raw), first)
+
+    source = await store(first)
+    stored = await existing_of(source, first.graph.key)
+    second = import_workflow(raw, file_name=path.name, workspace=WORKSPACE, existing=stored)
+    assert is_empty(to_mutation(second, stored))
+
+    copy = exported(stored)
+    back = import_workflow(copy, file_name="copy.json", workspace=WORKSPACE)
+    assert back.report.lines() == []
+    there = await existing_of(await store(back), back.graph.key)
+    assert exported(there) == copy
