@@ -25,6 +25,7 @@ _LABEL_FIELDS = ("name", "title", "label", "displayName")
 # A run of capitals before a capitalised word, a word, capitals, digits, or letters beyond ASCII.
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_NOT_LETTERS = re.compile("[^a-z0-9]+")
 _local = threading.local()
 
 
@@ -64,6 +65,8 @@ def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
 
 def _letters(text: str) -> str:
     """Return what two spellings of one name share: a key made from a name must not count twice."""
+    if text.isascii():
+        return _NOT_LETTERS.sub("", text.lower())
     return "".join(c for c in _fold(text).casefold() if c.isalnum())
 
 
@@ -120,10 +123,10 @@ def tokenize(text: str) -> list[str]:
 
     Source: Porter, "An algorithm for suffix stripping" (1980), as revised in Snowball's English stemmer.
     """
-    if not text.isascii():
-        text = _fold(text)
+    if text.isascii():
+        return [_stem(word) for word in _WORD.findall(text)]
     tokens: list[str] = []
-    for word in _WORD.findall(text):
+    for word in _WORD.findall(_fold(text)):
         if word.isascii():
             tokens.append(_stem(word))
         elif _CJK.search(word):

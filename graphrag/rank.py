@@ -11,8 +11,10 @@ Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from scipy import sparse
 from datasources.types import Hit, Link
 
 Scores = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
@@ -54,8 +57,7 @@ def fuse(signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> 
     """Return the weighted sum of each node's scores, every signal normalised to its own best."""
     fused: dict[str, float] = {}
     for name, hits in signals.items():
-        best = max((hit.score for hit in hits), default=0.0)
-        weight = weights.get(name, 0.0)
+        best, weight = _best(hits), weights.get(name, 0.0)
         if best <= 0 or weight <= 0:
             continue
         scale = weight / best
@@ -63,6 +65,10 @@ def fuse(signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> 
             if score > 0:
                 fused[key] = fused.get(key, 0.0) + score * scale
     return fused
+
+
+def _best(hits: Sequence[Hit]) -> float:
+    return max(map(itemgetter(1), hits), default=0.0)
 
 
 def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scores:
@@ -85,12 +91,17 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
     return score
 
 
-def adjacency(size: int, pairs: Iterable[tuple[int, int]]) -> sparse.csr_array:
-    """Return the symmetric 0/1 matrix of undirected pairs; duplicates and self loops are dropped."""
-    ends = np.array([pair for pair in pairs if pair[0] != pair[1]], dtype=np.int64).reshape(-1, 2)
-    rows = np.concatenate([ends[:, 0], ends[:, 1]])
-    columns = np.concatenate([ends[:, 1], ends[:, 0]])
-    cells = np.unique(rows * size + columns)
+def adjacency(size: int, pairs: Integers | Sequence[tuple[int, int]]) -> sparse.csr_array:
+    """Return the symmetric 0/1 matrix of undirected pairs; duplicates and self loops are dropped.
+
+    Shapes: int64[k, 2] → size×size.
+    """
+    ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    cells = np.concatenate([ends[:, 0] * size + ends[:, 1], ends[:, 1] * size + ends[:, 0]])
+    cells.sort()
+    if len(cells) > 1:
+        cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])]
     pointer = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size)
     matrix = (np.ones(len(cells), dtype=np.float64), cells % size if size else cells, pointer)
     return sparse.csr_array(matrix, shape=(size, size))
@@ -109,16 +120,16 @@ def rank(
     """
     if fused is None:
         fused = fuse(signals, options.weights)
-    if not fused:
+    if not fused or limit <= 0:
         return []
-    keys = sorted(set(fused).union(*links))
+    keys = list(dict.fromkeys(chain(fused, chain.from_iterable(links))))
     row = {key: i for i, key in enumerate(keys)}
     seeds = np.zeros(len(keys))
-    for key, score in fused.items():
-        seeds[row[key]] = score
-    matrix = adjacency(len(keys), [(row[source], row[target]) for source, target in links])
+    seeds[: len(fused)] = list(fused.values())
+    ends = np.fromiter(map(row.__getitem__, chain.from_iterable(links)), dtype=np.int64, count=2 * len(links))
+    matrix = adjacency(len(keys), ends.reshape(-1, 2))
     scores = spread(seeds, matrix, options)
-    order = np.argsort(-scores, kind="stable")[:limit]
+    order = _order(keys, scores, limit)
     best = float(scores[order[0]])
     names = _reasons(signals, options.weights, {keys[i] for i in order})
     return [
@@ -132,16 +143,26 @@ def rank(
     ]
 
 
+def _order(keys: Sequence[str], scores: Scores, limit: int) -> list[int]:
+    """Return the rows of the best scores, ties in key order."""
+    rows = np.arange(len(keys))
+    if len(keys) > limit:
+        rows = np.flatnonzero(scores >= np.partition(scores, len(keys) - limit)[len(keys) - limit])
+    found: list[int] = rows.tolist()
+    return sorted(found, key=lambda i: (-scores[i], keys[i]))[:limit]
+
+
 def _reasons(
     signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], wanted: Set[str]
 ) -> dict[str, tuple[str, ...]]:
     strong: dict[str, list[tuple[float, str]]] = {}
     for name, hits in signals.items():
-        best = max((hit.score for hit in hits), default=0.0)
+        best = _best(hits)
         if best <= 0 or weights.get(name, 0.0) <= 0:
             continue
+        least = REASON_SHARE * best
         for key, score in hits:
-            if key in wanted and score >= REASON_SHARE * best:
+            if score >= least and key in wanted:
                 strong.setdefault(key, []).append((-score / best, name))
     return {key: tuple(name for _, name in sorted(found)) for key, found in strong.items()}
 

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import neg
 from typing import Literal
 
 from datasources.base import GraphDataSource
@@ -241,7 +242,7 @@ class _Search:
     async def _links(self, fused: Mapping[str, float]) -> list[Link]:
         if self.options.rank.damping <= 0:
             return []
-        best = sorted(fused, key=lambda key: (-fused[key], key))[:CANDIDATES]
+        best = [key for _, key in sorted(zip(map(neg, fused.values()), fused, strict=True))[:CANDIDATES]]
         return await self.source.get_links(self.graph_key, best, limit=MAX_LINKS)
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:

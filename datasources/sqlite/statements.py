@@ -39,15 +39,15 @@ ORDER BY key LIMIT :limit"""
 EDGES = """
 SELECT body FROM edges WHERE graph = :graph AND (:sheet IS NULL OR sheet = :sheet) ORDER BY key"""
 NODES_BY_KEY = """
-SELECT n.body FROM json_each(:keys) j JOIN nodes n ON n.graph = :graph AND n.key = j.value
+SELECT n.body FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
 ORDER BY j.key"""
 NODE_RIDS = """
-SELECT n.key, n.rid FROM json_each(:keys) j JOIN nodes n ON n.graph = :graph AND n.key = j.value
+SELECT n.key, n.rid FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
 ORDER BY j.key"""
 EDGE_RIDS = """
-SELECT e.key, e.rid FROM json_each(:keys) j JOIN edges e ON e.graph = :graph AND e.key = j.value"""
-NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j JOIN nodes n ON n.rid = j.value"
-NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j JOIN nodes n ON n.rid = j.value"
+SELECT e.key, e.rid FROM json_each(:keys) j CROSS JOIN edges e ON e.graph = :graph AND e.key = j.value"""
+NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
+NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"
 ALL_EDGES = "SELECT source, target, body FROM edges WHERE rid BETWEEN :low AND :high ORDER BY key"
 
@@ -85,7 +85,7 @@ CROSS JOIN nodes n ON n.rid = e.source ORDER BY 1 LIMIT :limit"""
 CONFIGS = "SELECT workspace, body FROM configs WHERE workspace IN (:workspace, :root)"
 CONFIG_KEYS = "SELECT key FROM configs WHERE workspace = :workspace"
 CONFIG_TYPES = """
-SELECT c.type FROM json_each(:keys) j JOIN configs c ON c.workspace = :workspace AND c.key = j.value"""
+SELECT c.type FROM json_each(:keys) j CROSS JOIN configs c ON c.workspace = :workspace AND c.key = j.value"""
 CONFIG_PUT = """
 INSERT INTO configs (workspace, key, type, body) VALUES (:workspace, :key, :type, :body)
 ON CONFLICT (workspace, key) DO UPDATE SET type = excluded.type, body = excluded.body"""
@@ -136,7 +136,7 @@ ON CONFLICT (rid) DO UPDATE SET model = excluded.model, hash = excluded.hash, di
     content = excluded.content, name = excluded.name"""
 VECTOR_DELETE = "DELETE FROM vectors WHERE rid = ?"
 VECTOR_MODELS = """
-SELECT v.rid, v.model, v.dim FROM json_each(:rids) j JOIN vectors v ON v.rid = j.value"""
+SELECT v.rid, v.model, v.dim FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value"""
 VECTOR_COUNT_ADD = """
 INSERT INTO vector_counts (graph, model, dim, count) VALUES (?, ?, ?, ?)
 ON CONFLICT (graph, model, dim) DO UPDATE SET count = count + excluded.count"""
@@ -154,10 +154,10 @@ VECTOR_LOG_RAISE = """
 UPDATE graphs SET vector_log_floor = max(vector_log_floor, :number) WHERE id = :graph"""
 VECTOR_INFO = """
 SELECT n.key, v.model, v.hash FROM json_each(:keys) j
-JOIN nodes n ON n.graph = :graph AND n.key = j.value JOIN vectors v ON v.rid = n.rid"""
+CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v ON v.rid = n.rid"""
 VECTORS_BY_KEY = """
 SELECT n.key, v.model, v.hash, v.content, v.name FROM json_each(:keys) j
-JOIN nodes n ON n.graph = :graph AND n.key = j.value JOIN vectors v ON v.rid = n.rid"""
+CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v ON v.rid = n.rid"""
 CONTENT_VECTORS = """
 SELECT rid, content FROM vectors
 WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim"""

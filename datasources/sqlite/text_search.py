@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,21 +20,37 @@ from datasources.sqlite.rows import GraphRow, array
 from datasources.sqlite.words import content_tokens, name_tokens
 from datasources.types import Hit, SearchField
 
-MAX_POSTINGS = 6_000
-MAX_UNRANKED = 3_000
-RESCORED = 200
+
 _NAME_COLUMNS = "{key name type type_name} : "
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much a search looks at: postings read of the rarest words, and nodes scored exactly."""
+
+    postings: int = 6_000
+    rescored: int = 200
+    unranked: int = 3_000
+    """Nodes taken when even the rarest word has more postings than `postings`."""
+
+
+NORMAL = Effort()
+
+
 def search_large(
-    connection: sqlite3.Connection, row: GraphRow, terms: Sequence[str], limit: int, search_field: SearchField
+    connection: sqlite3.Connection,
+    row: GraphRow,
+    terms: Sequence[str],
+    limit: int,
+    search_field: SearchField,
+    effort: Effort = NORMAL,
 ) -> list[Hit]:
     """Return about the best nodes by BM25; exact scores, and exact order among those returned."""
     distinct = list(dict.fromkeys(terms))
     counts = _document_counts(connection, row.id, distinct, search_field)
     if not counts:
         return []
-    rids = _candidates(connection, row, counts, max(limit, RESCORED), search_field)
+    rids = _candidates(connection, row, counts, max(limit, effort.rescored), search_field, effort)
     scored = _rescore(connection, row, rids, counts, search_field)
     return scored[: max(0, limit)]
 
@@ -52,20 +69,21 @@ def _candidates(
     counts: dict[str, int],
     limit: int,
     search_field: SearchField,
+    effort: Effort,
 ) -> list[int]:
     chosen: list[str] = []
     postings = 0
     for term in sorted(counts, key=lambda term: (counts[term], term)):
-        if chosen and postings + counts[term] > MAX_POSTINGS:
+        if chosen and postings + counts[term] > effort.postings:
             break
         chosen.append(term)
         postings += counts[term]
     columns = _NAME_COLUMNS if search_field == "name" else ""
     values: dict[str, object] = {**row.range, "query": columns + _any_of(chosen)}
-    if postings <= MAX_POSTINGS:
+    if postings <= effort.postings:
         found = connection.execute(sql.MATCH_RANKED, {**values, "limit": limit})
     else:  # even the rarest word is common: all its nodes score much the same, so take some
-        found = connection.execute(sql.MATCH_ANY, {**values, "limit": MAX_UNRANKED})
+        found = connection.execute(sql.MATCH_ANY, {**values, "limit": effort.unranked})
     return [rid for (rid,) in found]
 
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import array
@@ -21,9 +22,21 @@ NAME_COLUMNS = 4
 def words_of(node: Node, config: NodeTypeConfig | None) -> Words:
     """Return a node's words, column by column."""
     text = node_text(node, config)
-    parts = (text.key, text.name, text.type, text.type_name, text.description, text.data, text.process)
-    a, b, c, d, e, f, g = (" ".join(tokenize(part)) if part else "" for part in parts)
-    return (a, b, c, d, e, f, g)
+    return (
+        " ".join(tokenize(text.key)),
+        " ".join(tokenize(text.name)),
+        _words_of_type(text.type),
+        _words_of_type(text.type_name),
+        _words_of_type(text.description),
+        " ".join(tokenize(text.data)),
+        " ".join(tokenize(text.process)) if text.process else "",
+    )
+
+
+@lru_cache(maxsize=2_000)
+def _words_of_type(text: str) -> str:
+    """Return the words of what all nodes of a type share."""
+    return " ".join(tokenize(text))
 
 
 def name_tokens(words: Sequence[str]) -> list[str]:
@@ -62,15 +75,13 @@ class WordChanges:
         grown = [0, 0]
         for sign, changes in ((1, self.added), (-1, self.removed)):
             for _, words in changes:
-                in_name, in_content = name_tokens(words), content_tokens(words)
-                grown[0] += sign * len(in_content)
+                in_name = name_tokens(words)
+                others = " ".join(words[NAME_COLUMNS:]).split()
+                grown[0] += sign * (len(in_name) + len(others))
                 grown[1] += sign * len(in_name)
-                if sign > 0:
-                    content.update(set(in_content))
-                    name.update(set(in_name))
-                else:
-                    content.subtract(set(in_content))
-                    name.subtract(set(in_name))
+                distinct = set(in_name)
+                (name.update if sign > 0 else name.subtract)(distinct)
+                (content.update if sign > 0 else content.subtract)(distinct.union(others))
         rows = [
             (self.graph, term, count, name[term]) for term, count in content.items() if count or name[term]
         ]

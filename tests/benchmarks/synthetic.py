@@ -15,7 +15,9 @@ from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeT
 
 WORKSPACE = "bench"
 EDGES_PER_NODE = 3
-_SYLLABLES = "ba be bo ca ce co da de do fa fi fo ga ge go la le lo ma me mo na ne no pa pe po ra re ro".split()
+_SYLLABLES = (
+    "ba be bo ca ce co da de do fa fi fo ga ge go la le lo ma me mo na ne no pa pe po ra re ro".split()
+)
 _HANDLES = {
     "L": HandleGroup(point=(HandlePoint(id="0", type="in"),)),
     "R": HandleGroup(point=(HandlePoint(id="0", type="out"),)),

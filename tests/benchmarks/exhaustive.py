@@ -1,0 +1,51 @@
+"""A source whose searches look at everything: what the fast searches are compared with."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from datasources.sqlite.rows import graph_row
+from datasources.sqlite.source import SqliteSource
+from datasources.sqlite.text_search import Effort, search_large
+from datasources.sqlite.vector_search import VectorQuery, search_exactly
+from datasources.text import tokenize
+from datasources.types import Hit, SearchField, Vector
+
+EVERYTHING = Effort(postings=1 << 60, rescored=1 << 31)
+
+
+@dataclass(frozen=True)
+class ExhaustiveSource(SqliteSource):
+    """Scores every node that has a word of the question, and every vector."""
+
+    @staticmethod
+    def over(source: Any) -> ExhaustiveSource:
+        return ExhaustiveSource(source.engine, source.workspace)
+
+    async def search_text(
+        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
+    ) -> list[Hit]:
+        terms = tokenize(query)
+        return await self._read(
+            graph_key, lambda c, row: search_large(c, row, terms, limit, field, EVERYTHING)
+        )
+
+    async def search_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        *,
+        model: str,
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        def work(connection: sqlite3.Connection) -> list[Hit]:
+            row = graph_row(connection, self.workspace, graph_key)
+            name = self.engine.keeper.name(row, model, vector.size, field)
+            query = VectorQuery(name=name, vector=vector, limit=limit, min_score=min_score)
+            return search_exactly(connection, row, query)
+
+        return await self.engine.pool.read(work)

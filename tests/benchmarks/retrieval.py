@@ -1,0 +1,238 @@
+"""Measures retrieval, ingest, memory and disk at several sizes; `python -m tests.benchmarks.retrieval`.
+
+A big graph lies beside many small ones in one database file. Latencies are of whole retrievals
+(search, spreading, reading of nodes, edges and types) with a cold result cache and without the
+embedding of the question. Recall@20 compares the nodes found with those of the same retrieval
+over exhaustive searches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import itertools
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from datasources.base import GraphDataSource
+from datasources.sqlite import SqliteDatabase
+from datasources.types import Mutation, Node, NodeVector, Vector
+from graphrag.config import load_settings
+from graphrag.embedders import make_embedder
+from graphrag.embeddings import EmbeddingProvider, content_text, embedding_hash, name_text
+from graphrag.retriever import Mode, RetrievalOptions, Retriever
+from tests.benchmarks import synthetic
+from tests.benchmarks.exhaustive import ExhaustiveSource
+
+SIZES = (1_000, 100_000, 1_000_000)
+SMALL_GRAPHS = 200
+SMALL_NODES = 50
+BATCH = 5_000
+WARM_UP = 30
+MEASURED = 300
+COMPARED = 40
+BIG = "big"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Precomputed:
+    """An embedding provider that knows the questions already, so that no embedding is timed."""
+
+    model: str
+    dim: int
+    known: dict[str, Vector]
+
+    async def embed(self, texts: Sequence[str]) -> Vector:
+        return np.stack([self.known[text] for text in texts])
+
+    async def aclose(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Report:
+    """Figures of one size. Units: milliseconds, nodes a second, bytes."""
+
+    nodes: int
+    ingest_nodes_s: float = 0.0
+    embed_nodes_s: float = 0.0
+    index_s: float = 0.0
+    disk_bytes: int = 0
+    memory_bytes: int = 0
+    modes: dict[str, dict[str, float]] | None = None
+
+
+async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
+    """Fill a database and measure every mode on it."""
+    embedder = make_embedder(load_settings(embeddings="local"))
+    assert embedder is not None
+    vocabulary = synthetic.Vocabulary.make(1)
+    report = Report(nodes=size, modes={})
+    path = folder / "bench.db"
+    async with SqliteDatabase(path) as database:
+        source = database.source(synthetic.WORKSPACE)
+        for config in synthetic.type_configs():
+            await source.put_node_config(config)
+        for i in range(SMALL_GRAPHS):
+            await _fill(source, embedder, vocabulary, f"small-{i:03d}", SMALL_NODES, seed=100 + i)
+        report.ingest_nodes_s, report.embed_nodes_s = await _fill(
+            source, embedder, vocabulary, BIG, size, seed=7
+        )
+        started = time.perf_counter()
+        await source.build_vector_indexes(BIG)
+        report.index_s = time.perf_counter() - started
+    gc.collect()
+    async with SqliteDatabase(path) as database:
+        source = database.source(synthetic.WORKSPACE)
+        questions = list(dict.fromkeys(synthetic.questions(vocabulary, 2 * (WARM_UP + MEASURED), seed=3)))
+        vectors = await embedder.embed(questions)
+        known = Precomputed(embedder.model, embedder.dim, dict(zip(questions, vectors, strict=True)))
+        before = _resident()
+        for mode in modes:
+            report.modes[mode] = await _latencies(source, known, questions, mode)
+            report.modes[mode]["recall_20"] = await _recall(source, known, questions, mode)
+        report.memory_bytes = max(0, _resident() - before)
+    report.disk_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return report
+
+
+async def _fill(
+    source: Any,
+    embedder: EmbeddingProvider,
+    vocabulary: synthetic.Vocabulary,
+    key: str,
+    count: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Store a graph with its edges and embeddings; return nodes a second of storing and of embedding."""
+    await source.create_graph(synthetic.graph(key))
+    storing = embedding = 0.0
+    types = {config.type: config for config in synthetic.type_configs()}
+    for batch in _batches(synthetic.nodes(key, count, vocabulary, seed), BATCH):
+        started = time.perf_counter()
+        await source.apply(Mutation(graph_key=key, put_nodes=batch))
+        storing += time.perf_counter() - started
+        started = time.perf_counter()
+        vectors = await _embedded(embedder, batch, types)
+        await source.put_embeddings(key, vectors)
+        embedding += time.perf_counter() - started
+    for batch in _batches(synthetic.edges(key, count, seed), BATCH * synthetic.EDGES_PER_NODE):
+        started = time.perf_counter()
+        await source.apply(Mutation(graph_key=key, put_edges=batch))
+        storing += time.perf_counter() - started
+        if count >= 100_000 and sys.stderr.isatty():
+            print(f"\r{key}: {batch[-1].key}", end="", file=sys.stderr)
+    return count / storing, count / embedding
+
+
+async def _embedded(embedder: EmbeddingProvider, nodes: Sequence[Node], types: Any) -> list[NodeVector]:
+    texts = [
+        text
+        for node in nodes
+        for text in (content_text(node, types[node.type]), name_text(node, types[node.type]))
+    ]
+    vectors = await embedder.embed(texts)
+    return [
+        NodeVector(
+            key=node.key,
+            model=embedder.model,
+            hash=embedding_hash(node, types[node.type]),
+            content=vectors[2 * i],
+            name=vectors[2 * i + 1],
+        )
+        for i, node in enumerate(nodes)
+    ]
+
+
+async def _latencies(
+    source: GraphDataSource, known: Precomputed, questions: Sequence[str], mode: Mode
+) -> dict[str, float]:
+    retriever = Retriever(source, known, options=RetrievalOptions(mode=mode))
+    times: list[float] = []
+    for i, question in enumerate(questions[: WARM_UP + MEASURED]):
+        started = time.perf_counter()
+        found = await retriever.retrieve(BIG, question)
+        if i >= WARM_UP:
+            times.append((time.perf_counter() - started) * 1e3)
+        assert not found.cached
+    return {
+        "p50_ms": float(np.percentile(times, 50)),
+        "p95_ms": float(np.percentile(times, 95)),
+    }
+
+
+async def _recall(source: GraphDataSource, known: Precomputed, questions: Sequence[str], mode: Mode) -> float:
+    options = RetrievalOptions(mode=mode)
+    ours = Retriever(source, known, options=options)
+    exact = Retriever(ExhaustiveSource.over(source), known, options=options)
+    shares: list[float] = []
+    for question in questions[-COMPARED:]:
+        wanted = {scored.node.key for scored in (await exact.retrieve(BIG, question)).nodes}
+        found = {scored.node.key for scored in (await ours.retrieve(BIG, question)).nodes}
+        shares.append(len(wanted & found) / max(1, len(wanted)))
+    return float(np.mean(shares))
+
+
+def _batches(items: Iterable[T], size: int) -> Iterable[list[T]]:
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
+
+
+def _resident() -> int:
+    """Return the process's memory, without the pages of files it has mapped. Units: bytes."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def show(reports: Sequence[Report]) -> None:
+    """Print the tables as Markdown."""
+    print(f"\n{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
+    print("| nodes | mode | p50 ms | p95 ms | recall@20 |\n|---:|---|---:|---:|---:|")
+    for report in reports:
+        for mode, row in (report.modes or {}).items():
+            figures = f"{row['p50_ms']:.2f} | {row['p95_ms']:.2f} | {row['recall_20']:.3f}"
+            print(f"| {report.nodes:,} | {mode} | {figures} |")
+    print("\n| nodes | ingest nodes/s | embed nodes/s | index s | disk MB | memory MB |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for r in reports:
+        print(
+            f"| {r.nodes:,} | {r.ingest_nodes_s:,.0f} | {r.embed_nodes_s:,.0f} | {r.index_s:.1f} "
+            f"| {r.disk_bytes / 1e6:,.0f} | {r.memory_bytes / 1e6:,.0f} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
+    parser.add_argument("--modes", default="hybrid,vector", help="retrieval modes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    reports: list[Report] = []
+    for size in arguments.sizes.split(","):
+        with tempfile.TemporaryDirectory(prefix="nodius-bench-") as folder:
+            reports.append(asyncio.run(measure(int(size), Path(folder), arguments.modes.split(","))))
+            print(f"{int(size):,} nodes measured", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps([{f: getattr(r, f) for f in Report.__slots__} for r in reports], indent=2))
+    else:
+        show(reports)
+
+
+if __name__ == "__main__":
+    main()
