@@ -26,6 +26,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_WHOLE_END = re.compile(r"""(?:["'}\]]|\b(?:true|false|null|True|False|None))[\s,]*\Z""")
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
@@ -120,8 +121,8 @@ def _means_the_same(raw: str, repaired: str) -> bool:
     if written is None or meant is None or meant[: len(written)] != written:
         return False
     added = meant[len(written) :]
-    ends_whole = not added or written[-1][0] != "word" or written[-1][1] in ("true", "false", "null")
-    return ends_whole and all(kind == "mark" and text in "]}" for kind, text in added)
+    ends_whole = not added or _WHOLE_END.search(raw)
+    return bool(ends_whole) and all(kind == "mark" and text in "]}" for kind, text in added)
 
 
 def _tokens(text: str) -> list[tuple[str, str]] | None:
