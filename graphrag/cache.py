@@ -46,11 +46,17 @@ class Cache(Generic[T]):
         return CacheStats(size=len(self), hits=self._hits, misses=self._misses, shared=self._shared)
 
     async def get(
-        self, group: Hashable, rest: Hashable, compute: Callable[[], Awaitable[T]]
+        self,
+        group: Hashable,
+        rest: Hashable,
+        compute: Callable[[], Awaitable[T]],
+        *,
+        keep: Callable[[T], bool] = lambda _: True,
     ) -> tuple[T, bool]:
         """Return the value and whether it was there already (or being computed for someone else).
 
-        A caller that is cancelled does not take the computation from the others.
+        A caller that is cancelled does not take the computation from the others. A value that
+        `keep` refuses is given to all who wait for it and then forgotten.
         """
         key = (group, rest)
         entry = self._entries.get(key)
@@ -67,14 +73,16 @@ class Cache(Generic[T]):
         self._misses += 1
         if self._ttl_s <= 0:
             return await compute(), False
-        task = asyncio.ensure_future(self._run(key, compute))
+        task = asyncio.ensure_future(self._run(key, compute, keep))
         self._running[key] = task
         task.add_done_callback(lambda done: self._forget(key, done))
         return await asyncio.shield(task), False
 
-    async def _run(self, key: tuple[Hashable, Hashable], compute: Callable[[], Awaitable[T]]) -> T:
+    async def _run(
+        self, key: tuple[Hashable, Hashable], compute: Callable[[], Awaitable[T]], keep: Callable[[T], bool]
+    ) -> T:
         value = await compute()
-        if self._running.get(key) is asyncio.current_task():  # not cleared meanwhile
+        if keep(value) and self._running.get(key) is asyncio.current_task():  # not cleared meanwhile
             self._entries[key] = (self._clock() + self._ttl_s, value)
             while len(self._entries) > self._max_entries:
                 self._entries.popitem(last=False)

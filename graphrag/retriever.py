@@ -29,6 +29,8 @@ CANDIDATES = 100
 
 MAX_LINKS = 5_000
 _GRAPH_ORDER = "graph-order"
+_NO_VECTORS = "no-vectors"
+_EMBEDDING_FAILED = "embedding-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +102,10 @@ class Retriever:
         options = options or self.options
         graph = await self._source.get_graph(graph_key)
         query = " ".join(question[:MAX_QUERY_CHARS].split())
-        rest = (graph.revision, query.casefold(), repr(options))
+        # A graph made anew under an old key may be at an old revision; its time of creation tells.
+        rest = (graph.revision, graph.created_time, query.casefold(), repr(options))
         found, cached = await self._cache.get(
-            graph_key, rest, lambda: self._compute(graph, question, query, options)
+            graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
         )
         return replace(found, cached=True, question=question) if cached else found
 
@@ -142,7 +145,7 @@ class Retriever:
         try:
             return (self._embedder.model, (await self._embedder.embed([query]))[0]), []
         except EmbeddingError as exc:
-            return None, [f"embedding-failed: {exc}"]
+            return None, [f"{_EMBEDDING_FAILED}: {exc}"]
 
     async def _configs(self, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
         types = sorted({scored.node.type for scored in nodes})
@@ -150,6 +153,11 @@ class Retriever:
         if types:
             configs.update({config.type: config for config in await self._source.get_node_configs(types)})
         return configs
+
+
+def _lasts(found: Retrieval) -> bool:
+    """Say whether a result is as good as it gets: a service comes back, vectors come without a revision."""
+    return not any(note == _NO_VECTORS or note.startswith(_EMBEDDING_FAILED) for note in found.notes)
 
 
 Found = tuple[list[ScoredNode], Sequence[Edge], float]
@@ -172,9 +180,7 @@ class _Search:
             return await self._first_nodes()
         fused = fuse(signals, self.options.rank.weights)
         links = await self._links(fused)
-        wanted = self.options.max_nodes
-        spare = wanted if self.options.exclude_types else 0
-        ranked = rank(signals, links, self.options.rank, wanted + spare, fused)
+        ranked = rank(signals, links, self.options.rank, self._asked(), fused)
         searched = time.perf_counter()
         found = await self._read([r.key for r in ranked])
         by_key = {r.key: r for r in ranked}
@@ -199,7 +205,7 @@ class _Search:
         searched = time.perf_counter()
         seeds = [hit.key for hit in hits[: o.seeds]]
         around = await self.source.get_neighborhood(
-            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=o.max_nodes
+            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=self._asked()
         )
         best = hits[0].score
         score = {hit.key: hit.score / best for hit in hits}
@@ -228,7 +234,7 @@ class _Search:
             self._vectors("name", CANDIDATES, 0.0),
         )
         if not vector:
-            self.notes.append("no-vectors")
+            self.notes.append(_NO_VECTORS)
         return {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
@@ -252,10 +258,14 @@ class _Search:
     async def _first_nodes(self) -> Found:
         self.notes.append(_GRAPH_ORDER)
         searched = time.perf_counter()
-        first = await self.source.get_nodes(self.graph_key, limit=self.options.max_nodes)
+        first = await self.source.get_nodes(self.graph_key, limit=self._asked())
         nodes, edges = await self._read([node.key for node in first])
         scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in nodes]
         return *self._cut(scored, edges), searched
+
+    def _asked(self) -> int:
+        """Return how many nodes to look for: some to spare where types are left out afterwards."""
+        return self.options.max_nodes * (2 if self.options.exclude_types else 1)
 
     def _cut(self, nodes: list[ScoredNode], edges: Sequence[Edge]) -> tuple[list[ScoredNode], list[Edge]]:
         left_out = self.options.exclude_types

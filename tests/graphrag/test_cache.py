@@ -121,3 +121,12 @@ async def test_no_time_to_live_means_no_cache() -> None:
     cache: Cache[int] = Cache(ttl_s=0)
     await cache.get("g", "q", source)
     assert await cache.get("g", "q", source) == (2, False)
+
+
+async def test_a_value_that_is_not_to_be_kept_is_given_and_forgotten() -> None:
+    source = Source()
+    cache: Cache[int] = Cache(ttl_s=10)
+    assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (1, False)
+    assert len(cache) == 0
+    assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (2, False)
+    assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (2, True)
