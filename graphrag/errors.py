@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from datasources import errors as data
 from graphrag import embeddings
@@ -11,6 +11,8 @@ from graphrag.evaluate import QueryFileError
 from graphrag.importers import UnreadableWorkflow
 from graphrag.messages import Language, message
 from graphrag.prompts.library import PromptError
+from tools.arguments import MalformedArguments
+from tools.toon import ToonError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -60,12 +62,14 @@ MEANINGS: dict[type[Exception], Meaning] = {
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
     PromptError: Meaning(code="internal", http_status=500),
+    MalformedArguments: Meaning(code="invalid", http_status=422),
+    ToonError: Meaning(code="internal", http_status=500),
 }
 
 
 def describe(exc: Exception, language: Language) -> Described | None:
     """Return what to say of an expected error, or None for one that nobody foresaw."""
-    meaning = next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
+    meaning = _meaning_of(exc)
     if meaning is None:
         return None
     return Described(
@@ -75,3 +79,10 @@ def describe(exc: Exception, language: Language) -> Described | None:
         retryable=meaning.retryable,
         message=f"{message(meaning.code, language)}: {exc}",
     )
+
+
+def _meaning_of(exc: Exception) -> Meaning | None:
+    if isinstance(exc, embeddings.EmbeddingRefused):  # only the service knows whether waiting helps
+        code = "rate_limit" if exc.status == 429 else "server_error"
+        return replace(MEANINGS[embeddings.EmbeddingRefused], code=code, retryable=exc.retryable)
+    return next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
