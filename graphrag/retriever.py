@@ -85,6 +85,10 @@ class Retriever:
         self._cache: Cache[Retrieval] = Cache(ttl_s=cache_ttl_s, max_entries=cache_entries)
 
     @property
+    def source(self) -> GraphDataSource:
+        return self._source
+
+    @property
     def cache_stats(self) -> CacheStats:
         return self._cache.stats
 

@@ -1,0 +1,267 @@
+"""Scoring retrieval: the measures themselves, the file of questions, and a whole run over workflows."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.mock import MemoryDatabase
+from datasources.types import Node
+from graphrag.embedders import LocalEmbedder
+from graphrag.evaluate import (
+    ABLATION,
+    NOTE_TYPE,
+    AnnotatedQuery,
+    QueryFileError,
+    evaluate,
+    load_workflows,
+    node_name,
+    options_for,
+    read_queries,
+    score_ranking,
+)
+from graphrag.retriever import Retriever
+
+names = st.sampled_from("abcdefghijklmnop")
+rankings = st.lists(names, unique=True, max_size=14)
+relevants = st.lists(names, unique=True, min_size=1, max_size=6)
+
+
+def workflow(*steps: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An n8n export: the steps in a row, and sticky notes."""
+    nodes = [
+        {
+            "id": str(i),
+            "name": name,
+            "type": "n8n-nodes-base.noOp",
+            "typeVersion": 1,
+            "position": [i * 200, 0],
+        }
+        for i, name in enumerate(steps)
+    ]
+    nodes += [
+        {
+            "id": f"note{i}",
+            "name": f"Sticky Note{i}",
+            "type": "n8n-nodes-base.stickyNote",
+            "typeVersion": 1,
+            "position": [0, 300],
+            "parameters": {"content": text},
+        }
+        for i, text in enumerate(notes)
+    ]
+    joins = {one: {"main": [[{"node": other, "type": "main", "index": 0}]]} for one, other in pairwise(steps)}
+    return {"name": "Flow", "nodes": nodes, "connections": joins}
+
+
+def a_query(file: str, text: str, *relevant: str) -> AnnotatedQuery:
+    return AnnotatedQuery(workflow=file, query=text, relevant=relevant)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    first = workflow("Fetch invoices", "Sort customers", "Send mail", notes=("fetch the invoices first",))
+    second = workflow("Read sensor", "Average temperature", "Store reading")
+    (tmp_path / "first.json").write_text(json.dumps(first))
+    (tmp_path / "second.json").write_text(json.dumps(second))
+    (tmp_path / "broken.json").write_text("{")
+    return tmp_path
+
+
+QUERIES = [
+    a_query("first.json", "fetch invoices", "Fetch invoices"),
+    a_query("first.json", "send a mail", "Send mail"),
+    a_query("second.json", "average of the temperature", "Average temperature", "Read sensor"),
+]
+
+
+# Measures
+
+
+@pytest.mark.parametrize(
+    ("ranking", "relevant", "scores"),
+    [
+        ("abc", "a", (1, 1, 1)),
+        ("abc", "c", (1, 1, 1 / 3)),
+        ("abc", "xa", (0.5, 0.5, 1)),
+        ("abcdef", "f", (0, 1, 1 / 6)),
+        ("abcdefghijk", "k", (0, 0, 1 / 11)),
+        ("abc", "x", (0, 0, 0)),
+        ("", "x", (0, 0, 0)),
+    ],
+)
+def test_scores_are_those_counted_by_hand(ranking: str, relevant: str, scores: tuple[float, ...]) -> None:
+    assert score_ranking(ranking, relevant) == pytest.approx(scores)
+
+
+@given(rankings, relevants)
+def test_scores_are_shares_and_more_depth_never_scores_less(ranking: list[str], relevant: list[str]) -> None:
+    recall5, recall10, mrr = score_ranking(ranking, relevant)
+    assert 0 <= recall5 <= recall10 <= 1
+    assert 0 <= mrr <= 1
+    assert (mrr > 0) == bool(set(ranking) & set(relevant))
+
+
+@given(relevants, rankings)
+def test_a_ranking_that_begins_with_the_answers_scores_full(relevant: list[str], rest: list[str]) -> None:
+    ranking = [*relevant, *(name for name in rest if name not in relevant)]
+    _, recall10, mrr = score_ranking(ranking, relevant)
+    assert (recall10, mrr) == (1, 1)
+
+
+@given(rankings, relevants, st.data())
+def test_moving_an_answer_up_never_scores_less(
+    ranking: list[str], relevant: list[str], data: st.DataObject
+) -> None:
+    places = [i for i, name in enumerate(ranking) if name in relevant and i]
+    if not places:
+        return
+    place = data.draw(st.sampled_from(places))
+    better = [*ranking]
+    better[place - 1], better[place] = better[place], better[place - 1]
+    before, after = score_ranking(ranking, relevant), score_ranking(better, relevant)
+    assert all(new >= old for new, old in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ({"name": "Fetch"}, "Fetch"),
+        ({"name": ""}, ""),
+        ({"name": 3}, "k"),
+        ({}, "k"),
+        (None, "k"),
+        ([1], "k"),
+    ],
+)
+def test_a_nodes_name_is_the_one_it_came_with_else_its_key(data: Any, name: str) -> None:
+    assert node_name(Node(key="k", graph_key="g", type="t", data=data)) == name
+
+
+# The file of questions
+
+
+def test_questions_are_read_and_fields_nobody_needs_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "queries.json"
+    rows = [{"workflow": "w.json", "query": "q", "relevant": ["a", "b"], "id": 7}]
+    file.write_text(json.dumps(rows))
+    assert read_queries(file) == [a_query("w.json", "q", "a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "Invalid JSON"),
+        (b"\xff", "Invalid JSON"),
+        (b"{}", "valid array"),
+        (b"[]", "it holds no question"),
+        (b'[{"workflow": "w", "query": "q"}]', "0.relevant: Field required"),
+        (b'[{"workflow": "w", "query": "q", "relevant": []}]', "0.relevant"),
+        (b'[{"workflow": "w", "query": "", "relevant": ["a"]}]', "0.query"),
+        (b'[{"workflow": "w", "query": "q", "relevant": "a"}]', "0.relevant"),
+        (b'[{"workflow": "w", "query": "q", "relevant": ["a"]}, 5]', "1: "),
+    ],
+)
+def test_a_bad_file_says_what_and_where(tmp_path: Path, content: bytes, reason: str) -> None:
+    file = tmp_path / "queries.json"
+    file.write_bytes(content)
+    with pytest.raises(QueryFileError, match=reason) as caught:
+        read_queries(file)
+    assert caught.value.file == str(file)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match="No such file"):
+        read_queries(tmp_path / "absent.json")
+    with pytest.raises(QueryFileError, match="directory"):
+        read_queries(tmp_path)
+
+
+# A whole run
+
+
+async def test_workflows_are_imported_once_embedded_and_without_their_notes(folder: Path) -> None:
+    source, seen = MemoryDatabase().source("eval"), []
+    graph_keys, left_out = await load_workflows(source, LocalEmbedder(), QUERIES, folder, seen.append)
+    assert list(graph_keys) == ["first.json", "second.json"]
+    assert left_out == []
+    assert seen == ["first.json", "second.json"]
+    for key in graph_keys.values():
+        nodes = await source.get_nodes(key)
+        assert len(nodes) == 3
+        assert NOTE_TYPE not in {node.type for node in nodes}
+        assert len(await source.get_vectors(key, [node.key for node in nodes])) == 3
+
+
+async def test_broken_and_missing_workflows_are_left_out_and_said(folder: Path) -> None:
+    queries = [*QUERIES, a_query("broken.json", "q", "x"), a_query("absent.json", "q", "x")]
+    source = MemoryDatabase().source("eval")
+    graph_keys, left_out = await load_workflows(source, None, queries, folder)
+    assert list(graph_keys) == ["first.json", "second.json"]
+    assert sorted(reason.partition(":")[0] for reason in left_out) == ["absent.json", "broken.json"]
+    evaluation = await evaluate(Retriever(source, None), queries, graph_keys, options_for("text"))
+    assert evaluation.queries == 3
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+async def test_each_mode_scores_what_it_finds(folder: Path, mode: Any) -> None:
+    source, embedder = MemoryDatabase().source("eval"), LocalEmbedder()
+    graph_keys, _ = await load_workflows(source, embedder, QUERIES, folder)
+    asked = []
+    evaluation = await evaluate(
+        Retriever(source, embedder),
+        QUERIES,
+        graph_keys,
+        options_for(mode),
+        on_query=lambda: asked.append(1),
+    )
+    assert (evaluation.queries, evaluation.graphs, len(asked)) == (3, 2, 3)
+    assert evaluation.scores.recall_at_10 == 1.0
+    assert evaluation.scores.mrr == 1.0
+    assert evaluation.scores.tokens is not None
+    assert evaluation.scores.tokens > 20
+    assert evaluation.scores.as_dict()["mrr"] == 1.0
+
+
+async def test_questions_about_nodes_that_do_not_exist_are_left_out_and_said(folder: Path) -> None:
+    queries = [*QUERIES, a_query("first.json", "fetch invoices", "No such node")]
+    source = MemoryDatabase().source("eval")
+    graph_keys, _ = await load_workflows(source, None, queries, folder)
+    evaluation = await evaluate(
+        Retriever(source, None), queries, graph_keys, options_for("text"), with_tokens=False
+    )
+    assert evaluation.queries == 3
+    assert evaluation.scores.mrr == 1.0
+    assert evaluation.scores.tokens is None
+    assert "No such node" in evaluation.left_out[0]
+
+
+async def test_a_gold_node_missing_beside_others_counts_as_not_found(folder: Path) -> None:
+    queries = [a_query("first.json", "fetch invoices", "Fetch invoices", "No such node")]
+    source = MemoryDatabase().source("eval")
+    graph_keys, _ = await load_workflows(source, None, queries, folder)
+    evaluation = await evaluate(Retriever(source, None), queries, graph_keys, options_for("text"))
+    assert (evaluation.scores.recall_at_10, evaluation.scores.mrr) == (0.5, 1.0)
+    assert evaluation.left_out == ()
+
+
+async def test_nothing_to_score_is_said(folder: Path) -> None:
+    retriever = Retriever(MemoryDatabase().source("eval"), None)
+    with pytest.raises(QueryFileError, match="none of the workflows"):
+        await evaluate(retriever, QUERIES, {}, options_for("text"))
+
+
+async def test_every_row_of_the_ablation_runs(folder: Path) -> None:
+    source, embedder = MemoryDatabase().source("eval"), LocalEmbedder()
+    graph_keys, _ = await load_workflows(source, embedder, QUERIES, folder)
+    retriever = Retriever(source, embedder)
+    for name, options in ABLATION.items():
+        evaluation = await evaluate(retriever, QUERIES, graph_keys, options, with_tokens=False)
+        assert evaluation.scores.recall_at_10 > 0, name
+    assert ABLATION["hybrid (default)"] == options_for("hybrid")
