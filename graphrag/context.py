@@ -264,10 +264,10 @@ def _data_cell(node: Node, label: str, limit: int) -> str | None:
     if isinstance(data, Mapping):  # the name has its own column
         pairs = cast(Mapping[str, Any], data)
         data = {key: value for key, value in pairs.items() if key != "name" or value != label}
-    data = without_empty(data)
-    if data is None:
+    filled = without_empty(data)
+    if filled is None:
         return None
-    text, as_json = compact_value(data), len(compact_json(data))
+    text, as_json = compact_value(filled), len(compact_json(data))
     # The limit counts JSON characters: what fits there is shown, in a shorter notation.
     return cut(text, min(limit, limit * len(text) // as_json) if as_json > limit else len(text))
 

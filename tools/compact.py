@@ -1,8 +1,8 @@
 """Writes data, handles and long text in few tokens, for a model to read.
 
-Data is written much as YAML's flow style is, with raw text between single quotes and white space
-squeezed: inside a quoted TOON cell it needs far fewer escapes than JSON. It is a digest to read;
-exact JSON is `toon.compact_json`.
+Data is written much as YAML's flow style is, with raw text between single quotes, white space
+squeezed and `a.b:1` for `a:{b:1}`: inside a quoted TOON cell it needs far fewer escapes than JSON.
+It is a digest to read; exact JSON is `toon.compact_json`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datasources.types import Graph, HandlePoint, Handles
 MAX_DEPTH = 40
 ELLIPSIS = "…"
 
-_PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,{}\[\]']*")
+_PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,]*")
 _LITERAL = re.compile(r"(?:true|false|null|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 
 
@@ -60,11 +60,19 @@ def _flow(value: Any, depth: int) -> str:
 
 
 def _pairs(mapping: Mapping[Any, Any], depth: int) -> str:
-    return ",".join(f"{_name(str(key))}:{_flow(item, depth + 1)}" for key, item in mapping.items())
+    return ",".join(_pair(str(key), item, depth) for key, item in mapping.items())
+
+
+def _pair(key: str, value: Any, depth: int) -> str:
+    name = _name(key)
+    while isinstance(value, Mapping) and len(cast(Mapping[Any, Any], value)) == 1 and depth < MAX_DEPTH:
+        inner, value = next(iter(cast(Mapping[Any, Any], value).items()))
+        name, depth = f"{name}.{_name(str(inner))}", depth + 1
+    return f"{name}:{_flow(value, depth + 1)}"
 
 
 def _name(key: str) -> str:
-    return _string(key) if ":" not in key else _quoted(key)
+    return _string(key) if ":" not in key else _quoted(squeeze(key))
 
 
 def squeeze(text: str) -> str:
@@ -74,9 +82,20 @@ def squeeze(text: str) -> str:
 
 def _string(text: str) -> str:
     text = squeeze(text)
-    if _PLAIN.fullmatch(text) and not _LITERAL.fullmatch(text):
+    if _PLAIN.fullmatch(text) and _is_closed(text) and not _LITERAL.fullmatch(text):
         return text
     return _quoted(text)
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether every bracket in a text that stands without quotes is closed in it."""
+    open_brackets: list[str] = []
+    for char in text:
+        if char in "{[":
+            open_brackets.append("}" if char == "{" else "]")
+        elif char in "}]" and (not open_brackets or open_brackets.pop() != char):
+            return False
+    return not open_brackets
 
 
 def _quoted(text: str) -> str:

@@ -18,14 +18,23 @@ json_values = st.recursive(
 
 
 def test_flow_style_reads_like_the_data() -> None:
-    data = {"url": "https://a.b/c?d=1", "n": 3, "on": True, "list": [1, "two, three"], "o": {"x": None}}
-    assert compact_value(data) == "url:https://a.b/c?d=1,n:3,on:true,list:[1,'two, three'],o:{x:null}"
+    data = {
+        "url": "https://a.b/c?d=1",
+        "n": 3,
+        "on": True,
+        "list": [1, "two, three"],
+        "o": {"x": {"y": None}, "z": []},
+    }
+    assert compact_value(data) == "url:https://a.b/c?d=1,n:3,on:true,list:[1,'two, three'],o:{x.y:null,z:[]}"
 
 
 def test_strings_that_look_like_other_values_are_quoted() -> None:
-    assert compact_value({"a": "3", "b": "true", "c": "", "d": "it's", "e:f": "{x}"}) == (
-        "a:'3',b:'true',c:'',d:'it''s','e:f':'{x}'"
-    )
+    data = {"a": "3", "b": "true", "c": "", "e:f": "{x}", "g": "it's, yes", "h": "a}b"}
+    assert compact_value(data) == "a:'3',b:'true',c:'','e:f':'{x}',g:'it''s, yes',h:'a}b'"
+
+
+def test_expressions_whose_brackets_close_need_no_quotes() -> None:
+    assert compact_value({"a": "={{ $json['x'] }}", "b": "it's"}) == "a:={{ $json['x'] }},b:it's"
 
 
 @given(json_values)
