@@ -113,10 +113,12 @@ def _fill_note(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> No
     content = parameters.get("content")
     text = scrub_text(content, draft.tally, node.name) if isinstance(content, str) else ""
     others = rest(parameters, frozenset({"content", "width", "height"}))
+    others = scrub(others, draft.tally, node.name)
+    node.name = heading_of(text) or node.name
     node.data = {
-        "name": heading_of(text) or node.name,
+        "name": node.name,
         "text": text,
-        **without_empty(parameters=scrub(others, draft.tally, node.name), notes=as_text(raw.get("notes"))),
+        **without_empty(parameters=others, notes=as_text(raw.get("notes"))),
     }
     draft.types.setdefault(NOTE_TYPE, NOTE_FACTS)
 

@@ -116,8 +116,10 @@ def _switch_names(parameters: Json) -> list[str | None]:
     names = _listed(rules, ("values", "rules"), "outputKey")
     if not names:
         return [None]
-    fallback = (as_dict(parameters.get("options")) or {}).get("fallbackOutput")
-    return [*names, "fallback"] if fallback == "extra" else names
+    options = as_dict(parameters.get("options")) or {}
+    if options.get("fallbackOutput") != "extra":
+        return names
+    return [*names, _plain(options.get("renameFallbackOutput")) or "fallback"]
 
 
 def _listed(holder: Json | None, fields: tuple[str, ...], name: str) -> list[str | None]:

@@ -42,7 +42,7 @@ def read_node_red(document: Json, *, file_name: str) -> Draft:
             file=file_name, reason="it has no node that can be read; export the flow from Node-RED again"
         )
     first = as_text(parts.tabs[0].get("label")) if parts.tabs else None
-    if first and len(parts.tabs) == 1 and not _GENERIC.match(first.strip()):
+    if first and not _GENERIC.match(first.strip()):
         draft.name = clean(first) or draft.name
     draft.description = as_text(parts.tabs[0].get("info")) if len(parts.tabs) == 1 else None
     draft.identity = _identity(parts)
