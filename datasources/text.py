@@ -127,12 +127,13 @@ def tokenize(text: str) -> list[str]:
         return [_stem(word) for word in _WORD.findall(text)]
     tokens: list[str] = []
     for word in _WORD.findall(_fold(text)):
+        lower = word.lower()
         if word.isascii():
-            tokens.append(_stem(word))
-        elif _CJK.search(word):
-            tokens.extend(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+            tokens.append(_stem(lower))
+        elif _CJK.search(lower):
+            tokens.extend(lower[i : i + 2] for i in range(max(1, len(lower) - 1)))
         else:
-            tokens.append(word.lower())
+            tokens.append(lower)
     return tokens
 
 
@@ -146,4 +147,4 @@ def _fold(text: str) -> str:
 def _stem(word: str) -> str:
     if not hasattr(_local, "stem"):  # a Snowball stemmer must stay in its thread
         _local.stem = cast(Any, Stemmer).Stemmer("english").stemWord
-    return _local.stem(word.lower())
+    return _local.stem(word)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from datasources.text import (
@@ -59,6 +59,7 @@ def test_text_splits_into_stems(text: str, tokens: list[str]) -> None:
 
 
 @given(st.text())
+@example("Ð가")
 def test_tokens_are_words_without_space_or_mark(text: str) -> None:
     for token in tokenize(text):
         assert token

@@ -112,7 +112,7 @@ def test_any_fact_gives_one_readable_line_that_says_the_event(text: str, facts: 
     record = logging.LogRecord("graphrag", logging.INFO, "file", 1, text, None, None)
     for name, value in facts.items():
         if name not in record.__dict__:
-            setattr(record, name, value)
+            record.__dict__[name] = value  # as logging itself adds what is `extra`
     line = JsonLines().format(record)
     assert "\n" not in line
     event = json.loads(line)
