@@ -31,7 +31,9 @@ def embed(
     force: Annotated[bool, typer.Option("--force", help="Renew every vector, changed or not.")] = False,
     batch: Annotated[int, typer.Option("--batch", min=1, max=2000, help="Nodes in one request.")] = 100,
     delay_ms: Annotated[int, typer.Option("--delay-ms", min=0, help="Pause between requests.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")
+    ] = False,
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,

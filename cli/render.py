@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,7 +47,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Seq
 
 
 @contextmanager
-def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
     """Yield `update(done, total)`: a bar on a terminal, a line per tenth elsewhere (standard error)."""
     if quiet:
         yield lambda _done, _total: None

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,10 +85,11 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
     restart = restart / total
     degree = np.asarray(links.sum(axis=1), dtype=np.float64).ravel()
     scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
-    score = restart
+    score: Scores = restart
     stay = 1.0 - options.damping
     for _ in range(options.iterations):
-        score = stay * restart + options.damping * (scale * (links @ (scale * score)))
+        walked = cast(Scores, links @ (scale * score))
+        score = stay * restart + options.damping * (scale * walked)
     return score
 
 
@@ -169,7 +171,8 @@ def _reasons(
 
 def _nearest(i: int, keys: Sequence[str], scores: Scores, matrix: sparse.csr_array) -> tuple[str, ...]:
     """Name the best neighbour of a node that no search found well by itself."""
-    neighbours = matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]]
-    if len(neighbours) == 0:
+    indices = cast(Integers, matrix.indices)
+    neighbours: list[int] = indices[matrix.indptr[i] : matrix.indptr[i + 1]].tolist()
+    if not neighbours:
         return ()
     return (f"near:{keys[max(neighbours, key=lambda j: float(scores[j]))]}",)

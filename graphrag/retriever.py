@@ -28,7 +28,8 @@ CANDIDATES = 100
 """Hits taken of each search, and best fused nodes whose edges are walked."""
 
 MAX_LINKS = 5_000
-_GRAPH_ORDER = "graph-order"
+GRAPH_ORDER = "graph-order"
+"""A note: no search found anything, so the first nodes of the graph are given."""
 _NO_VECTORS = "no-vectors"
 _EMBEDDING_FAILED = "embedding-failed"
 
@@ -112,6 +113,14 @@ class Retriever:
             graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
         )
         return replace(found, cached=True, question=question) if cached else found
+
+    async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
+        """Return the best nodes for a query; none rather than nodes that have nothing to do with it.
+
+        Raises: GraphNotFound.
+        """
+        found = await self.retrieve(graph_key, query, replace(self.options, max_nodes=limit))
+        return () if GRAPH_ORDER in found.notes else found.nodes
 
     async def _compute(self, graph: Graph, question: str, query: str, options: RetrievalOptions) -> Retrieval:
         started = time.perf_counter()
@@ -260,7 +269,7 @@ class _Search:
         return inside.nodes, inside.edges
 
     async def _first_nodes(self) -> Found:
-        self.notes.append(_GRAPH_ORDER)
+        self.notes.append(GRAPH_ORDER)
         searched = time.perf_counter()
         first = await self.source.get_nodes(self.graph_key, limit=self._asked())
         nodes, edges = await self._read([node.key for node in first])

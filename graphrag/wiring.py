@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from graphrag.config import Settings
+from graphrag.context import ContextOptions
 from graphrag.embedders import make_embedder
 from graphrag.embeddings import EmbeddingProvider
 from graphrag.retriever import RetrievalOptions, Retriever
@@ -26,6 +27,16 @@ class Services:
     source: MutableGraphDataSource
     embedder: EmbeddingProvider | None
     retriever: Retriever
+
+    @property
+    def context_options(self) -> ContextOptions:
+        s = self.settings
+        return ContextOptions(
+            truncate_process=s.truncate_process,
+            truncate_data=s.truncate_data,
+            budget_tokens=s.budget_tokens,
+            language=s.language,
+        )
 
 
 def open_database(url: str, workspace: str) -> Database:
@@ -48,7 +59,7 @@ def open_database(url: str, workspace: str) -> Database:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
+async def open_services(settings: Settings) -> AsyncGenerator[Services]:
     """Open everything a command needs and close it again.
 
     Raises: InvalidDatabaseUrl and what opening the database raises.

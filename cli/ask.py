@@ -1,0 +1,259 @@
+"""The commands that show what a model would be given: `context`, `tools`, `prompt`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    DbOption,
+    GraphArgument,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    fail,
+    graph_or_fail,
+    run,
+    settings_of,
+)
+from graphrag.context import Context, build_context_of
+from graphrag.prepared_prompt import PreparedPrompt, prepare_prompt
+from graphrag.retriever import GRAPH_ORDER, Retrieval
+from graphrag.tokens import count_tokens, tokenizer_name
+from graphrag.wiring import Services
+from tools.base import Role, ToolContext, ToolResult
+from tools.read_tools import read_toolbox
+
+QuestionArgument = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")]
+ModeOption = Annotated[
+    str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="How to retrieve.")
+]
+BudgetOption = Annotated[
+    int | None, typer.Option("--budget", metavar="TOKENS", help="Most tokens of the context.")
+]
+RoleOption = Annotated[
+    str, typer.Option("--role", metavar="viewer|editor|reviewer|admin", help="Who would be asking.")
+]
+ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "reviewer", "admin": "admin"}
+
+
+def context(
+    graph: GraphArgument,
+    question: QuestionArgument,
+    as_json: JsonOption = False,
+    mode: ModeOption = None,
+    budget: BudgetOption = None,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Show the context that a question retrieves, and why each node is in it."""
+    _check_question(question)
+    settings = settings_of(db, workspace, lang, mode=mode, budget_tokens=budget)
+
+    async def work(services: Services) -> tuple[Retrieval, Context]:
+        await graph_or_fail(services.source, graph)
+        found = await services.retriever.retrieve(graph, question)
+        return found, build_context_of(found, services.context_options, count_tokens)
+
+    found, built = run(settings, work)
+    if as_json:
+        render.json(context_as_dict(found, built))
+    else:
+        render.line(built.text)
+        render.note(summary(found, built))
+    if not found.nodes:
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def context_as_dict(found: Retrieval, built: Context) -> dict[str, Any]:
+    """Return a retrieval and its context for a script."""
+    return {
+        "graph": found.graph.key,
+        "question": found.question,
+        "mode": found.mode,
+        "nodes": [
+            {
+                "key": scored.node.key,
+                "type": scored.node.type,
+                "sheet": scored.node.sheet,
+                "score": round(scored.score, 4),
+                "reasons": list(scored.reasons),
+                "shown": i < len(built.nodes),
+            }
+            for i, scored in enumerate(found.nodes)
+        ],
+        "edges": list(built.edges),
+        "types": list(built.types),
+        "dropped_nodes": built.dropped_nodes,
+        "tokens": built.tokens,
+        "tokenizer": tokenizer_name(),
+        "notes": list(found.notes),
+        "ms": {stage: round(value, 3) for stage, value in found.ms.items()},
+        "text": built.text,
+    }
+
+
+def summary(found: Retrieval, built: Context) -> str:
+    """Return one line on what a context holds, how it was found and what it cost."""
+    parts = [
+        f"{len(built.nodes)} nodes, {len(built.edges)} edges, {built.tokens:,} tokens ({tokenizer_name()})",
+        f"{found.mode} in {sum(found.ms.values()):.1f} ms",
+    ]
+    if built.dropped_nodes:
+        parts.append(f"{built.dropped_nodes} nodes left out for the budget")
+    if GRAPH_ORDER in found.notes:
+        parts.append("nothing matched: these are the graph's first nodes")
+    parts.extend(note for note in found.notes if note != GRAPH_ORDER)
+    return "; ".join(parts)
+
+
+def prompt(
+    graph: GraphArgument,
+    question: QuestionArgument,
+    role: RoleOption = "editor",
+    as_json: JsonOption = False,
+    mode: ModeOption = None,
+    budget: BudgetOption = None,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Show every message a model would be sent for a first question, with its tokens."""
+    _check_question(question)
+    settings = settings_of(db, workspace, lang, mode=mode, budget_tokens=budget)
+    as_role = _role(role)
+
+    async def work(services: Services) -> PreparedPrompt:
+        await graph_or_fail(services.source, graph)
+        return await prepare_prompt(
+            services.source,
+            services.retriever,
+            graph,
+            question,
+            role=as_role,
+            context_options=services.context_options,
+        )
+
+    prepared = run(settings, work)
+    schemas = orjson.dumps(read_toolbox().schemas(as_role)).decode()
+    tool_tokens = count_tokens(schemas)
+    if as_json:
+        render.json({**prepared.as_dict(), "tool_schema_tokens": tool_tokens})
+        return
+    for (who, text), tokens in zip(prepared.messages, prepared.tokens, strict=True):
+        render.heading(f"── {who} ({tokens:,} tokens)")
+        render.line(text)
+    render.note(
+        f"\n{sum(prepared.tokens):,} tokens and {tool_tokens:,} of tool schemas, "
+        f"counted by {prepared.tokenizer}"
+    )
+
+
+def tools(
+    graph: GraphArgument,
+    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Just this tool.")] = None,
+    run_it: Annotated[
+        bool, typer.Option("--run", help="Run it (without TOOL: each once) on the graph.")
+    ] = False,
+    arguments: Annotated[
+        str | None, typer.Option("--args", metavar="JSON", help="Arguments of TOOL; implies --run.")
+    ] = None,
+    role: RoleOption = "editor",
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """List the tools a model may call on a graph, or run them as a model would."""
+    settings = settings_of(db, workspace, lang)
+    as_role, box = _role(role), read_toolbox()
+    offered = [found for found in box.offered(as_role) if tool is None or found.name == tool]
+    if not offered:
+        names = ", ".join(found.name for found in box.offered(as_role))
+        fail(f"there is no tool {tool!r}; there are {names}", code=EXIT_USAGE)
+    if arguments is not None and tool is None:
+        fail("--args needs the name of a tool", code=EXIT_USAGE)
+
+    async def work(services: Services) -> list[tuple[str, Any, ToolResult]]:
+        await graph_or_fail(services.source, graph)
+        if not run_it and arguments is None:
+            return []
+        where = ToolContext(
+            source=services.source,
+            graph_key=graph,
+            role=as_role,
+            language=settings.language,
+            search=services.retriever.search,
+        )
+        sample = await _sample_values(services, graph)
+        calls: list[tuple[str, Any]] = [
+            (found.name, arguments if arguments is not None else _sample_call(found.arguments, sample))
+            for found in offered
+        ]
+        return [(name, given, await box.run(name, given, where)) for name, given in calls]
+
+    results = run(settings, work)
+    if not results:
+        _list_tools([found.schema()["function"] for found in offered], as_json, whole=tool is not None)
+        return
+    if as_json:
+        render.json(
+            [
+                {"tool": name, "arguments": given, "error": result.is_error, "data": result.data}
+                | {"text": result.text, "tokens": count_tokens(result.text)}
+                for name, given, result in results
+            ]
+        )
+    else:
+        for name, given, result in results:
+            shown = given if isinstance(given, str) else orjson.dumps(given).decode()
+            render.heading(f"── {name} {shown} ({count_tokens(result.text):,} tokens)")
+            render.line(result.text, "red" if result.is_error else None)
+    if any(result.is_error for _, _, result in results):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _list_tools(functions: list[dict[str, Any]], as_json: bool, *, whole: bool) -> None:
+    if as_json or whole:
+        render.json(functions)
+        return
+    rows = [
+        [function["name"], ", ".join(function["parameters"].get("properties", {})), function["description"]]
+        for function in functions
+    ]
+    render.table(["tool", "arguments", "what it is for"], rows)
+
+
+async def _sample_values(services: Services, graph: str) -> dict[str, Any]:
+    """Return arguments that mean something in this graph: its best connected node of the first ones."""
+    nodes = await services.source.get_nodes(graph, limit=50)
+    if not nodes:
+        return {}
+    links = await services.source.get_links(graph, [node.key for node in nodes], limit=1_000)
+    degree = {node.key: sum(node.key in link for link in links) for node in nodes}
+    best = max(nodes, key=lambda node: (degree[node.key], node.key))
+    keys = [best.key, *(node.key for node in nodes if node.key != best.key)][:3]
+    return {"key": best.key, "keys": keys, "type": best.type, "query": best.key.replace("-", " ")}
+
+
+def _sample_call(arguments: Any, sample: dict[str, Any]) -> dict[str, Any]:
+    required = [name for name, field in arguments.model_fields.items() if field.is_required()]
+    return {name: sample[name] for name in required if name in sample}
+
+
+def _role(name: str) -> Role:
+    if name not in ROLES:
+        fail(f"--role {name!r}: use one of {', '.join(ROLES)}", code=EXIT_USAGE)
+    return ROLES[name]
+
+
+def _check_question(question: str) -> None:
+    if not question.strip():
+        fail("the question is empty", code=EXIT_USAGE)

@@ -1,0 +1,115 @@
+"""The `eval` command: how well retrieval finds what annotated questions ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
+from graphrag.evaluate import (
+    ABLATION,
+    AnnotatedQuery,
+    Evaluation,
+    evaluate,
+    load_workflows,
+    options_for,
+    read_queries,
+)
+from graphrag.retriever import Mode
+from graphrag.wiring import Services
+
+MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
+
+
+def run_evaluation(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON list of {workflow, query, relevant: [node names]}.")
+    ],
+    workflows: Annotated[
+        Path, typer.Option("--workflows", metavar="DIR", help="Where the workflow files are.")
+    ],
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="Just this mode.")
+    ] = None,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Score each part of hybrid retrieval apart as well.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Import, embed and score: recall@5, recall@10, MRR and tokens per context.
+
+    Works in a database of its own that is removed afterwards.
+    """
+    if mode is not None and mode not in MODES:
+        fail(f"--mode {mode!r}: use one of {', '.join(MODES)}", code=EXIT_USAGE)
+    if not workflows.is_dir():
+        fail(f"--workflows {workflows}: there is no such folder", code=EXIT_USAGE)
+    ways = ABLATION if ablation else {m: options_for(m) for m in MODES if mode in (None, m)}
+    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as folder:
+        settings = settings_of(f"sqlite:{folder}/eval.db", "eval")
+
+        async def work(services: Services) -> dict[str, Evaluation]:
+            queries = await asyncio.to_thread(read_queries, file)
+            graph_keys, left_out = await _load(services, queries, workflows, quiet=as_json)
+            done: dict[str, Evaluation] = {}
+            with render.progress("asking", quiet=as_json) as update:
+                asked = 0
+
+                def count() -> None:
+                    nonlocal asked
+                    asked += 1
+                    update(asked, len(queries) * len(ways))
+
+                for name, options in ways.items():
+                    done[name] = await evaluate(
+                        services.retriever, queries, graph_keys, options, on_query=count
+                    )
+            for reason in left_out:
+                render.note(f"left out: {reason}")
+            return done
+
+        results = run(settings, work)
+    if as_json:
+        render.json({name: _as_dict(result) for name, result in results.items()})
+    else:
+        _show(results)
+
+
+async def _load(
+    services: Services, queries: list[AnnotatedQuery], workflows: Path, *, quiet: bool
+) -> tuple[dict[str, str], list[str]]:
+    total = len({query.workflow for query in queries})
+    loaded = 0
+    with render.progress("importing and embedding", quiet=quiet) as update:
+
+        def one_more(_name: str) -> None:
+            nonlocal loaded
+            loaded += 1
+            update(loaded, total)
+
+        return await load_workflows(services.source, services.embedder, queries, workflows, one_more)
+
+
+def _as_dict(result: Evaluation) -> dict[str, Any]:
+    return {**result.scores.as_dict(), "queries": result.queries, "graphs": result.graphs}
+
+
+def _show(results: dict[str, Evaluation]) -> None:
+    rows = [
+        [
+            name,
+            f"{result.scores.recall_at_5:.3f}",
+            f"{result.scores.recall_at_10:.3f}",
+            f"{result.scores.mrr:.3f}",
+            "" if result.scores.tokens is None else f"{result.scores.tokens:,.0f}",
+        ]
+        for name, result in results.items()
+    ]
+    render.table(["retrieval", "recall@5", "recall@10", "MRR", "tokens"], rows, numbers=range(1, 5))
+    one = next(iter(results.values()))
+    render.note(f"{one.queries} questions about {one.graphs} workflows")

@@ -1,0 +1,93 @@
+"""Examines an installation: what works, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+
+from datasources.base import Finding
+from datasources.errors import SourceError
+from graphrag.config import Settings
+from graphrag.embedders import make_embedder
+from graphrag.embeddings import EmbeddingError
+from graphrag.tokens import tokenizer_name
+from graphrag.wiring import open_database
+
+_KEYS = (
+    ("deepseek_api_key", "DeepSeek", "DEEPSEEK_API_KEY"),
+    ("openai_api_key", "OpenAI", "OPENAI_API_KEY"),
+    ("anthropic_api_key", "Anthropic", "ANTHROPIC_API_KEY"),
+)
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Return one finding for each part; nothing is raised for what can be reported."""
+    return [
+        Finding(
+            name="python",
+            status="ok",
+            detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+        ),
+        *await _database(settings),
+        await _embeddings(settings),
+        _tokenizer(),
+        *_providers(settings),
+    ]
+
+
+async def _database(settings: Settings) -> list[Finding]:
+    try:
+        async with open_database(settings.db, settings.workspace) as database:
+            found = await database.check()
+            graphs = await database.source(settings.workspace).list_graphs()
+    except SourceError as exc:
+        fix = "choose another with --db or NODIUS_DB: sqlite:PATH or memory:"
+        return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
+    if graphs:
+        detail = f"{settings.workspace!r} holds {len(graphs)} graphs"
+        return [*found, Finding(name="workspace", status="ok", detail=detail)]
+    detail = f"{settings.workspace!r} holds no graph yet"
+    fix = "nodius demo, or nodius import FILE"
+    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=fix)]
+
+
+async def _embeddings(settings: Settings) -> Finding:
+    name = "embeddings"
+    try:
+        embedder = make_embedder(settings)
+    except EmbeddingError as exc:
+        return Finding(name=name, status="error", detail=str(exc), fix="set NODIUS_EMBEDDINGS=local")
+    if embedder is None:
+        fix = "set NODIUS_EMBEDDINGS=local (packaged, no key) to search by meaning too"
+        return Finding(name=name, status="warning", detail="turned off: text search only", fix=fix)
+    try:
+        vectors = await embedder.embed(["a first text"])
+    except EmbeddingError as exc:
+        fix = "set NODIUS_EMBEDDINGS=local to embed without a key or network"
+        return Finding(name=name, status="error", detail=str(exc), fix=fix)
+    finally:
+        await embedder.aclose()
+    where = "in this process, no network" if settings.embeddings == "local" else "over the network"
+    return Finding(name=name, status="ok", detail=f"{embedder.model}, {vectors.shape[1]} dimensions, {where}")
+
+
+def _tokenizer() -> Finding:
+    name = tokenizer_name()
+    if "offline" in name:
+        fix = "for exact counts of newer models put tiktoken's ranks file into TIKTOKEN_CACHE_DIR"
+        return Finding(name="tokenizer", status="ok", detail=name, fix=fix)
+    return Finding(name="tokenizer", status="ok", detail=name)
+
+
+def _providers(settings: Settings) -> list[Finding]:
+    return [
+        Finding(name=f"key of {name}", status="ok", detail=f"{variable} is set")
+        if getattr(settings, field) is not None
+        else Finding(
+            name=f"key of {name}",
+            status="warning",
+            detail="none; everything here works without",
+            fix=f"export {variable}=… to use it",
+        )
+        for field, name, variable in _KEYS
+    ]
