@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +38,18 @@ def is_imported(document: Document, form: Format) -> bool:
 
 
 def match_nodes(drafts: Sequence[DraftNode], nodes: Iterable[Node], form: Format) -> dict[DraftNode, Node]:
-    """Return the stored node that each draft is the new version of: same id and name, id, or name."""
+    """Return the stored node that each draft is the new version of: same id and name, id, or name.
+
+    Drafts that the file does not tell apart are numbered in their origin, in its order.
+    """
+    _number_copies(drafts)
     stored = [
         (node, origin) for node in nodes if (origin := origin_of(node)) and origin.get("format") == form
     ]
     found: dict[DraftNode, Node] = {}
     used: set[str] = set()
     marks: tuple[Callable[[Json], Hashable | None], ...] = (
-        lambda origin: _both(origin),
+        _all,
         lambda origin: _mark(origin, "id"),
         lambda origin: _mark(origin, "name"),
     )
@@ -53,16 +58,22 @@ def match_nodes(drafts: Sequence[DraftNode], nodes: Iterable[Node], form: Format
         for node, origin in stored:
             if node.key not in used and (value := mark(origin)) is not None:
                 waiting.setdefault(value, []).append(node)
-        # Stored nodes come in key order; the shortest key is the one that was named first.
-        for same in waiting.values():
-            same.sort(key=lambda node: (len(node.key), node.key), reverse=True)
         for draft in drafts:
             if draft in found or (value := mark(draft.origin)) is None or not waiting.get(value):
                 continue
-            node = waiting[value].pop()
+            node = waiting[value].pop(0)
             found[draft] = node
             used.add(node.key)
     return found
+
+
+def _number_copies(drafts: Sequence[DraftNode]) -> None:
+    seen: Counter[Hashable] = Counter()
+    for draft in drafts:
+        marks = (_mark(draft.origin, "id"), _mark(draft.origin, "name"))
+        seen[marks] += 1
+        if seen[marks] > 1:
+            draft.origin["copy"] = seen[marks]
 
 
 def _mark(origin: Json, field: str) -> Hashable | None:
@@ -70,6 +81,6 @@ def _mark(origin: Json, field: str) -> Hashable | None:
     return value if isinstance(value, str) else None
 
 
-def _both(origin: Json) -> Hashable | None:
+def _all(origin: Json) -> Hashable | None:
     marks = (_mark(origin, "id"), _mark(origin, "name"))
-    return None if None in marks else marks
+    return None if marks == (None, None) else (*marks, str(origin.get("copy", 1)))

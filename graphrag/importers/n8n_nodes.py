@@ -62,11 +62,11 @@ def _read_node(draft: Draft, raw: Json, place: int) -> DraftNode:
     given = as_text(raw.get("name"))
     name = given or short_type(foreign_type or "") or f"node {place}"
     if given is None:
-        draft.tally.repair("node", "they had no name and are called by their type or place", name)
+        draft.tally.repair("node", "no name; called by its type or place", name)
     if foreign_type is None:
-        draft.tally.repair("node", "they had no type and got the type n8n.unknown", name)
+        draft.tally.repair("node", "no type; it is n8n.unknown", name)
     origin = without_empty(
-        format="n8n", id=as_id(raw.get("id")), name=given, fields=scrub(rest(raw, _READ), draft.tally, name)
+        format="n8n", id=as_id(raw.get("id")), name=name, fields=scrub(rest(raw, _READ), draft.tally, name)
     )
     version = as_number(raw.get("typeVersion"))
     node = DraftNode(

@@ -34,16 +34,17 @@ def start_node(draft: Draft, raw: Json, sheet: str) -> DraftNode:
     """Return a node with its name, type and origin."""
     foreign_type = clean(as_text(raw.get("type")) or "", limit=120)
     if not foreign_type:
-        draft.tally.repair(
-            "node", "they had no type and got the type node-red.unknown", as_id(raw.get("id")) or ""
-        )
+        draft.tally.repair("node", "no type; it is node-red.unknown", as_id(raw.get("id")) or "")
     type_name = foreign_type or "node-red.unknown"
     given = as_text(raw.get("name"))
-    origin = without_empty(format="node-red", id=as_id(raw.get("id")), name=given)
+    name = given or _stand_in_name(foreign_type, raw)
+    foreign_id = as_id(raw.get("id"))
+    # Without an id, the name is all by which the next import knows it.
+    origin = without_empty(format="node-red", id=foreign_id, name=given if foreign_id else name)
     if sheet != (as_id(raw.get("z")) or "") and as_id(raw.get("z")):
         origin["z"] = as_id(raw.get("z"))
     return DraftNode(
-        name=given or _stand_in_name(foreign_type, raw),
+        name=name,
         type=f"node-red.{type_name}" if type_name in _TAKEN_NAMES else type_name,
         origin=origin,
         sheet=sheet,

@@ -49,9 +49,17 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     assert (report.nodes, report.edges) == (len(result.nodes), len(result.edges))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-async def test_published_workflow_imports_whole_and_again_without_change(path: Path) -> None:
-    raw = path.read_bytes()
+@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+@pytest.fixture
+def raw(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+async def test_published_workflow_imports_whole_and_again_without_change(path: Path, raw: bytes) -> None:
     assert detect_format(raw) == ("node-red" if path.name.startswith("nodered") else "n8n")
     first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
     assert_sound(first)

@@ -1,0 +1,229 @@
+"""Files that are no workflow are refused with the reason; nothing else is ever raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag.importers import UnreadableWorkflow, detect_format, import_workflow, to_mutation
+from mock_data import load_json
+from tests.graphrag.importers.helpers import (
+    WORKSPACE,
+    assert_sound,
+    existing_of,
+    exported,
+    is_empty,
+    n8n,
+    n8n_node,
+    read,
+    store,
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "it is empty"),
+        (b" \n", "it is empty"),
+        (b"{nodes", "not JSON .*line 1, column 2"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"\x80abc", "not JSON"),
+        (b"3", "a bare int"),
+        (b"null", "a bare NoneType"),
+        (b"[]", "a list without an object"),
+        (b"{}", "fields: none"),
+        (b'{"a": 1, "b": 2}', "fields: a, b"),
+        (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),
+        (b'{"nodes": [{"id": "1"}], "edges": []}', "another tool"),
+        (b'{"graph": {}, "nodes": [], "edges": []}', '"format": "nodius"'),
+        (b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]', "holds 2 n8n workflows"),
+        (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
+        (b"[" * 5000 + b"]" * 5000, "not JSON"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_file_that_is_no_workflow_is_refused_with_the_reason(raw: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableWorkflow, match=reason) as refused:
+        import_workflow(raw, file_name="some.json", workspace=WORKSPACE)
+    assert refused.value.file == "some.json"
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "x" * 201])
+def test_impossible_graph_key_is_refused(key: str) -> None:
+    if key:
+        with pytest.raises(UnreadableWorkflow, match="graph key"):
+            read(n8n([n8n_node("A")]), graph_key=key)
+    else:
+        assert read(n8n([n8n_node("A")]), graph_key=key).graph.key == "small-flow-small"
+
+
+def test_formats_are_told_apart() -> None:
+    assert detect_format(orjson.dumps(n8n([n8n_node("A")]))) == "n8n"
+    assert detect_format(orjson.dumps([n8n([n8n_node("A")])])) == "n8n"
+    assert detect_format(orjson.dumps({"workflow": n8n([n8n_node("A")])})) == "n8n"
+    assert detect_format(b'[{"id": "1", "type": "debug"}]') == "node-red"
+    assert detect_format(b'{"flows": []}') == "node-red"
+    assert detect_format(b'{"format": "nodius"}') == "nodius"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_byte_order_mark_is_no_obstacle(encoding: str) -> None:
+    raw = orjson.dumps(n8n([n8n_node("Café")])).decode().encode(encoding)
+    assert read(raw).nodes[0].key == "cafe"
+
+
+_NAMES = st.sampled_from(["A", "B", "a", "", "id-of-A", "Ω", "main", "ai_tool", "x\x00y", "A" * 300])
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | _NAMES
+)
+_WORDS = "nodes connections name id type z x y wires flows links node index position parameters main format"
+_FIELDS = st.sampled_from([*_WORDS.split(), "graph", "edges", "configs", "formatVersion", "value", "in"])
+_JSON = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_FIELDS | _NAMES, inner, max_size=5)
+)
+_KINDS = st.sampled_from(["main", "ai_tool", "onError", "ai_languageModel", "0", "1", ""])
+_TARGET = (
+    st.fixed_dictionaries({"node": _NAMES | _LEAVES, "type": _KINDS, "index": st.integers(-2, 5)}) | _JSON
+)
+_SLOTS = st.lists(st.lists(_TARGET, max_size=3) | _TARGET | st.none(), max_size=3) | _JSON
+_N8N_NODE = st.fixed_dictionaries(
+    {"name": _NAMES},
+    optional={
+        "id": _NAMES | _JSON,
+        "type": st.sampled_from(
+            [
+                "n8n-nodes-base.if",
+                "n8n-nodes-base.stickyNote",
+                "n8n-nodes-base.switch",
+                "html",
+                "lmChatX",
+                ".",
+            ]
+        )
+        | _JSON,
+        "typeVersion": _LEAVES,
+        "position": st.tuples(_LEAVES, _LEAVES) | _JSON,
+        "parameters": _JSON,
+        "credentials": _JSON,
+        "onError": st.just("continueErrorOutput") | _JSON,
+        "notes": _LEAVES,
+    },
+)
+_N8N = st.fixed_dictionaries(
+    {
+        "nodes": st.lists(_N8N_NODE | _JSON, min_size=1, max_size=5),
+        "connections": st.dictionaries(
+            _NAMES, st.dictionaries(_KINDS, _SLOTS, max_size=3) | _JSON, max_size=4
+        )
+        | _JSON,
+    },
+    optional={"name": _LEAVES, "id": _LEAVES, "pinData": _JSON, "meta": _JSON, "createdAt": _LEAVES},
+)
+_RED_IDS = st.sampled_from(["1", "2", "3", "t", "s", "g"])
+_RED_NODE = st.fixed_dictionaries(
+    {
+        "id": _RED_IDS | _JSON,
+        "type": st.sampled_from(
+            [
+                "tab",
+                "subflow",
+                "group",
+                "comment",
+                "link in",
+                "link out",
+                "junction",
+                "switch",
+                "subflow:s",
+                "x",
+            ]
+        )
+        | _LEAVES,
+    },
+    optional={
+        "z": _RED_IDS | _JSON,
+        "g": _RED_IDS | _JSON,
+        "x": _LEAVES,
+        "y": _LEAVES,
+        "name": _LEAVES,
+        "label": _LEAVES,
+        "wires": st.lists(st.lists(_RED_IDS | _JSON, max_size=3) | _JSON, max_size=3) | _JSON,
+        "links": st.lists(_RED_IDS | _JSON, max_size=3) | _JSON,
+        "nodes": st.lists(_RED_IDS, max_size=3) | _JSON,
+        "rules": st.lists(_JSON, max_size=2) | _JSON,
+        "in": st.lists(
+            st.fixed_dictionaries({"wires": st.lists(_JSON, max_size=2) | _JSON}) | _JSON, max_size=2
+        ),
+        "out": st.lists(_JSON, max_size=2) | _JSON,
+        "status": _JSON,
+        "credentials": _JSON,
+        "outputLabels": _JSON,
+    },
+)
+_RED = st.lists(_RED_NODE | _JSON, min_size=1, max_size=6)
+
+
+@given(raw=st.binary(max_size=60) | _JSON.map(orjson.dumps))
+def test_any_bytes_import_or_are_refused(raw: bytes) -> None:
+    try:
+        result = import_workflow(raw, file_name="any", workspace=WORKSPACE)
+    except UnreadableWorkflow as refused:
+        assert refused.reason  # noqa: PT017
+    else:
+        assert_sound(result)
+
+
+@given(document=_N8N | _RED)
+async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_itself(document: Any) -> None:
+    raw = orjson.dumps(document)
+    try:
+        first = import_workflow(raw, file_name="any.json", workspace=WORKSPACE)
+    except UnreadableWorkflow:
+        return
+    assert_sound(first)
+    stored = await existing_of(await store(first), first.graph.key)
+    second = import_workflow(raw, file_name="any.json", workspace=WORKSPACE, existing=stored)
+    assert is_empty(to_mutation(second, stored))
+    copy = exported(stored)
+    back = import_workflow(copy, file_name="copy.json", workspace=WORKSPACE)
+    assert exported(await existing_of(await store(back), back.graph.key)) == copy
+
+
+@given(data=st.data(), name=st.sampled_from(["order_refund.json", "greenhouse_climate.json"]))
+async def test_damaged_sample_is_stored_or_refused(data: st.DataObject, name: str) -> None:
+    document = load_json(f"workflows/{name}")
+    for _ in range(data.draw(st.integers(1, 4))):
+        _damage(document, data)
+    try:
+        result = read(document)
+    except UnreadableWorkflow:
+        return
+    assert_sound(result)
+    await store(result)
+
+
+def _damage(document: Any, data: st.DataObject) -> None:
+    """Replace or remove one value somewhere inside."""
+    place = document
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        inner = place[key]
+        if isinstance(inner, dict | list) and inner and data.draw(st.booleans()):
+            place = inner
+        elif data.draw(st.booleans()):
+            del place[key]
+            return
+        else:
+            place[key] = data.draw(_JSON)
+            return

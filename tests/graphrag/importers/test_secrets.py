@@ -1,0 +1,76 @@
+"""Secrets stay out of a graph wherever a workflow obviously holds them; references to them stay in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.graphrag.importers.helpers import n8n, n8n_node, read
+
+TOKEN = "sk-" + "a1B2" * 8
+
+
+def _imported(parameters: Any, **fields: Any) -> tuple[bytes, int]:
+    result = read(n8n([n8n_node("A", parameters=parameters, **fields)]))
+    return result.nodes[0].to_json(), sum(item.count for item in result.report.dropped)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"password": "hush-hush"},
+        {"options": {"clientSecret": "hush-hush"}},
+        {"apiKey": "hush-hush"},
+        {"api-key": "hush-hush"},
+        {"headers": [{"name": "Authorization", "value": "hush-hush"}]},
+        {"headers": [{"name": "X-API-Key", "value": "hush-hush"}]},
+        {"assignments": [{"name": "botToken", "value": "hush-hush"}]},
+        {"text": f"key {TOKEN.replace('a1B2', 'hush-hush')} end"},
+        {"jsCode": "fetch(u, {headers: {Authorization: 'Bearer hush-hush.hush-hush'}})"},
+    ],
+    ids=str,
+)
+def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
+    stored, dropped = _imported(parameters)
+    assert b"hush-hush" not in stored
+    assert dropped == 1
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"password": "={{ $json.password }}"},
+        {"apiKey": "{{secrets.key}}"},
+        {"token": "${TOKEN}"},
+        {"password": ""},
+        {"authentication": "basicAuth", "sendHeaders": True},
+        {"maxTokens": 400, "tokenCount": "400"},
+        {"headers": [{"name": "Accept", "value": "text/plain"}]},
+        {"text": "Basic auth and Bearer tokens explained"},
+        {"field": "password"},
+    ],
+    ids=str,
+)
+def test_harmless_value_stays(parameters: Any) -> None:
+    result = read(n8n([n8n_node("A", parameters=parameters)]))
+    assert result.nodes[0].data["parameters"] == parameters
+    assert result.report.lines() == []
+
+
+def test_credentials_keep_their_names_only() -> None:
+    held = {
+        "openAiApi": {"id": "17", "name": "Our account"},
+        "oldApi": "By name",
+        "slackApi": {"name": "Chat", "accessToken": "hush-hush"},
+        "oddApi": ["hush-hush"],
+    }
+    result = read(n8n([n8n_node("A", credentials=held)]))
+    assert result.nodes[0].data["credentials"] == {
+        "openAiApi": "Our account",
+        "oldApi": "By name",
+        "slackApi": "Chat",
+        "oddApi": "",
+    }
+    assert b"hush-hush" not in result.nodes[0].to_json()
+    assert result.report.dropped_count("credential") == 2

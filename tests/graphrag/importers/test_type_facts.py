@@ -1,0 +1,47 @@
+"""Foreign types get names that people read."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag.importers.type_facts import humanise, n8n_facts, red_facts
+
+
+@pytest.mark.parametrize(
+    ("technical", "shown"),
+    [
+        ("httpRequest", "HTTP Request"),
+        ("googleSheets", "Google Sheets"),
+        ("mySql", "MySQL"),
+        ("awsS3", "AWS S3"),
+        ("http in", "HTTP In"),
+        ("mqtt-broker", "MQTT Broker"),
+        ("ds18b20", "Ds18b20"),
+        ("x", "X"),
+        ("…", "…"),
+        ("", "Node"),
+    ],
+)
+def test_technical_name_becomes_words(technical: str, shown: str) -> None:
+    assert humanise(technical) == shown
+
+
+@pytest.mark.parametrize(
+    ("short", "shown"),
+    [
+        ("lmChatOpenAi", "OpenAI Chat Model"),
+        ("toolWikipedia", "Wikipedia Tool"),
+        ("outputParserStructured", "Structured Output Parser"),
+        ("textSplitterRecursiveCharacterTextSplitter", "Recursive Character Text Splitter"),
+        ("tool", "Tool"),
+    ],
+)
+def test_part_of_an_ai_node_is_named_as_n8n_shows_it(short: str, shown: str) -> None:
+    assert n8n_facts(short, langchain=True, trigger=False, subnode=None).display_name == shown
+
+
+def test_unknown_types_are_sorted_by_what_they_are() -> None:
+    assert n8n_facts("fooTrigger", langchain=False, trigger=True, subnode=None).category == "trigger"
+    assert n8n_facts("foo", langchain=False, trigger=False, subnode="ai_tool").category == "ai"
+    assert n8n_facts("foo", langchain=False, trigger=False, subnode=None).category == "action"
+    assert red_facts("foo", config=True).category == "config"
