@@ -127,10 +127,11 @@ def tokenize(text: str) -> list[str]:
         return [_stem(word) for word in _WORD.findall(text)]
     tokens: list[str] = []
     for word in _WORD.findall(_fold(text)):
-        lower = word.lower()
         if word.isascii():
-            tokens.append(_stem(lower))
-        elif _CJK.search(lower):
+            tokens.append(_stem(word))
+            continue
+        lower = word.lower()
+        if _CJK.search(lower):
             tokens.extend(lower[i : i + 2] for i in range(max(1, len(lower) - 1)))
         else:
             tokens.append(lower)
@@ -147,4 +148,4 @@ def _fold(text: str) -> str:
 def _stem(word: str) -> str:
     if not hasattr(_local, "stem"):  # a Snowball stemmer must stay in its thread
         _local.stem = cast(Any, Stemmer).Stemmer("english").stemWord
-    return _local.stem(word)
+    return _local.stem(word.lower())
