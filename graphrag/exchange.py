@@ -66,7 +66,13 @@ async def import_bytes(
 
     Raises: UnreadableWorkflow.
     """
-    result = import_workflow(raw, file_name=file_name, workspace=source.workspace, graph_key=graph_key)
+    result = import_workflow(
+        raw,
+        file_name=file_name,
+        workspace=source.workspace,
+        graph_key=graph_key,
+        known_types=await source.get_node_configs(),
+    )
     existing = await read_existing(source, result.graph.key)
     if existing is not None:
         result = import_workflow(

@@ -41,7 +41,7 @@ def assemble(
     sheets = plan_sheets(draft.sheets, existing, draft.format)
     nodes = _nodes(draft, graph_key, sheets, before, _handles_people_use(draft, existing))
     edges = _edges(draft, graph_key, sheets, existing)
-    configs = make_configs(draft, workspace, known_types or (existing.configs if existing else ()))
+    configs = make_configs(draft, workspace, known_types)
     report = draft.tally.report(
         draft.format,
         nodes=len(nodes),
@@ -60,8 +60,7 @@ def _give_keys(draft: Draft, before: dict[DraftNode, Node], existing: ExistingGr
         node.key = old.key if old else maker.make(node_key_base(node.name))
     for member, group in draft.members:
         member.data["group"] = group.key
-    for group in dict.fromkeys(group for _, group in draft.members):
-        group.data["members"] = [member.key for member, owner in draft.members if owner is group]
+        group.data.setdefault("members", []).append(member.key)
 
 
 def _handles_people_use(draft: Draft, existing: ExistingGraph | None) -> dict[str, set[tuple[str, str]]]:

@@ -49,9 +49,15 @@ def import_workflow(
             file=file_name, reason="the graph key must be 1-200 characters without control characters"
         )
     wanted_key = graph_key or (existing.graph.key if existing else None)
+    types = known_types or (existing.configs if existing else ())
     if form == "nodius":
         return import_nodius(
-            document, file_name=file_name, workspace=workspace, graph_key=wanted_key, existing=existing
+            document,
+            file_name=file_name,
+            workspace=workspace,
+            graph_key=wanted_key,
+            existing=existing,
+            known_types=types,
         )
     if form == "n8n":
         draft, given = read_n8n(document, file_name=file_name), as_text(document.get("name"))
@@ -59,7 +65,7 @@ def import_workflow(
         draft = read_node_red(document, file_name=file_name)
         given = draft.name
     key = wanted_key or derive_graph_key(name=given, identity=draft.identity, file_name=file_name)
-    return assemble(draft, workspace=workspace, graph_key=key, existing=existing, known_types=known_types)
+    return assemble(draft, workspace=workspace, graph_key=key, existing=existing, known_types=types)
 
 
 def _parse(raw: bytes, file_name: str) -> Any:

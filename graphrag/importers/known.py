@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,14 +54,14 @@ def match_nodes(drafts: Sequence[DraftNode], nodes: Iterable[Node], form: Format
         lambda origin: _mark(origin, "name"),
     )
     for mark in marks:
-        waiting: dict[Hashable, list[Node]] = {}
+        waiting: dict[Hashable, deque[Node]] = {}
         for node, origin in stored:
             if node.key not in used and (value := mark(origin)) is not None:
-                waiting.setdefault(value, []).append(node)
+                waiting.setdefault(value, deque()).append(node)
         for draft in drafts:
             if draft in found or (value := mark(draft.origin)) is None or not waiting.get(value):
                 continue
-            node = waiting[value].pop(0)
+            node = waiting[value].popleft()
             found[draft] = node
             used.add(node.key)
     return found

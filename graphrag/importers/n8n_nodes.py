@@ -125,7 +125,8 @@ def _fill_note(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> No
 
 def heading_of(text: str) -> str:
     """Return the first heading or line of a note's Markdown, as plain words."""
-    for line in text.splitlines():
+    for line in text[:4000].splitlines():
+        line = line[:400]
         words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", line)
         words = re.sub(r"^[\s#>*\-+]+|[*_`~]{1,3}", "", words).strip()
         if any(c.isalnum() for c in words):

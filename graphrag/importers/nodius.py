@@ -25,6 +25,7 @@ def import_nodius(
     workspace: str,
     graph_key: str | None = None,
     existing: ExistingGraph | None = None,
+    known_types: Sequence[NodeTypeConfig] = (),
 ) -> ImportResult:
     """Return the graph as it was exported, owned by `workspace`, under `graph_key` if one is given.
 
@@ -36,7 +37,7 @@ def import_nodius(
         tally, file_key = Tally(), document["graph"]["_key"]
         nodes = _read(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
         edges = _read(Edge, document["edges"], "edges", graph.key, file_key)
-        configs = _read_configs(document["configs"], workspace, existing)
+        configs = _read_configs(document["configs"], workspace, known_types, tally)
         whole = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges, put_configs=configs)
         check_mutation(whole, graph=graph, existing=Existing())
     except BadDocument as exc:
@@ -122,21 +123,27 @@ def _without_vectors(listed: list[Any], tally: Tally) -> list[Any]:
 
 
 def _read_configs(
-    listed: list[Any], workspace: str, existing: ExistingGraph | None
+    listed: list[Any], workspace: str, known: Sequence[NodeTypeConfig], tally: Tally
 ) -> tuple[NodeTypeConfig, ...]:
-    shared = {
-        config.type: config
-        for config in (existing.configs if existing else ())
-        if config.workspace != workspace
-    }
+    """Return the types to store: not those that are there already, nor older ones than those."""
+    stored = {config.type: config for config in known}
     configs: list[NodeTypeConfig] = []
     for place, raw in enumerate(listed, start=1):
         fields = _object(raw, "node_configs", place)
         config = parse_document(NodeTypeConfig, {**fields, "workspace": workspace}, "node_configs")
-        root = shared.get(config.type)
-        if root is None or root.replace(workspace=workspace).to_document() != config.to_document():
+        old = stored.get(config.type)
+        if old is not None and old.workspace == workspace and not _same_but_workspace(old, config):
+            if old.version > config.version:
+                tally.repair("node type", "a newer version was there before and is used", config.type)
+                continue
+            tally.repair("node type", "it replaces one of the same name in the workspace", config.type)
+        if old is None or old.workspace == workspace or not _same_but_workspace(old, config):
             configs.append(config)
     return tuple(configs)
+
+
+def _same_but_workspace(one: NodeTypeConfig, other: NodeTypeConfig) -> bool:
+    return one.replace(workspace=other.workspace).to_document() == other.to_document()
 
 
 def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally) -> None:

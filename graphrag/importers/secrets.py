@@ -18,11 +18,11 @@ _SECRET_FIELD = re.compile(
 _TOKEN = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{20,}|sk_live_[A-Za-z0-9]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|gh[pousr]_[A-Za-z0-9]{30,}"
     r"|github_pat_[A-Za-z0-9_]{30,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|glpat-[A-Za-z0-9_-]{20,}"
-    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
+    r"|eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10,})"
 )
 _TOKEN_HINTS = ("sk-", "sk_live_", "xox", "gh", "AKIA", "AIza", "glpat-", "eyJ")
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{16,}")
-_REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^>]+>|^\s*$")
+_REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^<>]{1,80}>|^\s*$")
 
 
 @lru_cache(maxsize=10_000)
@@ -60,8 +60,8 @@ def _scrub_object(fields: Json, tally: Tally, where: str) -> Json:
     clean: Json = {}
     named = _holds_secret_value(fields)
     for name, value in fields.items():
-        literal = isinstance(value, str) and not _REFERENCE.search(value)
-        if literal and (is_secret_name(name) or (named and name == "value")):
+        secret = isinstance(value, str) and (is_secret_name(name) or (named and name == "value"))
+        if secret and not _REFERENCE.search(value):
             clean[name] = PLACEHOLDER
             if value != PLACEHOLDER:
                 tally.drop("secret", "a password, token or key; a placeholder stands in its place", where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from datasources.types import HandleGroup, HandlePoint, Handles, NodeTypeConfig, Side, Size, TypeTemplate
 from graphrag.importers.draft import Draft, DraftNode, Port
@@ -74,9 +75,9 @@ def _make_config(draft: Draft, workspace: str, type_name: str, nodes: Sequence[D
         for port in node.ports_in.values():
             inputs.setdefault(port.id, port)
         for port in node.ports_out.values():
-            outputs.setdefault(port.id, port)
-    if len(nodes) > 1:  # what an output is called in one node does not name it in all
-        outputs = {k: _named_alike(port, nodes) for k, port in outputs.items()}
+            known = outputs.setdefault(port.id, port)
+            if known.display != port.display:  # what it is called in one node does not name it in all
+                outputs[port.id] = replace(known, display=None)
     size = Size(width=nodes[0].width, height=nodes[0].height)
     fields: dict[str, object] = {
         "_key": type_name,
@@ -94,11 +95,6 @@ def _make_config(draft: Draft, workspace: str, type_name: str, nodes: Sequence[D
     if facts.icon:
         fields["icon"] = facts.icon
     return NodeTypeConfig.model_validate(fields)
-
-
-def _named_alike(port: Port, nodes: Sequence[DraftNode]) -> Port:
-    names = {node.ports_out[port.id].display for node in nodes if port.id in node.ports_out}
-    return port if len(names) == 1 else Port(port.id, port.side, accept=port.accept, order=port.order)
 
 
 def _widened(old: NodeTypeConfig, new: NodeTypeConfig) -> NodeTypeConfig:

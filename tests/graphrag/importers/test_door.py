@@ -21,6 +21,7 @@ from tests.graphrag.importers.helpers import (
     n8n_node,
     read,
     store,
+    to,
 )
 
 
@@ -85,6 +86,23 @@ _LEAVES = (
     | st.text(max_size=8)
     | _NAMES
 )
+
+
+@pytest.mark.parametrize("text", ["[", "<", "eyJ-", "Bearer ", "{{", "sk-", "# ", "*"], ids=str)
+def test_text_made_to_slow_a_reader_down_is_read(text: str) -> None:
+    hostile = text * (400_000 // len(text))
+    note = n8n_node("N", "n8n-nodes-base.stickyNote", parameters={"content": hostile})
+    step = n8n_node(hostile, "n8n-nodes-base.code", parameters={"jsCode": hostile, "password": hostile})
+    assert_sound(read(n8n([note, step], name=hostile)))
+
+
+def test_many_nodes_of_one_name_are_read() -> None:
+    nodes = [n8n_node("A", id=None) for _ in range(5000)]
+    result = read(n8n(nodes, {"A": {"main": [[to("A", index=i)] for i in range(5000)]}}))
+    assert_sound(result)
+    assert len(result.nodes) == 5000
+
+
 _WORDS = "nodes connections name id type z x y wires flows links node index position parameters main format"
 _FIELDS = st.sampled_from([*_WORDS.split(), "graph", "edges", "configs", "formatVersion", "value", "in"])
 _JSON = st.recursive(

@@ -83,6 +83,27 @@ async def test_edge_at_a_missing_handle_is_kept_and_said() -> None:
     assert "uses a handle that its node does not have" in result.report.lines()[0]
 
 
+@pytest.mark.parametrize(("version", "name"), [(0.5, "Filter"), (1, "Sieve"), (2, "Sieve")])
+async def test_type_of_the_file_replaces_one_that_is_not_newer(version: float, name: str) -> None:
+    document = await _nba()
+    source = await store(read(document))
+    config = next(c for c in document["configs"] if c["_key"] == "filter")
+    config |= {"displayName": "Sieve", "version": version}
+    outcome = await import_bytes(source, _text(document), file_name="nba.json")
+    assert [c.display_name for c in await source.get_node_configs(["filter"])] == [name]
+    assert "1 node type" in outcome.remarks[0]
+
+
+async def test_type_that_every_workspace_sees_is_not_copied() -> None:
+    document = await _nba()
+    database = MemoryDatabase()
+    for config in read(document).configs:
+        await database.source("root").put_node_config(config.replace(workspace="root"))
+    outcome = await import_bytes(database.source(WORKSPACE), _text(document), file_name="nba.json")
+    assert outcome.remarks == ()
+    assert {c.workspace for c in await database.source(WORKSPACE).get_node_configs()} == {"root"}
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from datasources.mock.database import MemoryDatabase
-from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node
+from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node, NodeTypeConfig, TypeTemplate
+from graphrag.exchange import import_bytes
 from graphrag.importers import to_mutation
 from tests.graphrag.importers.helpers import (
     WORKSPACE,
@@ -147,6 +150,18 @@ async def test_type_that_a_person_made_is_left_alone() -> None:
     result = read(n8n([n8n_node("A")]), known_types=await source.get_node_configs())
     assert result.configs == ()
     assert "a type of this name was there before" in result.report.lines()[0]
+
+
+async def test_import_through_a_source_leaves_a_type_that_a_person_made() -> None:
+    source = MemoryDatabase().source(WORKSPACE)
+    own = NodeTypeConfig(
+        key="filter", workspace=WORKSPACE, display_name="Ours", node=TypeTemplate(type="filter")
+    )
+    await source.put_node_config(own)
+    flow = [{"id": "1", "type": "filter", "z": "t", "name": "F", "x": 1, "y": 1, "wires": [[]]}]
+    outcomes = [await import_bytes(source, orjson.dumps(flow), file_name="f.json") for _ in range(2)]
+    assert [outcome.action for outcome in outcomes] == ["created", "unchanged"]
+    assert await source.get_node_configs() == [own]
 
 
 async def test_sheets_keep_their_ids_when_tabs_move() -> None:
