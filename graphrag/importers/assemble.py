@@ -18,7 +18,10 @@ from graphrag.importers.values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """A file as documents of one graph, ready for `to_mutation`, and what is to be said about it."""
+    """A file as documents of one graph, ready for `to_mutation`, and what is to be said about it.
+
+    `configs` are the node types to store; those that the workspace has already are not among them.
+    """
 
     graph: Graph
     nodes: tuple[Node, ...]

@@ -132,13 +132,14 @@ def _read_configs(
         fields = _object(raw, "node_configs", place)
         config = parse_document(NodeTypeConfig, {**fields, "workspace": workspace}, "node_configs")
         old = stored.get(config.type)
-        if old is not None and old.workspace == workspace and not _same_but_workspace(old, config):
+        if old is not None and _same_but_workspace(old, config):
+            continue
+        if old is not None and old.workspace == workspace:
             if old.version > config.version:
                 tally.repair("node type", "a newer version was there before and is used", config.type)
                 continue
             tally.repair("node type", "it replaces one of the same name in the workspace", config.type)
-        if old is None or old.workspace == workspace or not _same_but_workspace(old, config):
-            configs.append(config)
+        configs.append(config)
     return tuple(configs)
 
 

@@ -46,7 +46,7 @@ def union_of(first: Handles, second: Handles) -> Handles:
 
 
 def make_configs(draft: Draft, workspace: str, known: Sequence[NodeTypeConfig]) -> tuple[NodeTypeConfig, ...]:
-    """Return the types of the draft's nodes, in key order.
+    """Return the types of the draft's nodes that are to be stored, in key order: new and widened ones.
 
     A type that a person made, or that stands in another workspace, is left as it is.
     """
@@ -63,7 +63,9 @@ def make_configs(draft: Draft, workspace: str, known: Sequence[NodeTypeConfig]) 
             )
             continue
         new = _make_config(draft, workspace, type_name, nodes)
-        configs.append(new if old is None else _widened(old, new))
+        wanted = new if old is None else _widened(old, new)
+        if wanted is not old:
+            configs.append(wanted)
     return tuple(sorted(configs, key=lambda config: config.key))
 
 

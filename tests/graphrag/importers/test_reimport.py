@@ -134,11 +134,19 @@ async def test_edge_that_a_person_drew_first_is_not_doubled() -> None:
 
 async def test_types_of_two_workflows_are_united_and_never_shrink() -> None:
     source = MemoryDatabase().source(WORKSPACE)
-    wide = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[], [to("B")]]}}), graph_key="wide")
-    await store(wide, source)
+    first = n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[], [to("B")]]}})
+    second = n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B", index=3)]]}})
+    for name, document in (("first", first), ("second", second)):
+        await import_bytes(source, orjson.dumps(document), file_name=name)
+    (config,) = await source.get_node_configs()
+    points = {(p.type, p.id) for group in config.node.handles.values() for p in group.point}
+    assert points == {("in", "0"), ("in", "3"), ("out", "0"), ("out", "1")}
+
+
+async def test_type_that_is_there_already_is_not_stored_again() -> None:
+    source = await store(read(n8n([n8n_node("A")]), graph_key="one"))
     known = await source.get_node_configs()
-    narrow = read(n8n([n8n_node("A")]), graph_key="narrow", known_types=known)
-    assert narrow.configs == tuple(known)
+    assert read(n8n([n8n_node("A")]), graph_key="two", known_types=known).configs == ()
 
 
 async def test_type_that_a_person_made_is_left_alone() -> None:
