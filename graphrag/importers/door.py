@@ -9,6 +9,7 @@ import orjson
 
 from datasources.types import NodeTypeConfig
 from graphrag.importers.assemble import ImportResult, assemble
+from graphrag.importers.exporter import FORMAT
 from graphrag.importers.keys import clean, derive_graph_key
 from graphrag.importers.known import ExistingGraph
 from graphrag.importers.n8n import read_n8n
@@ -110,8 +111,11 @@ def _recognise(document: Any, file_name: str) -> tuple[Format, Json]:
     if fields is None:
         kind = type(document).__name__
         raise UnreadableWorkflow(file=file_name, reason=f"its JSON is a bare {kind}, not {_FORMATS}")
-    if fields.get("format") == "nodius":
+    if fields.get("format") == FORMAT:
         return "nodius", fields
+    if "format" not in fields and {"graph", "nodes", "edges", "configs"} <= fields.keys():
+        # A bare export, such as the sample graphs: without a frame it is of the first version.
+        return "nodius", {"format": FORMAT, "formatVersion": 1, **fields}
     if as_list(fields.get("flows")) is not None:
         return "node-red", fields
     inner = as_dict(fields.get("workflow"))
@@ -149,7 +153,7 @@ def _is_other_tool(fields: Json) -> bool:
 
 def _why_not(fields: Json) -> str:
     if {"graph", "nodes", "edges"} <= fields.keys():
-        return 'it looks like Nodius JSON but does not say "format": "nodius"; export it with `nodius export`'
+        return 'it looks like Nodius JSON, but its "format" is not "nodius" or its "configs" are missing'
     if _is_other_tool(fields) or "data" in fields:
         return f"it seems to be a workflow of another tool; expected {_FORMATS}"
     shown = ", ".join(sorted(fields)[:5]) or "none"

@@ -60,6 +60,9 @@ def _stand_in_name(foreign_type: str, raw: Json) -> str:
         )
     if foreign_type.startswith("subflow:"):
         return "subflow"
+    rule = as_dict(next(iter(as_list(raw.get("rules")) or ()), None))
+    if foreign_type == "change" and rule is not None and as_text(rule.get("p")):
+        return f"{as_text(rule.get('t')) or 'change'} {rule['p']}"[:80]
     for field in ("topic", "url", "filename", "broker", "host", "field"):
         value = as_text(raw.get(field))
         if value is not None:

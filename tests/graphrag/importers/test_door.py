@@ -40,7 +40,7 @@ from tests.graphrag.importers.helpers import (
         (b'{"a": 1, "b": 2}', "fields: a, b"),
         (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),
         (b'{"nodes": [{"id": "1"}], "edges": []}', "another tool"),
-        (b'{"graph": {}, "nodes": [], "edges": []}', '"format": "nodius"'),
+        (b'{"graph": {}, "nodes": [], "edges": []}', '"configs" are missing'),
         (b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]', "holds 2 n8n workflows"),
         (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
         (b"[" * 5000 + b"]" * 5000, "not JSON"),

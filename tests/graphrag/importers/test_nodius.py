@@ -11,6 +11,7 @@ import pytest
 from datasources.mock.database import MemoryDatabase, open_nba
 from graphrag.exchange import export_document, import_bytes
 from graphrag.importers import UnreadableWorkflow, export_graph, to_mutation
+from mock_data import load_json
 from tests.graphrag.importers.helpers import WORKSPACE, existing_of, is_empty, read, store
 
 Change = Callable[[dict[str, Any]], Any]
@@ -38,6 +39,14 @@ async def test_export_keeps_fields_it_does_not_know() -> None:
     document["configs"][0]["node"]["extra"] = True
     source = await store(read(document))
     assert _text(await export_document(source, "testgraph001")) == _text(document)
+
+
+async def test_bare_sample_without_a_frame_is_read() -> None:
+    result = read(load_json("nba.json"))
+    assert result.report.format == "nodius"
+    assert result.report.lines() == []
+    document = export_graph(result.graph, result.nodes, result.edges, result.configs)
+    assert _text({**document, "graph": None}) == _text({**await _nba(), "graph": None})
 
 
 async def test_second_import_changes_nothing() -> None:
