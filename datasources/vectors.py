@@ -13,13 +13,19 @@ from datasources.lexical import best_hits
 from datasources.types import Hit, Vector
 
 Matrix = NDArray[np.float32]
+LEAST_SQUARE, GREATEST_SQUARE = 1e-20, 1e20
 
 
 def normalize(vectors: NDArray[np.floating[Any]]) -> Matrix:
     """Return the vectors (last axis) at length 1; a zero vector stays zero.
 
-    Scaled by the greatest component first: the square of a huge or tiny float32 is inf or 0.
+    Vectors of an extreme length are scaled by their greatest component first: the square of a huge
+    or tiny float32 is inf or 0.
     """
+    if vectors.dtype == np.float32 and vectors.size:
+        squares = np.einsum("...i,...i->...", vectors, vectors)
+        if squares.min() > LEAST_SQUARE and squares.max() < GREATEST_SQUARE:
+            return np.divide(vectors, np.sqrt(squares)[..., None], dtype=np.float32)
     wide = np.asarray(vectors, dtype=np.float64)
     if wide.shape[-1] == 0:
         return wide.astype(np.float32)

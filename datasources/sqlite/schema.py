@@ -26,6 +26,7 @@ from datasources.sqlite.record_indexes import index_statements
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
 VERSION = 1
 BUSY_S = 10.0
+PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
 CACHE_KIB = 64 << 10
 
@@ -158,6 +159,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     found = _version(connection, path)
     if found == VERSION:
         return
+    if found == 0:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:

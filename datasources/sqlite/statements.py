@@ -124,10 +124,7 @@ TERM_CLEAN = "DELETE FROM terms WHERE graph = ? AND term = ? AND content <= 0"
 TERMS_OF = """
 SELECT t.term, t.content, t.name FROM json_each(:terms) j
 CROSS JOIN terms t ON t.graph = :graph AND t.term = j.value"""
-MATCH_RANKED = """
-SELECT rowid FROM words WHERE words MATCH :query AND rowid BETWEEN :low AND :high
-ORDER BY rank LIMIT :limit"""
-MATCH_ANY = """
+MATCH = """
 SELECT rowid FROM words WHERE words MATCH :query AND rowid BETWEEN :low AND :high LIMIT :limit"""
 
 VECTOR_PUT = """

@@ -32,9 +32,9 @@ from datasources.types import SearchField, Vector
 from datasources.vectors import normalize
 
 FORMAT = 1
-CONNECTIVITY = 16
-EXPANSION_ADD = 96
-EXPANSION_SEARCH = 96
+CONNECTIVITY = 32
+EXPANSION_ADD = 200
+EXPANSION_SEARCH = 512
 BLOCK = 20_000
 LEFTOVER_S = 3600.0
 MAX_BEHIND = 2_000

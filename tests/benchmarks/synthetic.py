@@ -1,7 +1,8 @@
 """Makes large graphs with text and vectors that look like real ones, the same for the same seed.
 
-Words follow Zipf's law over an invented vocabulary; nodes come in topics, so that vectors (the
-local embedder's, of the same text) cluster as those of real graphs do instead of being noise.
+Words are the whole words of the packaged tokenizer and follow Zipf's law; nodes come in topics, so
+that vectors (the local embedder's, of the same text) cluster as those of real graphs do instead of
+being noise.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
+from graphrag.embedders.local import packaged_tokenizer
 
 WORKSPACE = "bench"
+WORD_MARK = "\u2581"
+"""What the tokenizer writes before a piece that begins a word."""
+
 EDGES_PER_NODE = 3
-_SYLLABLES = (
-    "ba be bo ca ce co da de do fa fi fo ga ge go la le lo ma me mo na ne no pa pe po ra re ro".split()
-)
 _HANDLES = {
     "L": HandleGroup(point=(HandlePoint(id="0", type="in"),)),
     "R": HandleGroup(point=(HandlePoint(id="0", type="out"),)),
@@ -33,10 +35,15 @@ class Vocabulary:
     frequency: np.ndarray
 
     @staticmethod
-    def make(seed: int, *, words: int = 30_000, topics: int = 400) -> Vocabulary:
+    def make(seed: int, *, topics: int = 1_000) -> Vocabulary:
         random = np.random.default_rng(seed)
-        made = {"".join(random.choice(_SYLLABLES, size=random.integers(2, 5))) for _ in range(words * 2)}
-        chosen = sorted(made)[:words]
+        pieces = packaged_tokenizer().get_vocab()
+        words = sorted(
+            piece[1:].lower()
+            for piece in pieces
+            if piece.startswith(WORD_MARK) and len(piece) > 3 and piece[1:].isascii() and piece[1:].isalpha()
+        )
+        chosen = list(dict.fromkeys(words))
         random.shuffle(chosen)
         frequency = 1.0 / np.arange(1, len(chosen) + 1) ** 1.05
         preferred = random.integers(50, len(chosen), size=(topics, 40))
