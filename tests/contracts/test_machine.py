@@ -1,0 +1,57 @@
+"""The embedded database answers like the in-memory one whatever was done to both."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from datasources.base import Database, MutableGraphDataSource
+from datasources.sqlite import Limits, SqliteDatabase, vector_index
+from datasources.sqlite.source import SqliteSource
+from tests.contracts.machine import SourceMachine
+from tests.datasources.sqlite.recount import faults
+
+
+class _SqliteMachine(SourceMachine):
+    limits = Limits()
+
+    def open_tested(self) -> Database:
+        return SqliteDatabase(self.folder / "graphs.db", limits=self.limits)
+
+    async def maintain(self, source: MutableGraphDataSource, graph: str) -> None:
+        assert isinstance(source, SqliteSource)
+        await source.build_vector_indexes(graph)
+
+    def check_stored(self) -> None:
+        assert faults(self.folder / "graphs.db") == []
+
+
+class HeldMachine(_SqliteMachine):
+    """Every graph is small."""
+
+
+class LargeMachine(_SqliteMachine):
+    """No graph is small: SQL and vector index alone, and the index soon lags too far behind."""
+
+    limits = Limits(held=-1, exact=-1)
+
+    def __init__(self) -> None:
+        self.few_behind = patch.object(vector_index, "MAX_BEHIND", 3)
+        self.few_behind.start()
+        super().__init__()
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.few_behind.stop()
+
+
+class CrossingMachine(_SqliteMachine):
+    """Graphs become large and small again; hardly anything stays in memory."""
+
+    limits = Limits(held=6, exact=4, memory=3_000)
+
+
+TestHeld = HeldMachine.TestCase
+TestLarge = LargeMachine.TestCase
+TestCrossing = CrossingMachine.TestCase
