@@ -13,7 +13,13 @@
     ├── DatabaseDamaged      the file is not a readable database
     ├── DatabaseVersion      the file was made by a newer or unknown version
     ├── SourceTimeout        the store did not answer in time
-    └── SourceUnavailable    the store cannot be reached
+    ├── SourceUnavailable    the store cannot be reached
+    └── InstructionError     an instruction cannot be carried out on its document
+        ├── InstructionMalformed   it lacks an operand, or has one of the wrong kind
+        ├── PathNotFound           its path leads nowhere
+        ├── WrongTarget            what stands at its path is of another type
+        ├── IndexOutOfRange        its index or offset is outside the array or text
+        └── ForbiddenPath          its path must never be written
 
 Each carries facts as attributes; its text says what, where and what to do. Adapters translate
 their library's exceptions into these, `from exc`.
@@ -114,3 +120,33 @@ class SourceUnavailable(SourceError):
     def __init__(self, *, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
         super().__init__(f"{source} is not available: {reason}")
+
+
+class InstructionError(SourceError):
+    """`op` is the operation's name, `path` where it was to work, as `data.items.0`."""
+
+    def __init__(self, *, op: str, path: Sequence[str], reason: str) -> None:
+        self.op, self.path, self.reason = op, tuple(path), reason
+        shown = ".".join(self.path)
+        where = f"{shown[:200]!r}" if self.path else "the whole document"
+        super().__init__(f"{op} at {where}: {reason}")
+
+
+class InstructionMalformed(InstructionError):
+    pass
+
+
+class PathNotFound(InstructionError):
+    pass
+
+
+class WrongTarget(InstructionError):
+    pass
+
+
+class IndexOutOfRange(InstructionError):
+    pass
+
+
+class ForbiddenPath(InstructionError):
+    pass

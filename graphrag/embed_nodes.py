@@ -30,10 +30,10 @@ GIVE_UP_AFTER = 10
 
 
 @runtime_checkable
-class VectorIndexBuilder(Protocol):
+class IndexBuilder(Protocol):
     """Optional ability of a source: to build its approximate indexes now rather than at a first search."""
 
-    async def build_vector_indexes(self, graph_key: str) -> None: ...
+    async def build_indexes(self, graph_key: str) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,8 +101,8 @@ async def embed_nodes(
                 await run.embed(key, jobs[start : start + batch])
             done += len(page)
             progress(done, max(done, total))
-        if not dry_run and isinstance(source, VectorIndexBuilder):
-            await source.build_vector_indexes(key)
+        if not dry_run and isinstance(source, IndexBuilder):
+            await source.build_indexes(key)
     report.seconds = time.perf_counter() - started
     return report
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from datasources.sqlite import statements as sql
+from datasources.sqlite.keeper import IndexKeeper
 from datasources.sqlite.pool import Pool
+from datasources.sqlite.side_files import SideFiles
 from datasources.sqlite.snapshot import Snapshots
-from datasources.sqlite.vector_index import IndexFiles
-from datasources.sqlite.vector_keeper import VectorKeeper
 
 T = TypeVar("T")
 
@@ -22,8 +22,9 @@ T = TypeVar("T")
 class Limits:
     """Where small ends. Units: counts; `memory` is bytes for all that is held of graphs.
 
-    A graph of up to `held` nodes and edges is answered from memory; vectors of a graph of up to
-    `exact` nodes are scanned, those of a larger one are searched by an index beside the file.
+    A graph of up to `held` nodes and edges is answered from memory, the words of a larger one are
+    searched by an index beside the file; vectors of a graph of up to `exact` nodes are scanned,
+    those of a larger one are searched by indexes beside the file.
     """
 
     held: int = 25_000
@@ -38,9 +39,9 @@ class Engine:
         self.limits = limits
         self.pool = Pool(path)
         (identity,) = self.pool.here.execute(sql.IDENTITY).fetchone()
-        files = IndexFiles(path)
+        files = SideFiles(path, identity)
         files.remove_leftovers()
-        self.keeper = VectorKeeper(self.pool, files, identity, exact=limits.exact)
+        self.indexes = IndexKeeper(self.pool, files)
         self.snapshots = Snapshots(limits.memory)
         self._loading: dict[tuple[object, ...], asyncio.Future[tuple[object, object, int]]] = {}
 
@@ -80,5 +81,5 @@ class Engine:
 
     def close(self) -> None:
         """Stop background work and close the file."""
-        self.keeper.close()
+        self.indexes.close()
         self.pool.close()

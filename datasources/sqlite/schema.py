@@ -9,9 +9,9 @@ source then agrees on what a word is, and exact re-scoring needs no second token
 Decision: vectors are kept as float32, not halved to float16, because an undo must give back what
 was there byte for byte. The approximate index beside the file is quantised instead.
 
-Decision: `vector_log` keeps one row a node, with the graph's vector version at which its vectors
-last changed, so it stays as small as the graph. Changes up to `vector_log_floor` have been
-removed from it: an index that is older than the floor is of no use any more.
+Decision: `text_log` and `vector_log` keep one row a node, with the graph's text or vector version
+at which it last changed, so they stay as small as the graph. Changes up to the floor are not in
+the log: an index file that is older than the floor is of no use any more.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ FIRST = (
         revision INTEGER NOT NULL DEFAULT 0,
         text_version INTEGER NOT NULL DEFAULT 0,
         vector_version INTEGER NOT NULL DEFAULT 0,
+        text_log_floor INTEGER NOT NULL DEFAULT 0,
         vector_log_floor INTEGER NOT NULL DEFAULT 0,
         next_number INTEGER NOT NULL DEFAULT 1,
         nodes INTEGER NOT NULL DEFAULT 0,
@@ -102,6 +103,12 @@ FIRST = (
         count INTEGER NOT NULL,
         PRIMARY KEY (graph, model, dim)
     ) WITHOUT ROWID""",
+    """CREATE TABLE text_log (
+        rid INTEGER PRIMARY KEY,
+        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL
+    )""",
+    """CREATE INDEX text_log_number ON text_log (graph, number)""",
     """CREATE TABLE vector_log (
         rid INTEGER PRIMARY KEY,
         graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,

@@ -7,6 +7,7 @@ once. A large graph is answered by SQL in a reader's thread.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,21 @@ from datasources.lexical import LexicalIndex
 from datasources.sqlite import large, writes
 from datasources.sqlite import statements as sql
 from datasources.sqlite.engine import Engine
+from datasources.sqlite.keeper import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, vector_of
 from datasources.sqlite.schema import translate
 from datasources.sqlite.snapshot import GraphDocuments, load_lexical
+from datasources.sqlite.text_index import TEXT_INDEX
 from datasources.sqlite.text_search import search_large
-from datasources.sqlite.vector_search import VectorQuery, load_matrix
+from datasources.sqlite.vector_index import VectorGroup, vector_index_kind
+from datasources.sqlite.vector_search import (
+    VectorQuery,
+    count_vectors,
+    load_matrix,
+    search_exactly,
+    search_index,
+    vector_groups,
+)
 from datasources.text import tokenize
 from datasources.types import (
     Direction,
@@ -170,7 +181,7 @@ class SqliteSource:
     ) -> list[Hit]:
         row, terms = self._row(graph_key), tokenize(query)
         if row.nodes + row.edges > self.engine.limits.held:
-            return await self._read(graph_key, lambda c, now: search_large(c, now, terms, limit, field))
+            return await self._search_index(graph_key, row, terms, limit, field)
 
         def load(connection: sqlite3.Connection) -> tuple[object, LexicalIndex, int]:
             now = graph_row(connection, self.workspace, graph_key)
@@ -179,6 +190,19 @@ class SqliteSource:
 
         index = await self.engine.held(("text", row.id, field), row.text_version, load)
         return index.search(terms, limit)
+
+    async def _search_index(
+        self, graph_key: str, row: GraphRow, terms: Sequence[str], limit: int, field: SearchField
+    ) -> list[Hit]:
+        def work(connection: sqlite3.Connection, now: GraphRow) -> tuple[list[Hit], bool]:
+            usable = self.engine.indexes.usable(connection, now, TEXT_INDEX)
+            due = usable is None or len(usable[1]) > TEXT_INDEX.repair_at
+            return search_large(connection, now, terms, limit, field, usable), due
+
+        hits, due = await self._read(graph_key, work)
+        if due:
+            self.engine.indexes.schedule(self.workspace, graph_key, row, TEXT_INDEX)
+        return hits
 
     async def search_vectors(
         self,
@@ -193,20 +217,34 @@ class SqliteSource:
         row = self._row(graph_key)
         if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all() or limit <= 0:
             return []
-        name = self.engine.keeper.name(row, model, vector.size, field)
+        group = VectorGroup(model=model, dim=vector.size, field=field)
         if row.nodes <= self.engine.limits.exact:
 
             def load(connection: sqlite3.Connection) -> tuple[object, VectorMatrix, int]:
                 now = graph_row(connection, self.workspace, graph_key)
-                matrix = load_matrix(connection, now, name)
+                matrix = load_matrix(connection, now, group)
                 return now.vector_version, matrix, matrix.nbytes
 
-            matrix = await self.engine.held(("vectors", row.id, name), row.vector_version, load)
+            matrix = await self.engine.held(("vectors", row.id, group), row.vector_version, load)
             return matrix.search(vector, limit, min_score)
-        query = VectorQuery(name=name, vector=vector, limit=limit, min_score=min_score)
-        hits, due = await self._read(graph_key, lambda c, now: self.engine.keeper.search(c, now, query))
+        query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
+        return await self._search_vector_index(graph_key, row, query)
+
+    async def _search_vector_index(self, graph_key: str, row: GraphRow, query: VectorQuery) -> list[Hit]:
+        kind = vector_index_kind(query.group)
+
+        def work(connection: sqlite3.Connection, now: GraphRow) -> tuple[list[Hit], bool]:
+            count = count_vectors(connection, now, query.group)
+            if count <= self.engine.limits.exact:
+                return search_exactly(connection, now, query) if count else [], False
+            usable = self.engine.indexes.usable(connection, now, kind)
+            if usable is None:
+                return search_exactly(connection, now, query), True
+            return search_index(connection, query, *usable), len(usable[1]) > kind.repair_at
+
+        hits, due = await self._read(graph_key, work)
         if due:
-            self.engine.keeper.schedule(self.workspace, graph_key, name)
+            self.engine.indexes.schedule(self.workspace, graph_key, row, kind)
         return hits
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
@@ -238,7 +276,7 @@ class SqliteSource:
     async def delete_graph(self, graph_key: str) -> None:
         gone = await self.engine.pool.write(lambda c: writes.delete_graph(c, self.workspace, graph_key))
         self.engine.snapshots.drop(lambda name: len(name) > 1 and name[1] == gone)
-        self.engine.keeper.forget(gone)
+        self.engine.indexes.forget(gone)
 
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
@@ -255,8 +293,16 @@ class SqliteSource:
             lambda c: writes.put_embeddings(c, self.workspace, graph_key, vectors)
         )
 
-    async def build_vector_indexes(self, graph_key: str) -> None:
-        """Bring the approximate indexes of a large graph up to date now; nothing to do for a small one."""
-        row = self._row(graph_key)
-        if row.nodes > self.engine.limits.exact:
-            await self.engine.keeper.build_all(self.workspace, graph_key, row)
+    async def build_indexes(self, graph_key: str) -> None:
+        """Bring the index files of a large graph up to date now; nothing to do for a small one."""
+        row, limits = self._row(graph_key), self.engine.limits
+        kinds: list[IndexKind[Any]] = []
+        if row.nodes + row.edges > limits.held:
+            kinds.append(TEXT_INDEX)
+        if row.nodes > limits.exact:
+            groups = await self._read(graph_key, vector_groups)
+            kinds.extend(vector_index_kind(group) for group, count in groups if count > limits.exact)
+        indexes = self.engine.indexes
+        for kind in kinds:
+            await asyncio.shield(indexes.schedule(self.workspace, graph_key, row, kind))
+        await self.engine.pool.write(lambda c: indexes.trim_logs(c, row, kinds))

@@ -26,6 +26,7 @@ GRAPH_TEXT_UPDATE = """
 UPDATE graphs SET text_version = text_version + 1, content_words = content_words + :content_words,
     name_words = name_words + :name_words WHERE id = :graph"""
 GRAPH_VECTORS_UPDATE = "UPDATE graphs SET vector_version = vector_version + 1 WHERE id = :graph"
+GRAPH_TEXT_VERSION = "SELECT text_version FROM graphs WHERE id = :graph"
 GRAPH_NEXT_NUMBER = "SELECT next_number FROM graphs WHERE id = :graph"
 GRAPH_IDS_OF_WORKSPACE = "SELECT id FROM graphs WHERE workspace = :workspace"
 GRAPH_IDS_OF_ALL = "SELECT id, workspace FROM graphs"
@@ -112,6 +113,9 @@ FROM json_each(:rids) j CROSS JOIN words w ON w.rowid = j.value"""
 ALL_WORDS = """
 SELECT n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
 FROM nodes n CROSS JOIN words w ON w.rowid = n.rid WHERE n.rid BETWEEN :low AND :high"""
+WORDS_IN_ORDER = """
+SELECT rowid, key, name, type, type_name, description, data, process
+FROM words WHERE rowid BETWEEN :low AND :high ORDER BY rowid"""
 WORDS_INSERT = """
 INSERT INTO words (rowid, key, name, type, type_name, description, data, process)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -149,6 +153,14 @@ VECTOR_LOG_SINCE = "SELECT rid FROM vector_log WHERE graph = :graph AND number >
 VECTOR_LOG_CLEAN = "DELETE FROM vector_log WHERE graph = :graph AND number <= :number"
 VECTOR_LOG_RAISE = """
 UPDATE graphs SET vector_log_floor = max(vector_log_floor, :number) WHERE id = :graph"""
+TEXT_LOG_ADD = """
+INSERT INTO text_log (rid, graph, number) VALUES (?, ?, ?)
+ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
+TEXT_LOG_FLOOR = "SELECT text_log_floor FROM graphs WHERE id = :graph"
+TEXT_LOG_SINCE = "SELECT rid FROM text_log WHERE graph = :graph AND number > :number LIMIT :limit"
+TEXT_LOG_CLEAN = "DELETE FROM text_log WHERE graph = :graph AND number <= :number"
+TEXT_LOG_RAISE = """
+UPDATE graphs SET text_log_floor = max(text_log_floor, :number) WHERE id = :graph"""
 VECTOR_INFO = """
 SELECT n.key, v.model, v.hash FROM json_each(:keys) j
 CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v ON v.rid = n.rid"""

@@ -1,15 +1,16 @@
-"""Text search in a large graph: full-text candidates by the rarest words, exact BM25 for the best.
+"""Text search in a large graph: by the index beside the file, by FTS5 while there is none.
 
-The index is asked only for the query's rarest words, up to a number of postings, because a word
-that half of the nodes have costs most and tells least. The nodes whose words weigh most are then
-scored with all words and this graph's own statistics, by the same formula as the exact index of
-a small graph. FTS5's own ranking is not used: it takes longer, and counts all graphs as one.
+FTS5 is asked only for the query's rarest words, up to a number of postings, because a word that
+half of the nodes have costs most and tells least. The nodes whose words weigh most are then scored
+with all words and this graph's own statistics, by the same formula as everywhere. FTS5's own
+ranking is not used: it takes longer, and counts all graphs as one.
 """
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from datasources.lexical import idf, saturation
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow, array
+from datasources.sqlite.text_index import Statistics, TextIndex
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import Hit, SearchField
 
@@ -43,16 +45,38 @@ def search_large(
     terms: Sequence[str],
     limit: int,
     search_field: SearchField,
+    index: tuple[TextIndex, list[int]] | None = None,
     effort: Effort = NORMAL,
 ) -> list[Hit]:
-    """Return about the best nodes by BM25; exact scores, and exact order among those returned."""
-    distinct = list(dict.fromkeys(terms))
-    counts = _document_counts(connection, row.id, distinct, search_field)
-    if not counts:
+    """Return about the best nodes by BM25; exact scores, and exact order among those returned.
+
+    `index` is an opened index and the nodes that changed since it was made.
+    """
+    counts = _document_counts(connection, row.id, list(dict.fromkeys(terms)), search_field)
+    if not counts or limit <= 0:
         return []
-    rids = _candidates(connection, row, counts, max(limit, effort.rescored), search_field, effort)
-    scored = _rescore(connection, row, rids, counts, search_field)
-    return scored[: max(0, limit)]
+    total = row.content_words if search_field == "content" else row.name_words
+    statistics = Statistics(nodes=row.nodes, average=total / max(1, row.nodes), counts=counts)
+    if index is None:
+        rids = _candidates(connection, row, counts, max(limit, effort.rescored), search_field, effort)
+        scored = _score(connection, rids, statistics, search_field)
+    else:
+        rids, scores = index[0].search(statistics, search_field, limit, index[1])
+        scored = dict(zip(rids.tolist(), scores.tolist(), strict=True))
+        if index[1]:
+            scored.update(_score(connection, index[1], statistics, search_field))
+    best = _best(scored, limit)
+    keys = dict(connection.execute(sql.NODE_KEYS, {"rids": array(best)}).fetchall())
+    hits = sorted((Hit(keys[rid], scored[rid]) for rid in best), key=lambda hit: (-hit.score, hit.key))
+    return hits[:limit]
+
+
+def _best(scored: Mapping[int, float], limit: int) -> list[int]:
+    """Return the best nodes and those that tie with the last of them, whose keys then decide."""
+    if len(scored) <= limit:
+        return list(scored)
+    least = heapq.nlargest(limit, scored.values())[-1]
+    return [rid for rid, score in scored.items() if score >= least]
 
 
 def _document_counts(
@@ -94,15 +118,12 @@ def _candidates(
     return distinct[np.argpartition(-scores, limit)[:limit]].tolist()
 
 
-def _rescore(
-    connection: sqlite3.Connection,
-    row: GraphRow,
-    rids: Sequence[int],
-    counts: dict[str, int],
-    search_field: SearchField,
-) -> list[Hit]:
+def _score(
+    connection: sqlite3.Connection, rids: Sequence[int], statistics: Statistics, search_field: SearchField
+) -> dict[int, float]:
+    """Return the exact BM25 of the nodes that have any of the words, from their stored words."""
     last = None if search_field == "content" else 1 + NAME_COLUMNS
-    terms = list(counts)
+    terms = list(statistics.counts)
     order: list[int] = []
     lengths: list[int] = []
     occurrences: list[list[int]] = []
@@ -112,15 +133,9 @@ def _rescore(
         order.append(found[0])
         lengths.append(len(tokens))
         occurrences.append([tokens.count(term) if term in text else 0 for term in terms])
-    total = row.content_words if search_field == "content" else row.name_words
-    weights = idf(row.nodes, np.array([counts[term] for term in terms]))
-    shape = (len(order), len(terms))
-    tf = np.array(occurrences, dtype=np.float64).reshape(shape)
-    scores = saturation(tf, np.array(lengths)[:, None], total / max(1, row.nodes)) @ weights
-    keys = dict(connection.execute(sql.NODE_KEYS, {"rids": array(order)}).fetchall())
-    hits = [
-        Hit(keys[rid], float(np.float32(score)))
-        for rid, score in zip(order, scores, strict=True)
-        if score > 0
-    ]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.key))
+    weights = idf(statistics.nodes, np.array([statistics.counts[term] for term in terms]))
+    tf = np.array(occurrences, dtype=np.float64).reshape(len(order), len(terms))
+    scores = saturation(tf, np.array(lengths)[:, None], statistics.average) @ weights
+    return {
+        rid: score for rid, score in zip(order, scores.astype(np.float32).tolist(), strict=True) if score > 0
+    }

@@ -10,17 +10,12 @@ import numpy as np
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow, array, matrix_of
-from datasources.sqlite.vector_index import (
-    IndexName,
-    Rids,
-    VectorIndex,
-    vector_blocks,
-    vectors_of,
-)
-from datasources.types import Hit, Vector
+from datasources.sqlite.vector_index import Rids, VectorGroup, VectorIndex, vector_blocks, vectors_of
+from datasources.types import Hit, SearchField, Vector
 from datasources.vectors import VectorMatrix, normalize
 
-OVERSAMPLING = 2
+FIELDS: tuple[SearchField, ...] = ("content", "name")
+OVERSAMPLING = 1.3
 """Candidates taken of the approximate index for each hit asked for; their cosines are then exact."""
 
 MAX_SPARE = 500
@@ -30,25 +25,42 @@ MAX_SPARE = 500
 class VectorQuery:
     """One search. Shapes: `vector` is float32[dim]."""
 
-    name: IndexName
+    group: VectorGroup
     vector: Vector
     limit: int
     min_score: float
 
 
-def load_matrix(connection: sqlite3.Connection, row: GraphRow, name: IndexName) -> VectorMatrix:
+def count_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGroup) -> int:
+    """Return how many vectors of a model and length a graph has."""
+    values = {"graph": row.id, "model": group.model, "dim": group.dim}
+    found = connection.execute(sql.VECTOR_COUNT, values).fetchone()
+    return 0 if found is None else found[0]
+
+
+def vector_groups(connection: sqlite3.Connection, row: GraphRow) -> list[tuple[VectorGroup, int]]:
+    """Return every group of vectors of a graph and how many nodes it concerns."""
+    rows = connection.execute(sql.VECTOR_GROUPS, {"graph": row.id}).fetchall()
+    return [
+        (VectorGroup(model=model, dim=dim, field=name), count)
+        for model, dim, count in rows
+        for name in FIELDS
+    ]
+
+
+def load_matrix(connection: sqlite3.Connection, row: GraphRow, group: VectorGroup) -> VectorMatrix:
     """Read all vectors of a small graph."""
-    statement = sql.CONTENT_VECTORS if name.field == "content" else sql.NAME_VECTORS
-    rows = connection.execute(statement, {**row.range, "model": name.model, "dim": name.dim}).fetchall()
+    statement = sql.CONTENT_VECTORS if group.field == "content" else sql.NAME_VECTORS
+    rows = connection.execute(statement, {**row.range, "model": group.model, "dim": group.dim}).fetchall()
     keys = _keys(connection, [rid for rid, _ in rows])
-    return VectorMatrix.build([keys[rid] for rid, _ in rows], matrix_of([b for _, b in rows], name.dim))
+    return VectorMatrix.build([keys[rid] for rid, _ in rows], matrix_of([b for _, b in rows], group.dim))
 
 
 def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQuery) -> list[Hit]:
     """Scan every vector of a graph, block by block."""
     unit = normalize(query.vector)
     best: list[tuple[Rids, Vector]] = []
-    for rids, vectors in vector_blocks(connection, row, query.name):
+    for rids, vectors in vector_blocks(connection, row, query.group):
         scores = vectors @ unit
         if len(scores) > query.limit:
             kept = np.argpartition(-scores, query.limit)[: query.limit]
@@ -62,9 +74,9 @@ def search_index(
 ) -> list[Hit]:
     """Ask the approximate index, add what changed since it was made, and score all of it exactly."""
     spare = min(len(changed), MAX_SPARE)  # a candidate that changed may be gone, or no longer near
-    near = index.search(query.vector, query.limit * OVERSAMPLING + 16 + spare)
+    near = index.search(query.vector, int(query.limit * OVERSAMPLING) + 16 + spare)
     wanted = np.union1d(near, np.array(changed, dtype=np.int64))
-    rids, vectors = vectors_of(connection, query.name, wanted.tolist())
+    rids, vectors = vectors_of(connection, query.group, wanted.tolist())
     return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)
 
 

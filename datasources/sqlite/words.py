@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 
 from datasources.sqlite import statements as sql
+from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.rows import array
 from datasources.text import node_text, tokenize
-from datasources.types import Node, NodeTypeConfig
+from datasources.types import Node, NodeTypeConfig, parse_document
 
 Words = tuple[str, str, str, str, str, str, str]
 """The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
@@ -82,6 +84,9 @@ class WordChanges:
                 distinct = set(in_name)
                 (name.update if sign > 0 else name.subtract)(distinct)
                 (content.update if sign > 0 else content.subtract)(distinct.union(others))
+        (version,) = connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": self.graph}).fetchone()
+        rids = {rid for rid, _ in chain(self.added, self.removed)}
+        TEXT_LOG.note(connection, self.graph, sorted(rids), version + 1)
         rows = [
             (self.graph, term, count, name[term]) for term, count in content.items() if count or name[term]
         ]
@@ -106,7 +111,7 @@ def reindex_types(
 ) -> None:
     """Note the new words of every node of these types, whose type's own text has changed."""
     found = connection.execute(sql.NODES_OF_TYPES, {"graph": graph, "types": array(sorted(set(types)))})
-    nodes = [(rid, Node.model_validate_json(body)) for rid, body in found if rid not in skip]
+    nodes = [(rid, parse_document(Node, body, "nodes")) for rid, body in found if rid not in skip]
     old = stored_words(connection, (rid for rid, _ in nodes))
     for rid, node in nodes:
         changes.replace(rid, old.get(rid), words_of(node, configs.get(node.type)))

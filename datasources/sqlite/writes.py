@@ -18,6 +18,7 @@ from datasources.mutations import (
     keys_to_look_up,
 )
 from datasources.sqlite import statements as sql
+from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import GraphRow, array, graph_row
 from datasources.sqlite.words import WordChanges, reindex_types, stored_words, words_of
@@ -65,8 +66,7 @@ def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeC
     check_owner(config, workspace, "node_configs")
     before = _visible_everywhere(connection, workspace)
     _put_configs(connection, workspace, [config])
-    for graph, of_workspace in _graphs_that_see(connection, workspace):
-        _reindex(connection, graph, before[of_workspace], _types(connection, of_workspace))
+    _reindex_all(connection, workspace, before)
 
 
 def put_embeddings(
@@ -172,8 +172,7 @@ class _Apply:
         for key in m.delete_configs:
             self.connection.execute(sql.CONFIG_DELETE, {"workspace": workspace, "key": key})
         _put_configs(self.connection, workspace, m.put_configs)
-        for graph, of_workspace in _graphs_that_see(self.connection, workspace):
-            _reindex(self.connection, graph, before[of_workspace], _types(self.connection, of_workspace))
+        _reindex_all(self.connection, workspace, before)
 
     def _delete(self, words: WordChanges) -> bool:
         """Delete edges and nodes with what hangs on them; return whether vectors went."""
@@ -265,23 +264,27 @@ def _visible_everywhere(connection: sqlite3.Connection, workspace: str) -> dict[
     return {of: _types(connection, of) for of in workspaces}
 
 
-def _reindex(connection: sqlite3.Connection, graph: int, before: Configs, after: Configs) -> None:
-    """Index anew the nodes of one graph whose type now reads differently."""
-    changed = {
-        name
-        for name in before.keys() | after.keys()
-        if _type_text(before.get(name)) != _type_text(after.get(name))
-    }
-    if not changed:
-        return
-    changes = WordChanges(graph)
-    reindex_types(connection, graph, changed, after, changes)
-    if changes.added or changes.removed:
-        content_words, name_words = changes.store(connection)
-        connection.execute(
-            sql.GRAPH_TEXT_UPDATE,
-            {"graph": graph, "content_words": content_words, "name_words": name_words},
-        )
+def _reindex_all(connection: sqlite3.Connection, workspace: str, before: Mapping[str, Configs]) -> None:
+    """Index anew the nodes whose type now reads differently, in every graph that sees these types."""
+    after = _visible_everywhere(connection, workspace)
+    changed = {of: _reworded(before[of], after[of]) for of in before}
+    for graph, of in _graphs_that_see(connection, workspace):
+        if not changed[of]:
+            continue
+        changes = WordChanges(graph)
+        reindex_types(connection, graph, changed[of], after[of], changes)
+        if changes.added or changes.removed:
+            content_words, name_words = changes.store(connection)
+            connection.execute(
+                sql.GRAPH_TEXT_UPDATE,
+                {"graph": graph, "content_words": content_words, "name_words": name_words},
+            )
+
+
+def _reworded(before: Configs, after: Configs) -> set[str]:
+    """Return the types whose own text changed."""
+    names = before.keys() | after.keys()
+    return {name for name in names if _type_text(before.get(name)) != _type_text(after.get(name))}
 
 
 def _type_text(config: NodeTypeConfig | None) -> tuple[str, str, str | None] | None:
@@ -305,20 +308,15 @@ def _put_vectors(
     ]
     connection.executemany(sql.VECTOR_PUT, rows)
     _count_vectors(connection, row.id, [rid for rid, _ in vectors], 1)
-    _log_vectors(connection, row, [rid for rid, _ in vectors])
+    VECTOR_LOG.note(connection, row.id, [rid for rid, _ in vectors], row.vector_version + 1)
 
 
 def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> bool:
     """Note that the vectors of nodes go (their rows go with the nodes); return whether there were any."""
     if not _count_vectors(connection, row.id, rids, -1):
         return False
-    _log_vectors(connection, row, rids)
+    VECTOR_LOG.note(connection, row.id, rids, row.vector_version + 1)
     return True
-
-
-def _log_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> None:
-    number = row.vector_version + 1
-    connection.executemany(sql.VECTOR_LOG_ADD, ((rid, row.id, number) for rid in rids))
 
 
 def _count_vectors(connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from datasources.sqlite.rows import graph_row
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.text_search import Effort, search_large
+from datasources.sqlite.vector_index import VectorGroup
 from datasources.sqlite.vector_search import VectorQuery, search_exactly
 from datasources.text import tokenize
 from datasources.types import Hit, SearchField, Vector
@@ -29,7 +30,7 @@ class ExhaustiveSource(SqliteSource):
     ) -> list[Hit]:
         terms = tokenize(query)
         return await self._read(
-            graph_key, lambda c, row: search_large(c, row, terms, limit, field, EVERYTHING)
+            graph_key, lambda c, row: search_large(c, row, terms, limit, field, None, EVERYTHING)
         )
 
     async def search_vectors(
@@ -44,8 +45,8 @@ class ExhaustiveSource(SqliteSource):
     ) -> list[Hit]:
         def work(connection: sqlite3.Connection) -> list[Hit]:
             row = graph_row(connection, self.workspace, graph_key)
-            name = self.engine.keeper.name(row, model, vector.size, field)
-            query = VectorQuery(name=name, vector=vector, limit=limit, min_score=min_score)
+            group = VectorGroup(model=model, dim=vector.size, field=field)
+            query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
             return search_exactly(connection, row, query)
 
         return await self.engine.pool.read(work)

@@ -91,7 +91,7 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
             source, embedder, vocabulary, BIG, size, seed=7
         )
         started = time.perf_counter()
-        await source.build_vector_indexes(BIG)
+        await source.build_indexes(BIG)
         report.index_s = time.perf_counter() - started
     gc.collect()
     async with SqliteDatabase(path) as database:
@@ -104,7 +104,7 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
             report.modes[mode] = await _latencies(source, known, questions, mode)
             report.modes[mode]["recall_20"] = await _recall(source, known, questions, mode)
         report.memory_bytes = max(0, _resident() - before)
-    report.disk_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    report.disk_bytes = await asyncio.to_thread(_size_of, folder)
     return report
 
 
@@ -189,6 +189,10 @@ def _batches(items: Iterable[T], size: int) -> Iterable[list[T]]:
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch
+
+
+def _size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _resident() -> int:

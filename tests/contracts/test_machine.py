@@ -19,7 +19,7 @@ class _SqliteMachine(SourceMachine):
 
     async def maintain(self, source: MutableGraphDataSource, graph: str) -> None:
         assert isinstance(source, SqliteSource)
-        await source.build_vector_indexes(graph)
+        await source.build_indexes(graph)
 
     def check_stored(self) -> None:
         assert faults(self.folder / "graphs.db") == []

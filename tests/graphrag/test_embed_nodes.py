@@ -322,7 +322,7 @@ async def test_indexes_are_built_once_a_graph_where_the_source_can_and_never_in_
             super().__init__(source)
             self.built: list[tuple[str, int]] = []
 
-        async def build_vector_indexes(self, graph_key: str) -> None:
+        async def build_indexes(self, graph_key: str) -> None:
             self.built.append((graph_key, len(await stored(self._source, graph_key))))
 
     database = MemoryDatabase()

@@ -1,0 +1,17 @@
+"""The 19 operations by which editors change a document, and what undoes each."""
+
+from __future__ import annotations
+
+from datasources.instructions.inverse import inverse_of
+from datasources.instructions.model import GraphInstruction, Instruction, Op, read_instruction
+from datasources.instructions.operations import IDENTITY_FIELDS, apply_instruction
+
+__all__ = [
+    "IDENTITY_FIELDS",
+    "GraphInstruction",
+    "Instruction",
+    "Op",
+    "apply_instruction",
+    "inverse_of",
+    "read_instruction",
+]

@@ -1,0 +1,253 @@
+"""Applies an instruction to a document; the document given is never changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Set
+from typing import Any, cast
+
+from datasources.errors import (
+    ForbiddenPath,
+    IndexOutOfRange,
+    InstructionMalformed,
+    WrongTarget,
+)
+from datasources.instructions.model import Instruction, Op, read_instruction
+from datasources.instructions.places import MISSING, POLLUTING, Place, find, kind_of
+
+IDENTITY_FIELDS = frozenset(("_key", "graphKey", "sheet"))
+"""What says which node or edge a document is and where: pass it as `protected` for those."""
+
+MAX_VALUE_DEPTH = 100
+
+
+def apply_instruction(
+    document: Any, instruction: Instruction | Mapping[str, Any], *, protected: Set[str] = frozenset()
+) -> Any:
+    """Return the document after the instruction; what did not change is shared with the one given.
+
+    `protected` are fields of the document that may neither be written nor vanish.
+    Raises: InstructionMalformed, PathNotFound, WrongTarget, IndexOutOfRange, ForbiddenPath.
+    """
+    read = read_instruction(instruction)
+    for path in (read.p, read.d or ()):
+        if path and path[0] in protected:
+            raise ForbiddenPath(op=read.op.name, path=path, reason=f"{path[0]!r} may not be written")
+    _check_value(read)
+    after = _apply(document, read)
+    for name in protected:
+        if _field(document, name) != _field(after, name):
+            raise ForbiddenPath(op=read.op.name, path=read.p, reason=f"{name!r} may not be written")
+    return after
+
+
+def _field(document: Any, name: str) -> Any:
+    return cast(dict[str, Any], document).get(name, MISSING) if isinstance(document, dict) else MISSING
+
+
+def _apply(document: Any, instruction: Instruction) -> Any:
+    op = instruction.op
+    if op in (Op.OBJ_MOVE, Op.OBJ_INSERT):
+        return _moved(document, instruction)
+    place = find(document, instruction.p, op, may_be_absent=op in (Op.SET, Op.DICT_MERGE))
+    if op is Op.SET:
+        return place.replaced(instruction.v)
+    if op is Op.REM:
+        return _taken(place)
+    if op is Op.BOOL_TOG:
+        if not isinstance(place.value, bool):
+            raise _wrong(place, "a boolean")
+        return place.replaced(not place.value)
+    if op is Op.DICT_MERGE:
+        return _merged(place, instruction.v)
+    if op in _ARRAY:
+        if not isinstance(place.value, list):
+            raise _wrong(place, "an array")
+        return place.replaced(_ARRAY[op](cast(list[Any], place.value), instruction, place))
+    if not isinstance(place.value, str):
+        raise _wrong(place, "a text")
+    return place.replaced(_TEXT[op](place.value, instruction, place))
+
+
+def _taken(place: Place) -> Any:
+    if not place.path:
+        raise ForbiddenPath(op=place.op.name, path=(), reason="a document cannot be taken out of itself")
+    return place.removed()
+
+
+def _merged(place: Place, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise InstructionMalformed(
+            op=place.op.name, path=place.path, reason=f"v must be an object, not {kind_of(value)}"
+        )
+    new = cast(dict[str, Any], value)
+    polluting = sorted(POLLUTING & new.keys())
+    if polluting:
+        raise ForbiddenPath(
+            op=place.op.name, path=(*place.path, polluting[0]), reason=f"{polluting[0]!r} may not be written"
+        )
+    old: dict[str, Any] = cast(dict[str, Any], place.value) if isinstance(place.value, dict) else {}
+    return place.replaced({**old, **new})
+
+
+def _moved(document: Any, instruction: Instruction) -> Any:
+    """Take the value out first: the destination is looked for in what is left."""
+    op, target = instruction.op, instruction.d or ()
+    source = find(document, instruction.p, op)
+    if target[: len(source.path)] == source.path:
+        raise ForbiddenPath(op=op.name, path=target, reason="a value cannot move into itself")
+    rest = _taken(source)
+    if op is Op.OBJ_MOVE:
+        return find(rest, target, op, may_be_absent=True).replaced(source.value)
+    place = find(rest, target, op)
+    if not isinstance(place.value, list):
+        raise _wrong(place, "an array")
+    items = cast(list[Any], place.value)
+    index = _index(instruction.i, len(items), "i", place)
+    return place.replaced([*items[:index], source.value, *items[index:]])
+
+
+def _wrong(place: Place, wanted: str) -> WrongTarget:
+    return WrongTarget(
+        op=place.op.name, path=place.path, reason=f"needs {wanted}, but there is {kind_of(place.value)}"
+    )
+
+
+def _index(index: int | None, last: int, name: str, place: Place) -> int:
+    if index is None or not 0 <= index <= last:
+        allowed = f"0 to {last}" if last >= 0 else "nothing: it is empty"
+        raise IndexOutOfRange(
+            op=place.op.name, path=place.path, reason=f"{name} is {index}, allowed: {allowed}"
+        )
+    return index
+
+
+def _arr_ins(items: list[Any], instruction: Instruction, place: Place) -> list[Any]:
+    index = _index(instruction.i, len(items), "i", place)
+    return [*items[:index], instruction.v, *items[index:]]
+
+
+def _arr_pop(items: list[Any], instruction: Instruction, place: Place) -> list[Any]:
+    if not items:
+        raise IndexOutOfRange(op=place.op.name, path=place.path, reason="the array is empty")
+    return items[:-1] if instruction.op is Op.ARR_POP else items[1:]
+
+
+def _arr_rem_idx(items: list[Any], instruction: Instruction, place: Place) -> list[Any]:
+    index = _index(instruction.i, len(items) - 1, "i", place)
+    return [*items[:index], *items[index + 1 :]]
+
+
+def _arr_move(items: list[Any], instruction: Instruction, place: Place) -> list[Any]:
+    start = _index(instruction.f, len(items) - 1, "f", place)
+    end = _index(instruction.t, len(items) - 1, "t", place)
+    rest = [*items[:start], *items[start + 1 :]]
+    return [*rest[:end], items[start], *rest[end:]]
+
+
+_ARRAY: Mapping[Op, Callable[[list[Any], Instruction, Place], list[Any]]] = {
+    Op.ARR_ADD: lambda items, instruction, _: [*items, instruction.v],
+    Op.ARR_UNSHIFT: lambda items, instruction, _: [instruction.v, *items],
+    Op.ARR_INS: _arr_ins,
+    Op.ARR_POP: _arr_pop,
+    Op.ARR_SHIFT: _arr_pop,
+    Op.ARR_REM_IDX: _arr_rem_idx,
+    Op.ARR_MOVE: _arr_move,
+}
+
+
+def utf16_length(text: str) -> int:
+    """Return a text's length as JavaScript counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def utf16_slice(text: str, start: int, end: int) -> str:
+    """Return a part of a text by UTF-16 offsets. Raises: UnicodeDecodeError where it halves a character."""
+    if text.isascii():
+        return text[start:end]
+    return text.encode("utf-16-le", "surrogatepass")[2 * start : 2 * end].decode("utf-16-le")
+
+
+def _spliced(text: str, start: int, end: int, new: str, place: Place) -> str:
+    try:
+        return utf16_slice(text, 0, start) + new + utf16_slice(text, end, utf16_length(text))
+    except UnicodeDecodeError as exc:
+        reason = f"{start} to {end} cuts a character in two (offsets count UTF-16 units)"
+        raise IndexOutOfRange(op=place.op.name, path=place.path, reason=reason) from exc
+
+
+def _new_text(instruction: Instruction, place: Place) -> str:
+    if not isinstance(instruction.v, str):
+        raise InstructionMalformed(
+            op=place.op.name, path=place.path, reason=f"v must be a text, not {kind_of(instruction.v)}"
+        )
+    return instruction.v
+
+
+def _str_ins(text: str, instruction: Instruction, place: Place) -> str:
+    length = utf16_length(text)
+    start = _index(instruction.i, length, "i", place)
+    end = start if instruction.t is None else _index(instruction.t, length, "t", place)
+    if end < start:
+        raise IndexOutOfRange(op=place.op.name, path=place.path, reason=f"t ({end}) is before i ({start})")
+    return _spliced(text, start, end, _new_text(instruction, place), place)
+
+
+def _str_rem(text: str, instruction: Instruction, place: Place) -> str:
+    length = utf16_length(text)
+    start = _index(instruction.i, length, "i", place)
+    count = _index(instruction.l, length - start, "l", place)
+    new = "" if instruction.op is Op.STR_REM else _new_text(instruction, place)
+    return _spliced(text, start, start + count, new, place)
+
+
+def _str_rep(text: str, instruction: Instruction, place: Place) -> str:
+    if not instruction.s:
+        raise InstructionMalformed(op=place.op.name, path=place.path, reason="s must not be empty")
+    count = 1 if instruction.op is Op.STR_REP else -1
+    return text.replace(instruction.s, instruction.r or "", count)
+
+
+_TEXT: Mapping[Op, Callable[[str, Instruction, Place], str]] = {
+    Op.STR_APP: lambda text, instruction, place: text + _new_text(instruction, place),
+    Op.STR_INS: _str_ins,
+    Op.STR_REM: _str_rem,
+    Op.STR_REP_AT: _str_rem,
+    Op.STR_REP: _str_rep,
+    Op.STR_REP_ALL: _str_rep,
+}
+
+
+def _check_value(instruction: Instruction) -> None:
+    """Refuse operands that no store could keep, or that would reach a prototype in an editor."""
+
+    def refuse(reason: str) -> InstructionMalformed:
+        return InstructionMalformed(op=instruction.op.name, path=instruction.p, reason=reason)
+
+    stack: list[tuple[Any, int]] = [(part, 0) for part in (instruction.v, instruction.r, *instruction.p)]
+    stack += [(part, 0) for part in instruction.d or ()]
+    while stack:
+        value, depth = stack.pop()
+        if depth > MAX_VALUE_DEPTH:
+            raise refuse(f"v nests deeper than {MAX_VALUE_DEPTH}")
+        if isinstance(value, str):
+            if any("\ud800" <= c <= "\udfff" for c in value if not c.isascii()):
+                raise refuse("a text holds half of a surrogate pair")
+        elif isinstance(value, list):
+            stack += [(item, depth + 1) for item in cast(list[Any], value)]
+        elif isinstance(value, dict):
+            pairs = cast(dict[Any, Any], value)
+            if "__proto__" in pairs:
+                raise ForbiddenPath(
+                    op=instruction.op.name, path=instruction.p, reason="'__proto__' may not be written"
+                )
+            stack += [(part, depth + 1) for pair in pairs.items() for part in pair]
+            if not all(isinstance(key, str) for key in pairs):
+                raise refuse("the keys of an object must be texts")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise refuse("a number is not finite")
+        elif value is not None and not isinstance(value, int | float):
+            raise refuse(f"{kind_of(value)} is not JSON")
+
+
+__all__ = ["IDENTITY_FIELDS", "apply_instruction", "utf16_length", "utf16_slice"]

@@ -1,0 +1,235 @@
+"""The text index of a large graph: a file of postings beside the database, mapped into memory.
+
+It holds counts of words, not weights: a search weighs them with the statistics that the database
+keeps at every write, so scores are exact, whatever changed since. Nodes that changed are scored
+from their stored words instead. FTS5 answers until the file is there.
+
+The query's rarest words are gone through, up to a number of postings; the nodes that do best are
+then looked up in the postings of the remaining, common words, which cost most and tell least.
+
+Source: Turtle & Flood, "Query evaluation: strategies and optimizations" (1995), for the order of
+terms and the look-up of common ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datasources.lexical import idf, saturation
+from datasources.sqlite import statements as sql
+from datasources.sqlite.array_file import read_arrays, write_arrays
+from datasources.sqlite.change_log import TEXT_LOG
+from datasources.sqlite.keeper import IndexKind, Older
+from datasources.sqlite.rows import GraphRow
+from datasources.sqlite.words import NAME_COLUMNS
+from datasources.types import SearchField
+
+BLOCK = 20_000
+POSTINGS = 200_000
+"""Postings gone through of the rarest words; the rarest one is always gone through."""
+
+SPARE = 3
+MAX_TIES = 1_000
+"""Nodes of equal score looked at beyond the limit, so that their keys decide."""
+
+REPAIR_AT = 1_000
+_FIELDS: tuple[SearchField, ...] = ("content", "name")
+_LAST_COLUMN: Mapping[SearchField, int | None] = {"content": None, "name": 1 + NAME_COLUMNS}
+
+Ints = NDArray[np.int32]
+Scores = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What weighs words now: number of nodes, their mean length in words, nodes that have each word."""
+
+    nodes: int
+    average: float
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Postings:
+    """One field. Shapes: word w has `rows[starts[w]:starts[w + 1]]`, ascending, and as many `counts`."""
+
+    lengths: Ints
+    starts: NDArray[np.int64]
+    rows: Ints
+    counts: NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TextIndex:
+    """Shapes: `rids` int64[n] ascending, row i is node rids[i]; `words` uint64[v], ascending hashes."""
+
+    number: int
+    rids: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    fields: Mapping[SearchField, Postings]
+
+    def search(
+        self, statistics: Statistics, search_field: SearchField, limit: int, hidden: Sequence[int]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Return the best nodes that are not `hidden`, in no order: row ids and their exact BM25."""
+        p = self.fields[search_field]
+        found = [
+            (float(idf(statistics.nodes, count)), slice(p.starts[place], p.starts[place + 1]))
+            for word, count in sorted(statistics.counts.items(), key=lambda item: (item[1], item[0]))
+            if (place := self._place(word)) is not None
+        ]
+        split = _affordable([part.stop - part.start for _, part in found])
+        scores = np.zeros(len(self.rids), dtype=np.float32)
+        for weight, part in found[:split]:
+            rows = p.rows[part]
+            scores[rows] += weight * _tf(p, rows, p.counts[part], statistics.average)
+        if hidden:
+            place = np.searchsorted(self.rids, hidden)
+            place = place[place < len(self.rids)]
+            scores[place[np.isin(self.rids[place], hidden)]] = 0
+        best = _best(scores, limit * SPARE if split < len(found) else limit)
+        total = scores[best]
+        for weight, part in found[split:]:
+            rows = p.rows[part]
+            place = np.minimum(np.searchsorted(rows, best), len(rows) - 1)
+            has = rows[place] == best
+            total[has] += weight * _tf(p, best[has], p.counts[part][place[has]], statistics.average)
+        kept = _best(total, limit)
+        return np.asarray(self.rids[best[kept]]), total[kept]
+
+    def _place(self, word: str) -> int | None:
+        wanted = word_hash(word)
+        place = int(np.searchsorted(self.words, wanted))
+        return place if place < len(self.words) and self.words[place] == wanted else None
+
+
+def word_hash(word: str) -> np.uint64:
+    """Return the 64 bits that stand for a word (two of a million words share them once in 10⁷ graphs)."""
+    return np.frombuffer(hashlib.blake2b(word.encode(), digest_size=8).digest(), dtype=np.uint64)[0]
+
+
+def _tf(p: Postings, rows: NDArray[Any], counts: NDArray[Any], average: float) -> Scores:
+    return saturation(counts, p.lengths[rows], average).astype(np.float32)
+
+
+def _affordable(sizes: Sequence[int]) -> int:
+    """Return how many of the words, rarest first, are gone through."""
+    gone = np.cumsum(sizes)
+    return max(1, int(np.searchsorted(gone, POSTINGS, side="right")))
+
+
+def _best(scores: Scores, limit: int) -> NDArray[np.int64]:
+    """Return the rows of the best scores, ascending, and those that tie with the last, within bounds."""
+    rows = np.flatnonzero(scores)
+    if len(rows) <= limit:
+        return rows
+    found = scores[rows]
+    least = np.partition(found, len(rows) - limit)[len(rows) - limit]
+    return rows[found >= least][: limit + MAX_TIES]
+
+
+def open_text_index(path: Path, number: int) -> TextIndex | None:
+    """Open a file; None when it is damaged."""
+    arrays = read_arrays(path)
+    if arrays is None:
+        return None
+    fields: dict[SearchField, Postings] = {
+        name: Postings(**{part: arrays[f"{name}.{part}"] for part in Postings.__slots__}) for name in _FIELDS
+    }
+    return TextIndex(number=number, rids=arrays["rids"], words=arrays["words"], fields=fields)
+
+
+def write_text_index(
+    connection: sqlite3.Connection,
+    row: GraphRow,
+    path: Path,
+    _older: Older,
+    stop: Callable[[], None],
+) -> None:
+    """Make the index of a graph as it is. Memory: about 10 bytes a posting while it is made."""
+    vocabulary: dict[str, int] = {}
+    rids: list[int] = []
+    blocks: dict[SearchField, list[_Block]] = {name: [] for name in _FIELDS}
+    cursor = connection.execute(sql.WORDS_IN_ORDER, row.range)
+    while rows := cursor.fetchmany(BLOCK):
+        stop()
+        for name, last in _LAST_COLUMN.items():
+            texts = [" ".join(found[1:last]).split() for found in rows]
+            blocks[name].append(_Block.of(texts, len(rids), vocabulary))
+        rids.extend(found[0] for found in rows)
+    hashes = np.array([word_hash(word) for word in vocabulary], dtype=np.uint64)
+    order = np.argsort(hashes)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    arrays: dict[str, NDArray[Any]] = {"rids": np.array(rids, dtype=np.int64), "words": hashes[order]}
+    for name in _FIELDS:
+        stop()
+        arrays.update(_merged(name, blocks.pop(name), place))
+    write_arrays(path, arrays)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """The postings of some nodes, by word number and then by row."""
+
+    lengths: Ints
+    words: Ints
+    rows: Ints
+    counts: NDArray[np.uint16]
+
+    @staticmethod
+    def of(texts: Sequence[Sequence[str]], first: int, vocabulary: dict[str, int]) -> _Block:
+        lengths = np.fromiter(map(len, texts), dtype=np.int32, count=len(texts))
+        numbers = [vocabulary.setdefault(word, len(vocabulary)) for text in texts for word in text]
+        pairs = np.array(numbers, dtype=np.int64) * BLOCK + np.repeat(np.arange(len(texts)), lengths)
+        pairs.sort()
+        new = np.flatnonzero(np.concatenate([[True], pairs[1:] != pairs[:-1]])) if len(pairs) else pairs
+        counts = np.diff(np.append(new, len(pairs)))
+        words, rows = np.divmod(pairs[new], BLOCK)
+        return _Block(
+            lengths,
+            words.astype(np.int32),
+            (rows + first).astype(np.int32),
+            np.minimum(counts, np.iinfo(np.uint16).max).astype(np.uint16),
+        )
+
+
+def _merged(name: SearchField, blocks: list[_Block], place: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Put the postings of all blocks together, word by word in the order of their hashes."""
+    sizes = np.zeros(len(place), dtype=np.int64)
+    for block in blocks:
+        np.add.at(sizes, place[block.words], 1)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.empty(starts[-1], dtype=np.int32)
+    counts = np.empty(starts[-1], dtype=np.uint16)
+    cursor = starts[:-1].copy()
+    for block in blocks:
+        words, first, size = np.unique(block.words, return_index=True, return_counts=True)
+        target = np.repeat(cursor[place[words]] - first, size) + np.arange(len(block.words))
+        rows[target], counts[target] = block.rows, block.counts
+        cursor[place[words]] += size
+    lengths = [block.lengths for block in blocks] or [np.zeros(0, dtype=np.int32)]
+    return {
+        f"{name}.lengths": np.concatenate(lengths),
+        f"{name}.starts": starts,
+        f"{name}.rows": rows,
+        f"{name}.counts": counts,
+    }
+
+
+TEXT_INDEX = IndexKind(
+    name="text",
+    open=open_text_index,
+    write=write_text_index,
+    version=lambda row: row.text_version,
+    log=TEXT_LOG,
+    repair_at=REPAIR_AT,
+)
