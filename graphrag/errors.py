@@ -54,6 +54,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     data.DatabaseVersion: Meaning(code="damaged", http_status=500),
     data.SourceTimeout: Meaning(code="timeout", http_status=504, retryable=True),
     data.SourceUnavailable: Meaning(code="unavailable", http_status=503, retryable=True),
+    data.InstructionError: Meaning(code="invalid", http_status=422),
     embeddings.EmbeddingUnauthorized: Meaning(code="auth_error", http_status=502),
     embeddings.EmbeddingUnreachable: Meaning(code="network", http_status=502, retryable=True),
     embeddings.EmbeddingMalformed: Meaning(code="server_error", http_status=502),

@@ -111,7 +111,8 @@ def _moved_back(document: Any, instruction: Instruction) -> list[Instruction]:
     source = find(document, instruction.p, instruction.op)
     target = find(source.removed(), instruction.d or (), instruction.op, may_be_absent=True)
     if instruction.op is Op.OBJ_INSERT:
-        now = (*target.path, str(instruction.i))
+        index = len(target.value) if instruction.i is None else instruction.i
+        now = (*target.path, str(index))
     elif target.exists:
         shared = _shared(source.path[:-1], target.path)
         return [_make(Op.SET, shared, v=find(document, shared, Op.SET).value)]

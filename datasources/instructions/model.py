@@ -62,7 +62,7 @@ _OPERANDS: Mapping[Op, str] = {
     Op.STR_INS: "vi",
     Op.ARR_MOVE: "ft",
     Op.OBJ_MOVE: "d",
-    Op.OBJ_INSERT: "di",
+    Op.OBJ_INSERT: "d",
 }
 
 

@@ -94,8 +94,6 @@ def _moved(document: Any, instruction: Instruction) -> Any:
     """Take the value out first: the destination is looked for in what is left."""
     op, target = instruction.op, instruction.d or ()
     source = find(document, instruction.p, op)
-    if target[: len(source.path)] == source.path:
-        raise ForbiddenPath(op=op.name, path=target, reason="a value cannot move into itself")
     rest = _taken(source)
     if op is Op.OBJ_MOVE:
         return find(rest, target, op, may_be_absent=True).replaced(source.value)
@@ -103,7 +101,7 @@ def _moved(document: Any, instruction: Instruction) -> Any:
     if not isinstance(place.value, list):
         raise _wrong(place, "an array")
     items = cast(list[Any], place.value)
-    index = _index(instruction.i, len(items), "i", place)
+    index = len(items) if instruction.i is None else _index(instruction.i, len(items), "i", place)
     return place.replaced([*items[:index], source.value, *items[index:]])
 
 
