@@ -225,10 +225,14 @@ def _list_tools(functions: list[dict[str, Any]], as_json: bool, *, whole: bool) 
         render.json(functions)
         return
     rows = [
-        [function["name"], ", ".join(function["parameters"].get("properties", {})), function["description"]]
+        [
+            function["name"],
+            ", ".join(function["parameters"].get("properties", {})),
+            function["description"].partition(". ")[0].rstrip(".") + ".",
+        ]
         for function in functions
     ]
-    render.table(["tool", "arguments", "what it is for"], rows)
+    render.table(["tool", "arguments", "what it is for"], rows, folded=2)
 
 
 async def _sample_values(services: Services, graph: str) -> dict[str, Any]:

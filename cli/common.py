@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -14,7 +15,7 @@ from datasources.base import GraphDataSource
 from datasources.types import Graph
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
-from graphrag.wiring import Services, open_services
+from graphrag.wiring import Services, database_file, open_services
 
 T = TypeVar("T")
 
@@ -53,10 +54,17 @@ def fail(message: str, *, code: int = EXIT_FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
-def run(settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
-    """Open the services, do the work once and close them; an expected error becomes its exit code."""
+def run(
+    settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False
+) -> T:
+    """Open the services, do the work once and close them; an expected error becomes its exit code.
+
+    A command that only reads (not `creates`) makes no database where there is none.
+    """
 
     async def opened() -> T:
+        if not creates:
+            _existing(settings.db)
         async with open_services(settings) as services:
             return await work(services)
 
@@ -69,17 +77,22 @@ def run(settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]]) 
         raise typer.Exit(EXIT_FAILED) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as exc:  # noqa: BLE001 - the one door: known errors are said, unknown ones re-raised
+    except Exception as exc:  # the one door: known errors are said, unknown ones re-raised
         known = describe(exc, settings.language)
         if known is None:
             raise
         fail(known.message, code=known.exit_code)
 
 
+def _existing(url: str) -> None:
+    file = database_file(url)
+    if file is not None and not file.exists():
+        hint = "`nodius demo` or `nodius import FILE` makes one"
+        fail(f"there is no database {url} yet; {hint}, --db or NODIUS_DB names another", code=EXIT_NOTHING)
+
+
 async def graph_or_fail(source: GraphDataSource, graph_key: str) -> Graph:
     """Return the graph, or end with exit code 3 and the keys that look like it."""
-    import difflib
-
     graphs = {graph.key: graph for graph in await source.list_graphs()}
     if graph_key in graphs:
         return graphs[graph_key]

@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli import render
 from cli.ask import summary
-from cli.common import DbOption, LanguageOption, WorkspaceOption, run, settings_of
+from cli.common import DbOption, LanguageOption, WorkspaceOption, fail, run, settings_of
 from cli.embed import show_report
-from cli.graphs import show_outcome
+from cli.importing import show_outcome
 from graphrag.context import build_context_of
 from graphrag.embed_nodes import embed_nodes
 from graphrag.exchange import import_bytes
+from graphrag.importers import UnreadableWorkflow
+from graphrag.retriever import Retrieval
 from graphrag.tokens import count_tokens
 from graphrag.wiring import Services
 from mock_data import load_text
 
-SAMPLES = ("nba.json", "workflows/order_refund.json", "workflows/greenhouse_climate.json")
+GRAPH = "testgraph001"
+SAMPLES = {
+    "nba.json": GRAPH,
+    "workflows/order_refund.json": "order-refund",
+    "workflows/greenhouse_climate.json": "greenhouse-climate",
+}
+"""Files of the package `mock_data`, and the keys of their graphs."""
+
 QUESTIONS = {
     "en": "What happens when fetching the players fails?",
     "fr": "Que se passe-t-il quand la récupération des joueurs échoue ?",
 }
-GRAPH = "testgraph001"
+SECOND_QUESTIONS = {
+    "en": "When does a person have to approve a refund?",
+    "fr": "Quand une personne doit-elle approuver un remboursement ?",
+}
+_SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")
+"""Text that is quoted by double quotes alone, as a person would."""
+
+SHOWN_CHARS = 60
+"""Code and data are cut to this here; a model gets them longer."""
 
 
 def demo(
@@ -40,38 +64,78 @@ def demo(
 
     async def work(services: Services) -> None:
         render.heading(f"1. Import into {services.database.url}, workspace {settings.workspace}")
-        keys: list[str] = []
-        for name in SAMPLES:
-            outcome = await import_bytes(
-                services.source, load_text(name).encode(), file_name=name.rpartition("/")[2], shown=name
-            )
-            show_outcome(outcome)
-            keys.append(outcome.graph_key)
+        await _import(services)
         render.heading("2. Embed the nodes (no key, no network)")
-        if services.embedder is None:
-            render.line("embeddings are turned off; text search alone will answer")
-        else:
-            with render.progress("embedding nodes") as update:
-                report = await embed_nodes(
-                    services.source, services.embedder, graph_keys=keys, progress=update
-                )
-            show_report(report)
+        await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
-        found = await services.retriever.retrieve(GRAPH, question)
-        built = build_context_of(found, services.context_options, count_tokens)
-        render.line(built.text)
-        render.note(summary(found, built))
+        _show(await services.retriever.retrieve(GRAPH, question), services)
 
-    run(settings, work)
+    run(settings, work, creates=True)
+    flags = [
+        part
+        for name, value in (("--db", db), ("--workspace", workspace), ("--lang", lang))
+        if value is not None
+        for part in (name, value)
+    ]
+    _try_next(question, SECOND_QUESTIONS[settings.language], flags)
+
+
+async def _import(services: Services) -> None:
+    for name, key in SAMPLES.items():
+        file = Path(name).name
+        try:
+            outcome = await import_bytes(
+                services.source, load_text(name).encode(), file_name=file, graph_key=key
+            )
+        except UnreadableWorkflow as exc:
+            fail(f"{exc.reason}; the demo can have a database of its own: --db sqlite:demo.db")
+        show_outcome(outcome)
+
+
+async def _embed(services: Services) -> None:
+    if services.embedder is None:
+        render.line("embeddings are turned off; text search alone will answer")
+        return
+    with render.progress("embedding nodes") as update:
+        report = await embed_nodes(
+            services.source, services.embedder, graph_keys=list(SAMPLES.values()), progress=update
+        )
+    show_report(report)
+
+
+def _show(found: Retrieval, services: Services) -> None:
+    """Print which nodes were found and why, then the context as a model reads it, shortened."""
+    options = services.context_options
+    short = replace(
+        options,
+        truncate_process=min(options.truncate_process, SHOWN_CHARS),
+        truncate_data=min(options.truncate_data, SHOWN_CHARS),
+    )
+    whole = build_context_of(found, options, count_tokens)
+    render.line(build_context_of(found, short, count_tokens).text)
+    render.note(summary(found, whole))
+    if short != options:
+        render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
+
+
+def _try_next(question: str, second: str, flags: Sequence[str]) -> None:
     render.heading("Try next")
-    prefix = ".venv/bin/nodius"
-    refund = "When does a person have to approve a refund?"
-    for command in (
-        f"{prefix} graphs",
-        f'{prefix} context order-refund "{refund}"',
-        f'{prefix} prompt {GRAPH} "{question}"',
-        f"{prefix} tools {GRAPH} --run",
-        f"{prefix} import FILE.json   (n8n, Node-RED or Nodius JSON)",
-        f"{prefix} doctor",
+    for arguments in (
+        ("graphs",),
+        ("context", "order-refund", second),
+        ("prompt", GRAPH, question),
+        ("tools", GRAPH, "--run"),
+        ("import", "FILE.json"),
+        ("doctor",),
     ):
-        render.line(f"  {command}")
+        render.line("  " + _command([*arguments, *flags]))
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """Return a command as this person can type it: `nodius` where the shell finds it, else by its path."""
+    called = Path(sys.argv[0])
+    found = shutil.which("nodius")
+    if called.name != "nodius" or (found is not None and Path(found).resolve() == called.resolve()):
+        called = Path("nodius")
+    quoted = [f'"{part}"' if _SPACED.fullmatch(part) else shlex.quote(part) for part in arguments]
+    return " ".join([shlex.quote(str(called)), *quoted])

@@ -73,7 +73,7 @@ def run_evaluation(
                 render.note(f"left out: {reason}")
             return done
 
-        results = run(settings, work)
+        results = run(settings, work, creates=True)
     if as_json:
         render.json({name: _as_dict(result) for name, result in results.items()})
     else:

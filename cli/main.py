@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli import ask, demo, doctor, embed, evaluate, graphs
+from cli import ask, demo, doctor, embed, evaluate, graphs, importing
 
 app = typer.Typer(
     name="nodius",
@@ -36,7 +36,7 @@ def main(
 
 app.command("demo")(demo.demo)
 app.command("graphs")(graphs.list_graphs)
-app.command("import")(graphs.import_files)
+app.command("import")(importing.import_files)
 app.command("export")(graphs.export)
 app.command("context")(ask.context)
 app.command("tools")(ask.tools)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,8 +12,12 @@ from typing import Any
 import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
+
+from cli.tables import layout
+
+PATIENCE_S = 1.0
+"""Work that takes no longer than this shows no progress."""
 
 out = Console(soft_wrap=True, highlight=False, markup=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
@@ -36,19 +42,33 @@ def heading(text: str) -> None:
     out.print(Text(f"\n{text}", style="bold"))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()) -> None:
-    """Print a table; `numbers` are the columns that align to the right."""
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for i, column in enumerate(columns):
-        shown.add_column(column, justify="right" if i in numbers else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
-    out.print(shown, soft_wrap=False)
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    numbers: Sequence[int] = (),
+    folded: int | None = None,
+) -> None:
+    """Print a table; `numbers` align to the right, `folded` gives way where the terminal is narrow.
+
+    Away from a terminal each row is one line.
+    """
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
+    heading_line, *lines = layout(columns, cells, numbers=numbers, folded=folded, width=width)
+    out.print(Text(heading_line, style="bold"))
+    for one in lines:
+        line(one)
 
 
 @contextmanager
-def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
-    """Yield `update(done, total)`: a bar on a terminal, a line per tenth elsewhere (standard error)."""
+def progress(
+    title: str, *, quiet: bool = False, after_s: float = PATIENCE_S
+) -> Generator[Callable[[int, int], None]]:
+    """Yield `update(done, total)`: a bar on a terminal, a line per tenth elsewhere (standard error).
+
+    Nothing is shown of work that is done within `after_s`.
+    """
     if quiet:
         yield lambda _done, _total: None
         return
@@ -58,12 +78,12 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int
             task = bar.add_task(title, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
-    last = -1
+    last, started = -1, time.monotonic()
 
     def by_tenths(done: int, total: int) -> None:
         nonlocal last
         tenth = 10 * done // total if total else 10
-        if tenth > last:
+        if tenth > last and time.monotonic() - started >= after_s:
             last = tenth
             note(f"{title}: {done}/{total}")
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from datasources.base import MutableGraphDataSource
-from datasources.errors import GraphExists, GraphNotFound
+from datasources.errors import BadDocument, GraphExists, GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.types import Graph
 from graphrag.importers import (
     ExistingGraph,
+    ImportReport,
     ImportResult,
     UnreadableWorkflow,
     export_graph,
@@ -31,27 +33,55 @@ class ImportOutcome:
     action: str = ""
     nodes: int = 0
     edges: int = 0
-    remarks: tuple[str, ...] = ()
+    report: ImportReport | None = None
     refused: str | None = None
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was dropped or repaired, one sentence each."""
+        return tuple(self.report.lines()) if self.report else ()
+
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "file": self.file,
+            "graph": self.graph_key or None,
+            "format": self.format or None,
+            "action": self.action or "refused",
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "remarks": list(self.remarks),
+            "refused": self.refused,
+        }
 
 
 async def import_file(
     source: MutableGraphDataSource, file: Path, *, graph_key: str | None = None
 ) -> ImportOutcome:
-    """Import one file; the reason of a refusal is in the outcome, nothing is raised for a bad file."""
+    """Import one file; the reason of a refusal is in the outcome, nothing is raised for a bad file.
+
+    Raises: what a store raises that cannot be used at all.
+    """
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            return ImportOutcome(file=str(file), refused=f"larger than {MAX_FILE_BYTES >> 20} MiB")
-        raw = file.read_bytes()
-    except OSError as exc:
-        return ImportOutcome(file=str(file), refused=exc.strerror or str(exc))
-    try:
+        raw = await asyncio.to_thread(_read, file)
         return await import_bytes(source, raw, file_name=file.name, shown=str(file), graph_key=graph_key)
     except UnreadableWorkflow as exc:
         return ImportOutcome(file=str(file), refused=exc.reason)
+    except (BadDocument, InvalidMutation, RevisionConflict) as exc:  # this file's fault: the next may be good
+        return ImportOutcome(file=str(file), refused=str(exc))
+
+
+def _read(file: Path) -> bytes:
+    """Return the bytes of a file. Raises: UnreadableWorkflow."""
+    try:
+        if file.is_dir():
+            raise UnreadableWorkflow(file=str(file), reason="it is a folder; name the files in it")
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise UnreadableWorkflow(file=str(file), reason=exc.strerror or str(exc)) from exc
+    if len(raw) > MAX_FILE_BYTES:
+        raise UnreadableWorkflow(file=str(file), reason=f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+    return raw
 
 
 async def import_bytes(
@@ -88,7 +118,7 @@ async def import_bytes(
         action=action,
         nodes=len(result.nodes),
         edges=len(result.edges),
-        remarks=tuple(result.report.lines()),
+        report=result.report,
     )
 
 
@@ -96,9 +126,13 @@ async def _create(source: MutableGraphDataSource, result: ImportResult, file_nam
     try:
         await source.create_graph(result.graph)
     except GraphExists as exc:
-        reason = f"the graph key {result.graph.key!r} belongs to another workspace; give one with --graph"
+        reason = f"the graph key {result.graph.key!r} is taken in another workspace; choose another key"
         raise UnreadableWorkflow(file=file_name, reason=reason) from exc
-    await source.apply(to_mutation(result, None))
+    try:
+        await source.apply(to_mutation(result, None))
+    except BaseException:
+        await source.delete_graph(result.graph.key)  # half an import would look like an update next time
+        raise
     return "created"
 
 

@@ -45,16 +45,22 @@ def open_database(url: str, workspace: str) -> Database:
     `sqlite:PATH` is a file (made when missing); `memory:` holds the NBA sample graph and is
     gone with the process. Raises: InvalidDatabaseUrl.
     """
+    file = database_file(url)
+    return open_nba(workspace) if file is None else SqliteDatabase(file)
+
+
+def database_file(url: str) -> Path | None:
+    """Return the file of a database address, None for one without a file. Raises: InvalidDatabaseUrl."""
     scheme, separator, rest = url.partition(":")
     if not separator:
         raise InvalidDatabaseUrl(url=url, reason="it has no scheme")
     if scheme == "memory":
-        return open_nba(workspace)
+        return None
     if scheme == "sqlite":
         path = rest.removeprefix("//")
         if not path:
             raise InvalidDatabaseUrl(url=url, reason="the path is missing")
-        return SqliteDatabase(Path(path).expanduser())
+        return Path(path).expanduser()
     raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {scheme!r}")
 
 

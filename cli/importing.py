@@ -1,0 +1,131 @@
+"""The `import` command: files into graphs, and what became of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    DbOption,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    fail,
+    run,
+    settings_of,
+)
+from graphrag.exchange import ImportOutcome, import_file
+from graphrag.wiring import Services
+
+MANY = 10
+"""From so many files on, what was dropped is summed up instead of said file by file."""
+
+ACTIONS = ("created", "updated", "unchanged")
+
+
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON.")],
+    graph: Annotated[
+        str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
+    ] = None,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Import workflows; importing a file again updates its graph.
+
+    A file that cannot be used is refused with the reason, and the others go on.
+    """
+    if graph is not None and len(files) > 1:
+        fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
+    settings = settings_of(db, workspace, lang)
+
+    async def work(services: Services) -> list[ImportOutcome]:
+        done: list[ImportOutcome] = []
+        with render.progress("importing", quiet=as_json) as update:
+            for i, file in enumerate(files, start=1):
+                done.append(await import_file(services.source, file, graph_key=graph))
+                update(i, len(files))
+        return done
+
+    outcomes = run(settings, work, creates=True)
+    if as_json:
+        render.json([outcome.as_dict() for outcome in outcomes])
+    else:
+        _show(outcomes)
+    if any(outcome.refused for outcome in outcomes):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show(outcomes: Sequence[ImportOutcome]) -> None:
+    many = len(outcomes) > MANY
+    for outcome in outcomes:
+        if outcome.refused or not many:
+            show_outcome(outcome)
+    for first, second in _same_graph(outcomes):
+        render.line(f"{second.file}: the same workflow as {first.file}, which it replaced", "yellow")
+    if many:
+        for remark in summed_remarks(outcomes):
+            render.line(remark, "yellow")
+        render.note("What was left out of which file: nodius import --json FILE…")
+    if len(outcomes) > 1:
+        count = Counter(outcome.action for outcome in outcomes if not outcome.refused)
+        parts = [f"{count[action]} {action}" for action in ACTIONS if count[action]]
+        refused = len(outcomes) - count.total()
+        render.line(f"{len(outcomes)} files: {', '.join([*parts, f'{refused} refused'])}")
+    if any(outcome.action in ("created", "updated") for outcome in outcomes):
+        render.note("Next: `nodius embed-nodes` brings the embeddings up to date.")
+
+
+def show_outcome(outcome: ImportOutcome) -> None:
+    """Print what one import did: its graph, its counts, and each thing that was dropped or repaired."""
+    if outcome.refused:
+        render.line(f"{outcome.file}: refused: {outcome.refused}", "red")
+        return
+    render.line(
+        f"{outcome.file}: {outcome.action} graph {outcome.graph_key} "
+        f"({outcome.format}; {outcome.nodes} nodes, {outcome.edges} edges)"
+    )
+    for remark in outcome.remarks:
+        render.line(f"  {remark}", "yellow")
+
+
+def summed_remarks(outcomes: Sequence[ImportOutcome]) -> list[str]:
+    """Return what was dropped or repaired in all files together, like with like, the most frequent first."""
+    things: Counter[tuple[str, str, str]] = Counter()
+    files: Counter[tuple[str, str, str]] = Counter()
+    for outcome in outcomes:
+        if outcome.report is None:
+            continue
+        found = [("left out", item.kind, item.reason, item.count) for item in outcome.report.dropped]
+        found += [("repaired", item.kind, item.what, item.count) for item in outcome.report.repaired]
+        for verb, kind, what, count in found:
+            things[verb, kind, what] += count
+            files[verb, kind, what] += 1
+    lines: list[str] = []
+    for (verb, kind, what), count in things.most_common():
+        where = files[verb, kind, what]
+        kinds, named = kind if count == 1 else f"{kind}s", "1 file" if where == 1 else f"{where} files"
+        lines.append(f"{verb} {count} {kinds} in {named}: {what}")
+    return lines
+
+
+def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, ImportOutcome]]:
+    """Return pairs of files of one run that became one graph, in their order."""
+    last: dict[str, ImportOutcome] = {}
+    pairs: list[tuple[ImportOutcome, ImportOutcome]] = []
+    for outcome in outcomes:
+        if outcome.refused:
+            continue
+        if outcome.graph_key in last and outcome.file != last[outcome.graph_key].file:
+            pairs.append((last[outcome.graph_key], outcome))
+        last[outcome.graph_key] = outcome
+    return pairs
