@@ -69,7 +69,8 @@ def run_evaluation(
                     done[name] = await evaluate(
                         services.retriever, queries, graph_keys, options, on_query=count
                     )
-            for reason in left_out:
+            asked_about = next(iter(done.values()))
+            for reason in (*left_out, *asked_about.left_out):
                 render.note(f"left out: {reason}")
             return done
 

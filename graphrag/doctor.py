@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import sqlite3
 
@@ -11,13 +12,15 @@ from graphrag.config import Settings
 from graphrag.embedders import make_embedder
 from graphrag.embeddings import EmbeddingError
 from graphrag.tokens import tokenizer_name
-from graphrag.wiring import open_database
+from graphrag.wiring import database_file, open_database
 
 _KEYS = (
     ("deepseek_api_key", "DeepSeek", "DEEPSEEK_API_KEY"),
     ("openai_api_key", "OpenAI", "OPENAI_API_KEY"),
     ("anthropic_api_key", "Anthropic", "ANTHROPIC_API_KEY"),
 )
+
+_FILL = "nodius demo, or nodius import FILE"
 
 
 async def examine(settings: Settings) -> list[Finding]:
@@ -31,12 +34,16 @@ async def examine(settings: Settings) -> list[Finding]:
         *await _database(settings),
         await _embeddings(settings),
         _tokenizer(),
-        *_providers(settings),
+        _providers(settings),
     ]
 
 
 async def _database(settings: Settings) -> list[Finding]:
     try:
+        file = database_file(settings.db)
+        if file is not None and not await asyncio.to_thread(file.exists):
+            detail = f"{settings.db} is not there yet"
+            return [Finding(name="database", status="warning", detail=detail, fix=_FILL)]
         async with open_database(settings.db, settings.workspace) as database:
             found = await database.check()
             graphs = await database.source(settings.workspace).list_graphs()
@@ -44,11 +51,11 @@ async def _database(settings: Settings) -> list[Finding]:
         fix = "choose another with --db or NODIUS_DB: sqlite:PATH or memory:"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
     if graphs:
-        detail = f"{settings.workspace!r} holds {len(graphs)} graphs"
+        many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
+        detail = f"{settings.workspace!r} holds {many}"
         return [*found, Finding(name="workspace", status="ok", detail=detail)]
     detail = f"{settings.workspace!r} holds no graph yet"
-    fix = "nodius demo, or nodius import FILE"
-    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=fix)]
+    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
 
 
 async def _embeddings(settings: Settings) -> Finding:
@@ -79,15 +86,10 @@ def _tokenizer() -> Finding:
     return Finding(name="tokenizer", status="ok", detail=name)
 
 
-def _providers(settings: Settings) -> list[Finding]:
-    return [
-        Finding(name=f"key of {name}", status="ok", detail=f"{variable} is set")
-        if getattr(settings, field) is not None
-        else Finding(
-            name=f"key of {name}",
-            status="warning",
-            detail="none; everything here works without",
-            fix=f"export {variable}=… to use it",
-        )
-        for field, name, variable in _KEYS
-    ]
+def _providers(settings: Settings) -> Finding:
+    found = [name for field, name, _ in _KEYS if getattr(settings, field) is not None]
+    missing = ", ".join(variable for field, _, variable in _KEYS if getattr(settings, field) is None)
+    if not found:
+        detail = "no key of a model service; everything here works without"
+        return Finding(name="models", status="ok", detail=detail, fix=f"to use one set {missing}")
+    return Finding(name="models", status="ok", detail=f"keys found: {', '.join(found)}")
