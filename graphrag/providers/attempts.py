@@ -1,0 +1,119 @@
+"""Attempts at an answer: how long one may take, and when it is made again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TypeVar
+
+from graphrag.providers.base import Chunk, UsageReport
+from graphrag.providers.errors import ModelError, ModelTimedOut
+
+log = logging.getLogger(__name__)
+
+TAIL_S = 5.0
+"""How long to wait for what follows the end of an answer: the count of its tokens, the connection's end."""
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how patiently to try again.
+
+    Units: seconds. A provider that asks for a pause longer than `max_wait_s` is not asked again:
+    coming back earlier than told would only prolong the refusal.
+    """
+
+    attempts: int = 4
+    first_wait_s: float = 0.5
+    max_wait_s: float = 30.0
+    sleep: Sleep = asyncio.sleep
+
+    def pause_s(self, attempt: int, retry_after_s: float | None) -> float | None:
+        """Return how long to wait after the given attempt (from 1), or None not to try again."""
+        if attempt >= self.attempts:
+            return None
+        if retry_after_s is not None:
+            return retry_after_s if retry_after_s <= self.max_wait_s else None
+        growing = self.first_wait_s * 2 ** (attempt - 1)
+        return min(growing * (1 + random.random()), self.max_wait_s)
+
+
+class Clock:
+    """The time one answer may take: `silence_s` for each piece, `total_s` for all of it."""
+
+    def __init__(self, provider: str, *, silence_s: float, total_s: float) -> None:
+        self._provider, self._silence_s, self._total_s = provider, silence_s, total_s
+        self._end = asyncio.get_running_loop().time() + total_s
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """Return what is awaited. Raises: ModelTimedOut; the work waited for is cancelled then."""
+        now = asyncio.get_running_loop().time()
+        by = min(now + self._silence_s, self._end)
+        limit = asyncio.timeout_at(by)
+        try:
+            async with limit:
+                return await awaitable
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            if by < self._end:
+                raise ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
+            told = f"the answer was not whole after {self._total_s:g} s"
+            raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=told) from exc
+
+    async def each(self, source: AsyncIterator[T], *, done: Callable[[], bool]) -> AsyncGenerator[T]:
+        """Yield what comes, in time. Once `done`, what comes late is no longer waited for.
+
+        Raises: ModelTimedOut.
+        """
+        while True:
+            try:
+                if done():
+                    async with asyncio.timeout(TAIL_S):
+                        item = await anext(source)
+                else:
+                    item = await self.wait(anext(source))
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if done():
+                    return
+                raise
+            yield item
+
+
+async def with_attempts(
+    attempt: Callable[[], AsyncGenerator[Chunk]], policy: RetryPolicy, *, model: str
+) -> AsyncGenerator[Chunk]:
+    """Yield the chunks of the first attempt that begins an answer.
+
+    Once a piece of an answer went out, a failure is final: the reader has seen it.
+    Raises: ModelError of the last attempt.
+    """
+    number = 0
+    while True:
+        number += 1
+        begun = False
+        try:
+            async with aclosing(attempt()) as chunks:
+                async for chunk in chunks:
+                    begun = begun or not isinstance(chunk, UsageReport)
+                    yield chunk
+        except ModelError as exc:
+            facts = {"provider": exc.provider, "model": model, "error": type(exc).__name__}
+            facts |= {"status": exc.status, "attempt": number}
+            pause_s = None if begun or not exc.retryable else policy.pause_s(number, exc.retry_after_s)
+            if pause_s is None:
+                log.warning("model_failed", extra=facts | {"begun": begun})
+                raise
+            log.info("model_retry", extra=facts | {"pause_s": round(pause_s, 2)})
+        else:
+            return
+        await policy.sleep(pause_s)
