@@ -12,6 +12,7 @@ from graphrag.importers import UnreadableWorkflow
 from graphrag.messages import Language, message
 from graphrag.prompts.library import PromptError
 from tools.arguments import MalformedArguments
+from tools.proposals import MalformedProposal
 from tools.toon import ToonError
 
 EXIT_FAILED = 1
@@ -64,6 +65,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
     PromptError: Meaning(code="internal", http_status=500),
     MalformedArguments: Meaning(code="invalid", http_status=422),
+    MalformedProposal: Meaning(code="invalid", http_status=422),
     ToonError: Meaning(code="internal", http_status=500),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datasources.instructions.inverse import inverse_of
 from datasources.instructions.model import GraphInstruction, Instruction, Op, read_instruction
 from datasources.instructions.operations import IDENTITY_FIELDS, apply_instruction
+from datasources.instructions.values import json_fault
 
 __all__ = [
     "IDENTITY_FIELDS",
@@ -13,5 +14,6 @@ __all__ = [
     "Op",
     "apply_instruction",
     "inverse_of",
+    "json_fault",
     "read_instruction",
 ]

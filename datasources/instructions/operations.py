@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Set
 from typing import Any, cast
 
@@ -14,11 +13,10 @@ from datasources.errors import (
 )
 from datasources.instructions.model import Instruction, Op, read_instruction
 from datasources.instructions.places import MISSING, POLLUTING, Place, find, kind_of
+from datasources.instructions.values import json_fault
 
 IDENTITY_FIELDS = frozenset(("_key", "graphKey", "sheet"))
 """What says which node or edge a document is and where: pass it as `protected` for those."""
-
-MAX_VALUE_DEPTH = 100
 
 
 def apply_instruction(
@@ -33,7 +31,11 @@ def apply_instruction(
     for path in (read.p, read.d or ()):
         if path and path[0] in protected:
             raise ForbiddenPath(op=read.op.name, path=path, reason=f"{path[0]!r} may not be written")
-    _check_value(read)
+    operands = [read.v, read.r, *read.p, *(read.d or ())]
+    fault = json_fault(operands)
+    if fault:
+        kind = ForbiddenPath if "__proto__" in fault else InstructionMalformed
+        raise kind(op=read.op.name, path=read.p, reason=fault)
     after = _apply(document, read)
     for name in protected:
         if _field(document, name) != _field(after, name):
@@ -214,38 +216,3 @@ _TEXT: Mapping[Op, Callable[[str, Instruction, Place], str]] = {
     Op.STR_REP: _str_rep,
     Op.STR_REP_ALL: _str_rep,
 }
-
-
-def _check_value(instruction: Instruction) -> None:
-    """Refuse operands that no store could keep, or that would reach a prototype in an editor."""
-
-    def refuse(reason: str) -> InstructionMalformed:
-        return InstructionMalformed(op=instruction.op.name, path=instruction.p, reason=reason)
-
-    stack: list[tuple[Any, int]] = [(part, 0) for part in (instruction.v, instruction.r, *instruction.p)]
-    stack += [(part, 0) for part in instruction.d or ()]
-    while stack:
-        value, depth = stack.pop()
-        if depth > MAX_VALUE_DEPTH:
-            raise refuse(f"v nests deeper than {MAX_VALUE_DEPTH}")
-        if isinstance(value, str):
-            if any("\ud800" <= c <= "\udfff" for c in value if not c.isascii()):
-                raise refuse("a text holds half of a surrogate pair")
-        elif isinstance(value, list):
-            stack += [(item, depth + 1) for item in cast(list[Any], value)]
-        elif isinstance(value, dict):
-            pairs = cast(dict[Any, Any], value)
-            if "__proto__" in pairs:
-                raise ForbiddenPath(
-                    op=instruction.op.name, path=instruction.p, reason="'__proto__' may not be written"
-                )
-            stack += [(part, depth + 1) for pair in pairs.items() for part in pair]
-            if not all(isinstance(key, str) for key in pairs):
-                raise refuse("the keys of an object must be texts")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise refuse("a number is not finite")
-        elif value is not None and not isinstance(value, int | float):
-            raise refuse(f"{kind_of(value)} is not JSON")
-
-
-__all__ = ["IDENTITY_FIELDS", "apply_instruction", "utf16_length", "utf16_slice"]
