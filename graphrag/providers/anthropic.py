@@ -129,7 +129,7 @@ class AnthropicProvider:
                 for chunk in reader.feed_whole(json.loads(await clock.wait(http.aread()))):
                     yield chunk
             else:
-                stream = cast(anthropic.AsyncStream[object], response.parse())
+                stream = cast(anthropic.AsyncStream[object], await response.parse())
                 async with aclosing(clock.each(aiter(stream), done=lambda: reader.finished)) as events:
                     async for event in events:
                         for chunk in reader.feed(event):

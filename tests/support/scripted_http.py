@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -38,15 +39,20 @@ class Request:
 class Answer:
     """What to send: `body` as it is when bytes, as JSON otherwise.
 
-    `fault`: `drop` closes the connection without an answer, `truncate` in the middle of the body.
+    `pieces` are sent in its place, one HTTP chunk each, so that a client sees these very cuts.
+    `fault`: `drop` closes the connection without an answer, `truncate` in the middle of the body;
+    after pieces, `truncate` ends them without HTTP's end, `reset` breaks the connection, `hang`
+    sends nothing more until the client goes, and sets `gone` then.
     `held` keeps the answer back until the event is set.
     """
 
     status: int = 200
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    fault: Literal["drop", "truncate"] | None = None
+    fault: Literal["drop", "truncate", "reset", "hang"] | None = None
     held: threading.Event | None = None
+    pieces: Sequence[bytes] | None = None
+    gone: threading.Event | None = None
 
     @property
     def payload(self) -> bytes:
@@ -128,6 +134,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # pieces leave as they are written
     server: _Server
 
     def do_GET(self) -> None:
@@ -151,17 +158,38 @@ class _Handler(BaseHTTPRequestHandler):
             return
         payload = answer.payload
         self.send_response(answer.status)
-        self.send_header("content-length", str(len(payload)))
+        if answer.pieces is None:
+            self.send_header("content-length", str(len(payload)))
+        else:
+            self.send_header("transfer-encoding", "chunked")
         if not any(name.lower() == "content-type" for name in answer.headers):
             self.send_header("content-type", "application/json")
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if answer.fault == "truncate":
+        if answer.pieces is not None:
+            self._send_pieces(answer, answer.pieces)
+        elif answer.fault == "truncate":
             self.wfile.write(payload[: len(payload) // 2])
             self.close_connection = True
         else:
             self.wfile.write(payload)
+
+    def _send_pieces(self, answer: Answer, pieces: Sequence[bytes]) -> None:
+        for piece in pieces:
+            if piece:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        if answer.fault is None:
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        self.close_connection = True
+        if answer.fault == "reset":  # a linger of 0 s makes the close a reset
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        elif answer.fault == "hang":
+            self.connection.settimeout(HELD_AT_MOST_S)
+            if self.connection.recv(1) == b"" and answer.gone is not None:
+                answer.gone.set()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are recorded, not printed."""
