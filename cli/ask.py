@@ -38,7 +38,7 @@ BudgetOption = Annotated[
     int | None, typer.Option("--budget", metavar="TOKENS", help="Most tokens of the context.")
 ]
 RoleOption = Annotated[
-    str, typer.Option("--role", metavar="viewer|editor|reviewer|admin", help="Who would be asking.")
+    str, typer.Option("--role", metavar="ROLE", help="Who asks: viewer, editor, reviewer or admin.")
 ]
 ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "reviewer", "admin": "admin"}
 

@@ -29,8 +29,12 @@ def embed(
         typer.Option("--graph", "-g", metavar="GRAPH", help="Just this graph (may be repeated)."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Renew every vector, changed or not.")] = False,
-    batch: Annotated[int, typer.Option("--batch", min=1, max=2000, help="Nodes in one request.")] = 100,
-    delay_ms: Annotated[int, typer.Option("--delay-ms", min=0, help="Pause between requests.")] = 0,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=1, max=2000, help="Nodes in one request.")
+    ] = 100,
+    delay_ms: Annotated[
+        int, typer.Option("--delay-ms", metavar="MS", min=0, help="Pause between requests.")
+    ] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")
     ] = False,

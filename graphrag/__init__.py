@@ -1,0 +1,1 @@
+"""The service itself: importing, embedding, retrieving, writing contexts and prompts, settings, errors."""

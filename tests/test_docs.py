@@ -1,0 +1,145 @@
+"""README cannot drift: its generated parts, its examples, its links."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from tests import docs
+from tests.examples import Example, examples_of, matches
+
+PARTS = {"one": lambda: "new\n", "two": lambda: "2"}
+DOCUMENT = (
+    "a\n<!-- generated:one -->\nold\n<!-- end -->\nb\n<!-- generated:two -->\n<!-- end -->\n"
+    "<!-- generated:benchmarks -->\nmeasured\n<!-- end -->\n"
+)
+
+
+def test_parts_are_replaced_and_the_rest_is_kept() -> None:
+    assert docs.render(DOCUMENT, PARTS) == (
+        "a\n<!-- generated:one -->\nnew\n<!-- end -->\nb\n<!-- generated:two -->\n2\n<!-- end -->\n"
+        "<!-- generated:benchmarks -->\nmeasured\n<!-- end -->\n"
+    )
+
+
+def test_rendering_twice_changes_nothing_more() -> None:
+    once = docs.render(DOCUMENT, PARTS)
+    assert docs.render(once, PARTS) == once
+
+
+def test_a_measured_part_is_filled_when_asked() -> None:
+    filled = docs.render(DOCUMENT, PARTS, {"benchmarks": "\n| table |\n\n"})
+    assert "<!-- generated:benchmarks -->\n| table |\n<!-- end -->" in filled
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (DOCUMENT.replace("generated:two", "generated:three"), "no part <!-- generated:two"),
+        (DOCUMENT + "<!-- generated:what -->\n<!-- end -->\n", "nothing generates the part 'what'"),
+        (DOCUMENT.replace("2\n<!-- end -->", ""), "has no <!-- end -->"),
+        (DOCUMENT + "<!-- end -->\n", "or the other way round"),
+        (DOCUMENT + "<!-- generated:one -->\n<!-- end -->\n", "more than one part is called one"),
+    ],
+)
+def test_wrong_marks_are_said(document: str, reason: str) -> None:
+    if reason.startswith("has no"):
+        document = document.replace("measured\n<!-- end -->\n", "measured\n")
+    with pytest.raises(docs.DocsError, match=re.escape(reason)):
+        docs.render(document, PARTS)
+
+
+@pytest.fixture
+def readme(tmp_path: Path) -> Path:
+    copy = tmp_path / "README.md"
+    copy.write_text(docs.README.read_text(encoding="utf-8"), encoding="utf-8")
+    return copy
+
+
+def test_the_readme_is_up_to_date() -> None:
+    assert docs.main(["--check"]) == 0
+
+
+def test_check_names_what_drifted_and_writes_nothing(
+    readme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drifted = readme.read_text(encoding="utf-8").replace("| `budget_tokens` |", "| `budget` |")
+    readme.write_text(drifted, encoding="utf-8")
+    assert docs.main(["--check"], readme) == 1
+    assert capsys.readouterr().err == "README.md: settings drifted from the code; run `make docs`\n"
+    assert readme.read_text(encoding="utf-8") == drifted
+    assert docs.main([], readme) == 0
+    assert docs.main(["--check"], readme) == 0
+
+
+def test_measured_parts_take_a_commands_output(readme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("| nodes |\n"))
+    assert docs.main(["--fill", "benchmarks"], readme) == 0
+    filled = readme.read_text(encoding="utf-8")
+    assert "<!-- generated:benchmarks -->\n| nodes |\n<!-- end -->" in filled
+    assert docs.main(["--check"], readme) == 0
+
+
+def test_relative_links_of_the_readme_lead_somewhere() -> None:
+    text = docs.README.read_text(encoding="utf-8")
+    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in t]
+    assert targets
+    assert [target for target in targets if not (docs.ROOT / target).exists()] == []
+
+
+# Examples
+
+
+def test_examples_are_found_with_their_output() -> None:
+    document = 'x\n```console\n$ nodius a "b c"\n\none\ntwo\n\n$ nodius d\n```\n```text\n$ nodius no\n```\n'
+    assert examples_of(document) == [
+        Example(command='nodius a "b c"', output=("one", "two")),
+        Example(command="nodius d", output=()),
+    ]
+    assert examples_of(document)[0].arguments == ["a", "b c"]
+
+
+def test_output_before_any_command_is_refused() -> None:
+    with pytest.raises(ValueError, match="must start with"):
+        examples_of("```console\nstray\n```\n")
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (("a", "b"), "a\nb\n", True),
+        (("a", "b"), "\na  \nb\n\n", True),
+        (("a",), "a\nb\n", False),
+        (("a", "…"), "a\nb\nc\n", True),
+        (("a", "…"), "a\n", True),
+        (("…", "c"), "a\nb\nc\n", True),
+        (("…", "d"), "a\nb\nc\n", False),
+        (("a …",), "a long line\n", True),
+        (("a …",), "ab\n", False),
+        (("in 3.2 ms",), "in 70.15 ms\n", True),
+        (("in 3 nodes",), "in 4 nodes\n", False),
+        (("a.c",), "abc\n", False),
+    ],
+)
+def test_outputs_are_compared_without_times_and_elisions(
+    shown: tuple[str, ...], printed: str, same: bool
+) -> None:
+    assert matches(shown, printed) is same
+
+
+def test_the_readmes_examples_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("NODIUS_") or name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    examples = examples_of(docs.README.read_text(encoding="utf-8"))
+    assert len(examples) >= 5
+    for example in examples:
+        printed = CliRunner().invoke(app, example.arguments).output
+        assert matches(example.output, printed), f"$ {example.command}\n{printed}"
