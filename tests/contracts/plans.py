@@ -120,18 +120,24 @@ def a_config(workspace: str, fields: Mapping[str, Any]) -> NodeTypeConfig:
     return config.replace(node=config.node.replace(process=fields["process"]))
 
 
-plans = st.builds(
-    Plan,
-    nodes=few(nodes),
-    edges=few(edges),
-    configs=st.just([]) | few(configs, 2),
-    vectors=few(vectors, 3),
-    gone_nodes=few(st.sampled_from(NODES), 2),
-    gone_edges=few(st.sampled_from(EDGES), 2),
-    gone_configs=st.just([]) | few(st.sampled_from(CONFIGS), 1),
-    sheets=st.none() | sheet_lists,
-    sane=st.sampled_from([True, True, True, True, False]),
-)
+def _plans(least: int, most: int, sane: st.SearchStrategy[bool]) -> st.SearchStrategy[Plan]:
+    return st.builds(
+        Plan,
+        nodes=st.lists(nodes, min_size=least, max_size=most, unique_by=lambda node: node["key"])
+        | few(nodes, 3),
+        edges=st.lists(edges, min_size=least, max_size=most),
+        configs=st.just([]) | few(configs, 2),
+        vectors=st.lists(vectors, min_size=least, max_size=most),
+        gone_nodes=few(st.sampled_from(NODES), 2),
+        gone_edges=few(st.sampled_from(EDGES), 2),
+        gone_configs=st.just([]) | few(st.sampled_from(CONFIGS), 1),
+        sheets=st.none() | sheet_lists,
+        sane=sane,
+    )
+
+
+starts = _plans(4, 8, st.just(True))
+plans = _plans(0, 4, st.sampled_from([True, True, True, True, False]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from datasources.base import Database, MutableGraphDataSource
-from datasources.sqlite import Limits, SqliteDatabase, vector_index
+from datasources.sqlite import Limits, SqliteDatabase, change_log
 from datasources.sqlite.source import SqliteSource
 from tests.contracts.machine import SourceMachine
 from tests.datasources.sqlite.recount import faults
@@ -30,12 +30,12 @@ class HeldMachine(_SqliteMachine):
 
 
 class LargeMachine(_SqliteMachine):
-    """No graph is small: SQL and vector index alone, and the index soon lags too far behind."""
+    """No graph is small: SQL and index files alone, and these soon lag too far behind."""
 
     limits = Limits(held=-1, exact=-1)
 
     def __init__(self) -> None:
-        self.few_behind = patch.object(vector_index, "MAX_BEHIND", 3)
+        self.few_behind = patch.object(change_log, "MAX_BEHIND", 3)
         self.few_behind.start()
         super().__init__()
 
