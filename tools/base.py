@@ -200,14 +200,14 @@ def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | No
 
 
 def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:
-    fields = tool.arguments.model_fields
+    fields = [info.alias or name for name, info in tool.arguments.model_fields.items()]
     problems: list[Problem] = []
     for found in exc.errors(include_url=False)[:5]:
         where = ".".join(str(part) for part in found["loc"])[:200] or None
         what, allowed = found["msg"], None
         if found["type"] == "extra_forbidden":
             name = str(found["loc"][-1])[:100]
-            near = difflib.get_close_matches(name, list(fields), n=1, cutoff=0.6)
+            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.6)
             what = "unknown argument" + (f"; did you mean {near[0]}?" if near else "")
             allowed = ", ".join(fields) or "no arguments"
         elif found["type"] != "missing":

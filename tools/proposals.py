@@ -11,14 +11,22 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Field, TypeAdapter, ValidationError, WithJsonSchema
 
-from datasources.instructions import json_fault
-from datasources.types import Number, Side
+from tools.proposal_parts import (
+    ConfigureNodeType,
+    CreateEdge,
+    CreateNode,
+    CreateNodeWithEdges,
+    DeleteEdge,
+    DeleteNode,
+    MoveNode,
+    Part,
+    ReorganizeLayout,
+    UpdateNode,
+)
 
 MAX_BATCH = 200
-MAX_COORDINATE = 10_000_000
 
 
 class MalformedProposal(ValueError):
@@ -27,171 +35,6 @@ class MalformedProposal(ValueError):
     def __init__(self, *, where: str, reason: str) -> None:
         self.where, self.reason = where, reason
         super().__init__(f"the action's {where or 'shape'} is wrong: {reason}")
-
-
-def _json(value: Any) -> Any:
-    fault = json_fault(value)
-    if fault:
-        raise ValueError(fault)
-    return value
-
-
-Json = Annotated[Any, AfterValidator(_json)]
-Text = Annotated[str, AfterValidator(_json), Field(max_length=200_000)]
-Name = Annotated[str, AfterValidator(_json), Field(min_length=1, max_length=400)]
-KeyText = Annotated[str, AfterValidator(_json), Field(min_length=1, max_length=400)]
-Coordinate = Annotated[Number, Field(ge=-MAX_COORDINATE, le=MAX_COORDINATE)]
-Extent = Annotated[Number, Field(gt=0, le=100_000)]
-
-
-class Part(BaseModel):
-    """Base of all that stands in an action: strict, no unknown field."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        allow_inf_nan=False,
-    )
-
-
-class CreateNode(Part):
-    type_key: Annotated[KeyText, Field(description="node type, as list_available_node_types shows it")]
-    key: Annotated[
-        KeyText | None,
-        Field(description="a name such as $1 by which other actions of the same batch mean this node"),
-    ] = None
-    sheet: Annotated[Name | None, Field(description="sheet id; default: the sheet of its neighbours")] = None
-    pos_x: Annotated[
-        Coordinate | None, Field(description="leave out: a free place beside its neighbours is found")
-    ] = None
-    pos_y: Coordinate | None = None
-    data: Annotated[Json, Field(description="the node's data; put its name in data.name")] = None
-    process: Annotated[
-        Text | None, Field(description="its own code; leave out to use the code of its type")
-    ] = None
-
-
-class EdgeConnection(Part):
-    """An edge between the new node and another: `out` leaves the new node, `in` enters it."""
-
-    direction: Annotated[
-        Literal["in", "out"], Field(description="out: from the new node to the other; in: the reverse")
-    ]
-    handle_id: Annotated[Name, Field(description="handle id of the new node")]
-    target_node_key: Annotated[KeyText, Field(description="the other node")]
-    target_handle_id: Annotated[Name, Field(description="handle id of the other node")]
-    label: Text | None = None
-    key: Annotated[KeyText | None, Field(description="leave out")] = None
-
-
-class CreateNodeWithEdges(CreateNode):
-    edges: Annotated[list[EdgeConnection], Field(min_length=1, max_length=50)]
-
-
-class CreateEdge(Part):
-    source_key: Annotated[KeyText, Field(description="node where the edge starts")]
-    source_handle: Annotated[Name, Field(description="id of one of its out handles")]
-    target_key: Annotated[KeyText, Field(description="node where it ends")]
-    target_handle: Annotated[Name, Field(description="id of one of its in handles")]
-    label: Text | None = None
-    sheet: Annotated[Name | None, Field(description="leave out: the sheet of its source")] = None
-    key: Annotated[KeyText | None, Field(description="leave out")] = None
-
-
-class DeleteNode(Part):
-    node_key: KeyText
-
-
-class DeleteEdge(Part):
-    edge_key: Annotated[KeyText, Field(description="_key of the edge, as list_node_edges shows it")]
-
-
-class UpdateNode(Part):
-    node_key: KeyText
-    changes: Annotated[
-        dict[Name, Json],
-        Field(
-            min_length=1,
-            max_length=100,
-            description=(
-                "new values by path: data.name, data.headers.Accept, data.items.0, process, size.width,"
-                " handles; null stores null"
-            ),
-        ),
-    ]
-
-
-class MoveNode(Part):
-    node_key: KeyText
-    pos_x: Coordinate
-    pos_y: Coordinate
-
-
-class TypeSize(Part):
-    width: Extent
-    height: Extent
-    dynamic: bool | None = None
-
-
-class TypeHandlePoint(Part):
-    id: Name
-    type: Literal["in", "out"]
-    accept: Annotated[Name, Field(description="type of what passes; any fits all")] = "any"
-    display: Text | None = None
-    offset: Number | None = None
-
-
-class TypeHandleGroup(Part):
-    position: Literal["separate", "fix"] = "separate"
-    point: Annotated[list[TypeHandlePoint], Field(max_length=100)]
-
-
-class TypeBorder(Part):
-    radius: Number | None = None
-    width: Number | None = None
-    type: Name | None = None
-    normal_color: Text | None = None
-    hover_color: Text | None = None
-
-
-class ConfigureNodeType(Part):
-    mode: Literal["create", "update"]
-    type_key: Annotated[Name, Field(description="the type's name, as nodes carry it")]
-    display_name: Annotated[Name | None, Field(description="needed when a type is created")] = None
-    description: Text | None = None
-    category: Name | None = None
-    icon: Name | None = None
-    process: Annotated[Text | None, Field(description="the whole code; replaces what is there")] = None
-    border: TypeBorder | None = None
-    handles: Annotated[
-        dict[Side, TypeHandleGroup] | None,
-        Field(description="by side T, D, R, L or 0 (middle); replaces all handles of the type"),
-    ] = None
-    size: TypeSize | None = None
-    content: Annotated[Json, Field(description="what a node of the type shows (HtmlObject)")] = None
-
-
-class Position(Part):
-    node_key: KeyText
-    pos_x: Coordinate
-    pos_y: Coordinate
-
-
-Strategy = Literal["left_to_right", "top_down"]
-
-
-class ReorganizeLayout(Part):
-    node_keys: Annotated[
-        list[KeyText],
-        Field(min_length=1, max_length=2_000, description="nodes to arrange; all others stay"),
-    ]
-    strategy: Annotated[Strategy | None, Field(description="default: left_to_right")] = None
-    positions: Annotated[
-        list[Position] | None, Field(description="leave out: they are computed", max_length=2_000)
-    ] = None
 
 
 class CreateNodeAction(Part):
@@ -239,8 +82,42 @@ class ReorganizeLayoutAction(Part):
     payload: ReorganizeLayout
 
 
+_BATCH_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "type": {
+                "enum": [
+                    "create_node",
+                    "create_node_with_edges",
+                    "create_edge",
+                    "update_node",
+                    "move_node",
+                    "delete_node",
+                    "delete_edge",
+                    "configure_node_type",
+                    "reorganize_layout",
+                ]
+            },
+            "payload": {
+                "type": "object",
+                "description": "the arguments of propose_TYPE without reason; create_node and"
+                " create_node_with_edges may have key",
+            },
+        },
+        "required": ["type", "payload"],
+    },
+}
+"""What a model is told of a batch: the payloads stand in the other tools' schemas already."""
+
+
 class Batch(Part):
-    actions: Annotated[list[ProposedAction], Field(min_length=1, max_length=MAX_BATCH)]
+    actions: Annotated[
+        list[ProposedAction],
+        Field(min_length=1, max_length=MAX_BATCH),
+        WithJsonSchema(_BATCH_SCHEMA),
+    ]
 
 
 class BatchAction(Part):
@@ -349,7 +226,8 @@ def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] =
         shown = "; ".join(parts[:_SHOWN_PARTS]) + ("; …" if len(parts) > _SHOWN_PARTS else "")
         facts = {"count": len(parts), "parts": shown}
     elif isinstance(action, UpdateNodeAction):
-        facts["fields"] = ", ".join(action.payload.changes)[:120]
+        names = [*action.payload.changes, *(["process"] if action.payload.patches else [])]
+        facts["fields"] = ", ".join(names)[:120]
     elif isinstance(action, CreateNodeWithEdgesAction):
         facts["count"] = len(action.payload.edges)
     elif isinstance(action, ReorganizeLayoutAction):

@@ -1,0 +1,82 @@
+"""Changes of a node by path, as instructions and as the node that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from datasources.errors import ForbiddenPath
+from datasources.instructions import IDENTITY_FIELDS, Instruction, Op, apply_instruction
+from datasources.types import Node, parse_document
+
+WRITABLE = ("data", "process", "size", "handles", "type", "typeVersion", "posX", "posY")
+
+
+def path_of(name: str) -> tuple[str, ...]:
+    """Return `data.a.b` as a path."""
+    return tuple(name.split("."))
+
+
+def instructions_for(document: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> list[Instruction]:
+    """Return a SET for each change; what must stand around a new value is set with it.
+
+    Without the document the path is taken to exist. Raises: InstructionError.
+    """
+    found: list[Instruction] = []
+    current: Any = None if document is None else dict(document)
+    for name, value in changes.items():
+        path = path_of(name)
+        if current is not None:
+            path, value = _rooted(current, path, value)
+        instruction = Instruction(o=int(Op.SET), p=path, v=value)
+        if current is not None:
+            current = apply_instruction(current, instruction, protected=IDENTITY_FIELDS)
+        elif path[0] in IDENTITY_FIELDS:
+            raise ForbiddenPath(op=Op.SET.name, path=path, reason=f"{path[0]!r} may not be written")
+        found.append(instruction)
+    return found
+
+
+def _rooted(document: Any, path: tuple[str, ...], value: Any) -> tuple[tuple[str, ...], Any]:
+    """Shorten the path to the first part that is missing or null, and wrap the value in the rest."""
+    holder = document
+    for depth, part in enumerate(path[:-1], 1):
+        holder = _inside(holder, part)
+        if holder is None:
+            for key in reversed(path[depth:]):
+                value = {key: value}
+            return path[:depth], value
+    return path, value
+
+
+def _inside(holder: Any, part: str) -> Any:
+    if isinstance(holder, dict):
+        return cast(dict[str, Any], holder).get(part)
+    items: list[Any] = cast(list[Any], holder) if isinstance(holder, list) else []
+    if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(items):
+        return items[int(part)]
+    return cast(Any, holder)  # the instruction will say what is wrong here
+
+
+def changed_node(node: Node, changes: Mapping[str, Any]) -> Node:
+    """Return the node after its changes. Raises: InstructionError, BadDocument."""
+    document: Any = node.to_document()
+    for instruction in instructions_for(document, changes):
+        document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
+    return parse_document(Node, document, "nodes")
+
+
+def fault_of_change(node: Node, name: str) -> str | None:
+    """Return why a field must not be written, or None."""
+    head = name.partition(".")[0]
+    if head in IDENTITY_FIELDS:
+        return f"{head} cannot be changed"
+    if head in WRITABLE:
+        return None
+    if head.startswith("_") or head.startswith("embedding"):
+        return f"{head} is not yours to write"
+    if head in node.to_document():
+        return None
+    return (
+        f"nodes have no field {head[:60]!r}; a node's own values are in data: did you mean data.{name[:60]}?"
+    )

@@ -1,0 +1,106 @@
+"""What is read of a graph to judge and carry out an action: the whole of a small one, else what is near."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from datasources.base import GraphDataSource
+from datasources.builtin_types import BUILTIN_TYPES, types_by_name
+from datasources.types import Edge, Graph, Node, NodeTypeConfig, NodeVector
+from tools.proposals import (
+    BatchAction,
+    CreateEdgeAction,
+    CreateNodeAction,
+    CreateNodeWithEdgesAction,
+    DeleteEdgeAction,
+    DeleteNodeAction,
+    MoveNodeAction,
+    ReorganizeLayoutAction,
+    SingleAction,
+    UpdateNodeAction,
+    single_actions,
+)
+
+WHOLE_GRAPH_NODES = 5_000
+SAMPLED_NODES = 500
+"""Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A graph at one revision, as far as an action needs it. `types` are by name, built-in ones too."""
+
+    graph: Graph
+    nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
+    edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
+    types: Mapping[str, NodeTypeConfig] = field(default_factory=lambda: dict(BUILTIN_TYPES))
+    vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
+
+    def type_of(self, name: str) -> NodeTypeConfig | None:
+        """Return a type by its name, else by the key of its document."""
+        found = self.types.get(name)
+        return found or next((config for config in self.types.values() if config.key == name), None)
+
+    def edges_of(self, keys: set[str]) -> dict[str, Edge]:
+        """Return the edges that start or end at one of the nodes, by key."""
+        return {key: e for key, e in self.edges.items() if e.source in keys or e.target in keys}
+
+
+async def load_snapshot(
+    source: GraphDataSource,
+    graph_key: str,
+    action: SingleAction | BatchAction,
+    *,
+    whole_graph_nodes: int = WHOLE_GRAPH_NODES,
+) -> Snapshot:
+    """Read what judging, placing, carrying out and undoing an action needs.
+
+    Raises: GraphNotFound and what else the source raises.
+    """
+    graph = await source.get_graph(graph_key)
+    stats = await source.get_stats(graph_key)
+    types = types_by_name(await source.get_node_configs())
+    named = sorted(nodes_named(action))
+    if stats.nodes <= whole_graph_nodes:
+        nodes = {node.key: node for node in await source.get_nodes(graph_key)}
+        edges = {edge.key: edge for edge in await source.get_edges(graph_key)}
+    else:
+        edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, named)}
+        wanted = edges_named(action) - edges.keys()
+        if wanted:
+            edges |= {e.key: e for e in await source.get_edges(graph_key) if e.key in wanted}
+        ends = [end for edge in edges.values() for end in (edge.source, edge.target)]
+        found = await source.get_nodes_by_key(graph_key, [*named, *ends])
+        for sheet in graph.sheets_list:
+            found += await source.get_nodes(graph_key, sheet=sheet, limit=SAMPLED_NODES)
+        nodes = {node.key: node for node in found}
+    vectors = await source.get_vectors(graph_key, [key for key in named if key in nodes])
+    return Snapshot(graph=graph, nodes=nodes, edges=edges, types=types, vectors=vectors)
+
+
+def nodes_named(action: SingleAction | BatchAction) -> set[str]:
+    """Return every node key in an action, of nodes that exist and of nodes it creates."""
+    found: set[str] = set()
+    for _, single in single_actions(action):
+        match single:
+            case CreateNodeAction(payload=payload):
+                found |= {payload.key} if payload.key else set()
+            case CreateNodeWithEdgesAction(payload=payload):
+                found |= {payload.key} if payload.key else set()
+                found |= {edge.target_node_key for edge in payload.edges}
+            case UpdateNodeAction() | DeleteNodeAction() | MoveNodeAction():
+                found.add(single.payload.node_key)
+            case CreateEdgeAction(payload=payload):
+                found |= {payload.source_key, payload.target_key}
+            case ReorganizeLayoutAction(payload=payload):
+                found |= set(payload.node_keys)
+            case _:
+                pass
+    return found
+
+
+def edges_named(action: SingleAction | BatchAction) -> set[str]:
+    """Return the keys of the edges that an action deletes by name."""
+    singles = (single for _, single in single_actions(action))
+    return {single.payload.edge_key for single in singles if isinstance(single, DeleteEdgeAction)}
