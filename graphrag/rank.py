@@ -1,9 +1,12 @@
 """Ranks hits: fuses the scores of several searches and spreads them over the edges; knows no store.
 
 Fusion adds scores normalised to each search's best, because a rank alone forgets by how much a
-node won. Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that
-a hub does not collect what its many neighbours are worth; its restart vector is the fused score
-raised to `sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
+node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
+behind it must not lose by more than it does.
+
+Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
+not collect what its many neighbours are worth; its restart vector is the fused score raised to
+`sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
 
 Source: Zhou et al., "Learning with Local and Global Consistency" (NIPS 2003) for the operator;
 Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
@@ -26,6 +29,9 @@ from datasources.types import Hit, Link
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+SAME = 1e-6
+"""Scores that differ by less of their value are equal."""
+
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
 
@@ -34,12 +40,14 @@ REASON_SHARE = 0.5
 class RankOptions:
     """Weights of the searches and of the spreading. All are without unit.
 
+    `candidates` is the number of hits asked of each search; a list of as many was cut there.
     `damping` is the share of a score that walks on along an edge (0 turns spreading off).
     """
 
     weights: Mapping[str, float] = field(
         default_factory=lambda: {"text": 0.6, "name": 0.6, "vector": 0.4, "name-vector": 1.0}
     )
+    candidates: int = 100
     damping: float = 0.5
     sharpness: float = 4.0
     iterations: int = 10
@@ -54,17 +62,26 @@ class Ranked:
     reasons: tuple[str, ...]
 
 
-def fuse(signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the weighted sum of each node's scores, every signal normalised to its own best."""
+def fuse(
+    signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], candidates: int | None = None
+) -> dict[str, float]:
+    """Return the weighted sum of each node's scores, every signal from 0 to its own best.
+
+    A signal of `candidates` hits or more was cut: its least score stands for all that is behind.
+    """
     fused: dict[str, float] = {}
     for name, hits in signals.items():
         best, weight = _best(hits), weights.get(name, 0.0)
         if best <= 0 or weight <= 0:
             continue
-        scale = weight / best
+        cut = candidates is not None and len(hits) >= candidates
+        least = max(0.0, min(map(itemgetter(1), hits))) if cut else 0.0
+        if best - least < SAME * best:  # nothing is known of how far anyone is ahead
+            least = 0.0
+        scale = weight / (best - least)
         for key, score in hits:
-            if score > 0:
-                fused[key] = fused.get(key, 0.0) + score * scale
+            if score > least:
+                fused[key] = fused.get(key, 0.0) + (score - least) * scale
     return fused
 
 
@@ -78,11 +95,11 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
     Shapes: seeds float64[n], not negative; links n×n, symmetric, no self loops.
     Where a node has no edge its score stays its own share, as if the walk came straight back.
     """
-    restart = seeds**options.sharpness
-    total = float(restart.sum())
-    if total <= 0:
+    best = float(seeds.max(initial=0.0))
+    if best <= 0:
         return seeds
-    restart = restart / total
+    restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
+    restart = restart / restart.sum()
     degree = np.asarray(links.sum(axis=1), dtype=np.float64).ravel()
     scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
     score: Scores = restart
@@ -121,7 +138,7 @@ def rank(
     Ties are in key order, so equal input gives equal output. `fused` saves fusing again.
     """
     if fused is None:
-        fused = fuse(signals, options.weights)
+        fused = fuse(signals, options.weights, options.candidates)
     if not fused or limit <= 0:
         return []
     keys = list(dict.fromkeys(chain(fused, chain.from_iterable(links))))

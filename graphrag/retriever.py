@@ -24,9 +24,6 @@ from graphrag.rank import RankOptions, fuse, rank
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
-CANDIDATES = 100
-"""Hits taken of each search, and best fused nodes whose edges are walked."""
-
 MAX_LINKS = 5_000
 GRAPH_ORDER = "graph-order"
 """A note: no search found anything, so the first nodes of the graph are given."""
@@ -191,7 +188,8 @@ class _Search:
         signals = await self._signals()
         if not any(signals.values()):
             return await self._first_nodes()
-        fused = fuse(signals, self.options.rank.weights)
+        options = self.options.rank
+        fused = fuse(signals, options.weights, options.candidates)
         links = await self._links(fused)
         ranked = rank(signals, links, self.options.rank, self._asked(), fused)
         searched = time.perf_counter()
@@ -233,18 +231,18 @@ class _Search:
         return *self._cut(nodes, around.edges), searched
 
     async def _signals(self) -> dict[str, list[Hit]]:
-        text = self.source.search_text
+        text, count = self.source.search_text, self.options.rank.candidates
         if self.options.mode == "text" or self.vector is None:
             content, name = await asyncio.gather(
-                text(self.graph_key, self.query, limit=CANDIDATES),
-                text(self.graph_key, self.query, limit=CANDIDATES, field="name"),
+                text(self.graph_key, self.query, limit=count),
+                text(self.graph_key, self.query, limit=count, field="name"),
             )
             return {"text": content, "name": name}
         content, name, vector, name_vector = await asyncio.gather(
-            text(self.graph_key, self.query, limit=CANDIDATES),
-            text(self.graph_key, self.query, limit=CANDIDATES, field="name"),
-            self._vectors("content", CANDIDATES, 0.0),
-            self._vectors("name", CANDIDATES, 0.0),
+            text(self.graph_key, self.query, limit=count),
+            text(self.graph_key, self.query, limit=count, field="name"),
+            self._vectors("content", count, 0.0),
+            self._vectors("name", count, 0.0),
         )
         if not vector:
             self.notes.append(_NO_VECTORS)
@@ -261,7 +259,12 @@ class _Search:
     async def _links(self, fused: Mapping[str, float]) -> list[Link]:
         if self.options.rank.damping <= 0:
             return []
-        best = [key for _, key in sorted(zip(map(neg, fused.values()), fused, strict=True))[:CANDIDATES]]
+        best = [
+            key
+            for _, key in sorted(zip(map(neg, fused.values()), fused, strict=True))[
+                : self.options.rank.candidates
+            ]
+        ]
         return await self.source.get_links(self.graph_key, best, limit=MAX_LINKS)
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:

@@ -194,7 +194,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables == 0 and version == 0:
+    if tables == 0 and version == 0 and application in (0, APPLICATION_ID):
         return 0
     if application != APPLICATION_ID:
         raise DatabaseDamaged(path=str(path), reason="it is a database of another program")

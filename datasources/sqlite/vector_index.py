@@ -32,7 +32,7 @@ from datasources.vectors import normalize
 
 CONNECTIVITY = 32
 EXPANSION_ADD = 200
-EXPANSION_SEARCH = 512
+EXPANSION_SEARCH = 1024
 BLOCK = 20_000
 
 Rids = NDArray[np.int64]
