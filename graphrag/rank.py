@@ -32,6 +32,9 @@ Integers = NDArray[np.int64]
 SAME = 1e-6
 """Scores that differ by less of their value are equal."""
 
+DIGITS = 12
+"""Scores are rounded to as many, so that the order in which edges come does not show in them."""
+
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
 
@@ -78,10 +81,10 @@ def fuse(
         least = max(0.0, min(map(itemgetter(1), hits))) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
             least = 0.0
-        scale = weight / (best - least)
+        span = best - least
         for key, score in hits:
             if score > least:
-                fused[key] = fused.get(key, 0.0) + (score - least) * scale
+                fused[key] = fused.get(key, 0.0) + weight * ((score - least) / span)
     return fused
 
 
@@ -148,13 +151,13 @@ def rank(
     ends = np.fromiter(map(row.__getitem__, chain.from_iterable(links)), dtype=np.int64, count=2 * len(links))
     matrix = adjacency(len(keys), ends.reshape(-1, 2))
     scores = spread(seeds, matrix, options)
+    scores = np.round(scores / scores.max(), DIGITS)
     order = _order(keys, scores, limit)
-    best = float(scores[order[0]])
     names = _reasons(signals, options.weights, {keys[i] for i in order})
     return [
         Ranked(
             key=keys[i],
-            score=float(scores[i]) / best,
+            score=float(scores[i]),
             reasons=names.get(keys[i], ()) or _nearest(i, keys, scores, matrix) or ("graph",),
         )
         for i in order
