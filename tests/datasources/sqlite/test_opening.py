@@ -1,0 +1,279 @@
+"""Opening a file: what is not ours is refused with a clear error and left as it was, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from datasources.errors import DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
+from datasources.sqlite import SqliteDatabase, schema
+from datasources.types import Mutation
+from tests.contracts.samples import FLOW, WORKSPACE, a_node, keys_of, make_flow
+from tests.datasources.sqlite.helpers import digest, files_in, make_numbered, opened
+from tests.datasources.sqlite.recount import faults
+
+
+async def refused(path: Path) -> SourceError:
+    """Open a file that cannot be opened, and look that nothing was changed or left beside it."""
+    before, others = digest(path), files_in(path.parent)
+    with pytest.raises(SourceError) as caught:
+        async with SqliteDatabase(path):
+            pass
+    assert digest(path) == before
+    assert files_in(path.parent) == others
+    assert str(path) in str(caught.value)
+    return caught.value
+
+
+async def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="it is a directory") as caught:
+        async with SqliteDatabase(tmp_path):
+            pass
+    assert caught.value.source == str(tmp_path)
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", [b"hello", b"SQLite format 3\0" + b"x" * 2000, os.urandom(5000)])
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    assert isinstance(await refused(path), DatabaseDamaged)
+
+
+@pytest.mark.parametrize("user_version", [0, 1, 7])
+async def test_a_database_of_another_program_is_refused(tmp_path: Path, user_version: int) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE nodes (id INTEGER)")
+    other.execute(f"PRAGMA user_version = {user_version}")
+    other.commit()
+    other.close()
+    error = await refused(path)
+    assert isinstance(error, DatabaseDamaged)
+    assert "another program" in error.reason
+
+
+async def test_an_empty_database_marked_by_another_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA application_id = 1234")
+    other.commit()
+    other.close()
+    assert isinstance(await refused(path), DatabaseDamaged)
+
+
+async def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    await make_numbered(path, 1)
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    error = await refused(path)
+    assert isinstance(error, DatabaseVersion)
+    assert (error.found, error.supported) == (99, schema.VERSION)
+
+
+async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    path.touch()
+    await make_numbered(path, 3)
+    assert faults(path) == []
+
+
+async def test_missing_folders_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "graphs.db"
+    await make_numbered(path, 1)
+    assert path.is_file()
+
+
+async def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    with pytest.raises(SourceUnavailable):
+        async with SqliteDatabase(tmp_path / "file" / "graphs.db"):
+            pass
+    assert (tmp_path / "file").read_text() == "content"
+
+
+@pytest.mark.parametrize("name", ["with space.db", "100%.db", "a?mode=ro.db", "#.db", "é'\".db", "[x].db"])
+async def test_any_file_name_works(tmp_path: Path, name: str) -> None:
+    await make_numbered(tmp_path / name, 2)
+    assert {file.partition(name)[0] for file in files_in(tmp_path)} == {""}
+    async with opened(tmp_path / name) as source:
+        assert keys_of(await source.get_nodes(FLOW)) == ["n000", "n001"]
+
+
+@pytest.fixture
+def nobodys() -> Iterator[Path]:
+    """A folder that anyone may enter, while this process has the rights of an ordinary user."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o700)
+
+
+def set_mode(path: Path, mode: int) -> None:
+    path.chmod(mode)
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Lay down the rights of root, if this is root: root may do what modes forbid."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+async def test_a_folder_that_may_not_be_written_is_refused(nobodys: Path) -> None:
+    set_mode(nobodys, 0o555)
+    with without_privileges(), pytest.raises(SourceUnavailable, match="unable to open"):
+        async with SqliteDatabase(nobodys / "graphs.db"):
+            pass
+    assert files_in(nobodys) == []
+
+
+async def test_a_file_that_may_not_be_read_is_refused(nobodys: Path) -> None:
+    path = nobodys / "graphs.db"
+    await make_numbered(path, 2)
+    set_mode(path, 0)
+    set_mode(nobodys, 0o777)
+    before = digest(path)
+    with without_privileges(), pytest.raises(SourceUnavailable):
+        async with SqliteDatabase(path):
+            pass
+    assert digest(path) == before
+
+
+async def test_a_file_that_may_only_be_read_is_read_and_refuses_writes(nobodys: Path) -> None:
+    path = nobodys / "graphs.db"
+    await make_numbered(path, 2)
+    set_mode(path, 0o444)
+    set_mode(nobodys, 0o777)
+    before = digest(path)
+    with without_privileges():
+        async with opened(path) as source:
+            assert keys_of(await source.get_nodes(FLOW)) == ["n000", "n001"]
+            with pytest.raises(SourceUnavailable, match="readonly"):
+                await source.apply(Mutation(graph_key=FLOW, delete_nodes=["n000"]))
+    assert digest(path) == before
+
+
+async def test_a_database_in_a_folder_that_may_only_be_read_is_refused(nobodys: Path) -> None:
+    path = nobodys / "graphs.db"
+    await make_numbered(path, 2)
+    set_mode(path, 0o444)
+    set_mode(nobodys, 0o555)
+    before = digest(path)
+    with without_privileges(), pytest.raises(SourceUnavailable):
+        async with opened(path) as source:
+            await source.get_nodes(FLOW)
+    assert digest(path) == before
+
+
+async def test_a_full_disk_refuses_the_write_and_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    await make_numbered(path, 2)
+    async with SqliteDatabase(path) as database:
+        source = database.source(WORKSPACE)
+
+        def fill(connection: sqlite3.Connection) -> None:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+
+        await database._opened.pool.write(fill)
+        big = [a_node(f"big{i}", data="word " * 3000) for i in range(40)]
+        with pytest.raises(SourceUnavailable, match="full"):
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=big))
+        assert keys_of(await source.get_nodes(FLOW)) == ["n000", "n001"]
+        assert await source.apply(Mutation(graph_key=FLOW, delete_nodes=["n000"])) == 2
+    assert faults(path) == []
+
+
+async def test_a_page_damaged_in_the_middle_is_reported_and_never_read_as_data(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.db"
+    await make_numbered(whole, 200)
+    path = tmp_path / "graphs.db"
+    shutil.copy(whole, path)
+    content = bytearray(path.read_bytes())
+    for start in range(2 * schema.PAGE_BYTES, len(content), schema.PAGE_BYTES):
+        content[start : start + 200] = b"\xa5" * 200
+    path.write_bytes(content)
+    async with SqliteDatabase(path) as database:
+        findings = await database.check()
+        assert [finding.status for finding in findings if finding.status != "ok"], findings
+        source = database.source(WORKSPACE)
+        with pytest.raises((DatabaseDamaged, SourceUnavailable)):
+            await source.get_nodes(FLOW)
+        with pytest.raises((DatabaseDamaged, SourceUnavailable)):
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n")]))
+
+
+async def test_a_truncated_file_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    await make_numbered(path, 200)
+    path.write_bytes(path.read_bytes()[: 3 * schema.PAGE_BYTES])
+    with pytest.raises((DatabaseDamaged, SourceUnavailable)):
+        async with opened(path) as source:
+            await source.get_nodes(FLOW)
+
+
+async def test_an_older_version_is_brought_up_to_date_with_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "graphs.db"
+    async with SqliteDatabase(path) as database:
+        await make_flow(database)
+    second = ("CREATE TABLE later (x INTEGER)", "INSERT INTO later SELECT count(*) FROM nodes")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, second))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    for _ in range(2):  # a second opening has nothing to do
+        async with opened(path) as source:
+            assert len(await source.get_nodes(FLOW)) == 5
+    rows = sqlite3.connect(path)
+    assert rows.execute("SELECT x FROM later").fetchall() == [(5,)]
+    assert rows.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+    rows.close()
+    monkeypatch.undo()
+    assert isinstance(await refused(path), DatabaseVersion)
+    assert faults(path) == []
+
+
+async def test_a_migration_that_fails_leaves_the_older_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "graphs.db"
+    async with SqliteDatabase(path) as database:
+        await make_flow(database)
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("DELETE FROM edges", "NO SUCH SQL")))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    with pytest.raises(SourceUnavailable):
+        async with SqliteDatabase(path):
+            pass
+    monkeypatch.undo()
+    async with opened(path) as source:
+        assert len(await source.get_edges(FLOW)) == 6
+    assert faults(path) == []
+
+
+async def test_the_first_write_ahead_log_is_read_by_the_next_opening(tmp_path: Path) -> None:
+    """A copy taken with its log, as a crash leaves them, holds what was acknowledged."""
+    path, copy = tmp_path / "graphs.db", tmp_path / "copy" / "graphs.db"
+    copy.parent.mkdir()
+    async with SqliteDatabase(path) as database:
+        await make_flow(database)
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+    async with opened(copy) as source:
+        assert len(await source.get_nodes(FLOW)) == 5
+    assert faults(copy) == []
