@@ -150,8 +150,8 @@ def rank(
     seeds[: len(fused)] = list(fused.values())
     ends = np.fromiter(map(row.__getitem__, chain.from_iterable(links)), dtype=np.int64, count=2 * len(links))
     matrix = adjacency(len(keys), ends.reshape(-1, 2))
-    scores = spread(seeds, matrix, options)
-    scores = np.round(scores / scores.max(), DIGITS)
+    walked = spread(seeds, matrix, options)
+    scores: Scores = np.round(walked / float(walked.max()), DIGITS)
     order = _order(keys, scores, limit)
     names = _reasons(signals, options.weights, {keys[i] for i in order})
     return [
@@ -195,4 +195,4 @@ def _nearest(i: int, keys: Sequence[str], scores: Scores, matrix: sparse.csr_arr
     neighbours: list[int] = indices[matrix.indptr[i] : matrix.indptr[i + 1]].tolist()
     if not neighbours:
         return ()
-    return (f"near:{keys[max(neighbours, key=lambda j: float(scores[j]))]}",)
+    return (f"near:{keys[min(neighbours, key=lambda j: (-float(scores[j]), keys[j]))]}",)
