@@ -52,6 +52,48 @@ class Settings(BaseSettings):
         default=None, description="key of that server (default: OPENAI_API_KEY)"
     )
 
+    provider: str = Field(
+        default="auto",
+        min_length=1,
+        description="whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else "
+        "`llm_base_url`; else offline), deepseek, openai, openai-mini, anthropic, ollama, llama.cpp, "
+        "vllm, lmstudio, compatible, offline",
+    )
+    model: str | None = Field(
+        default=None, min_length=1, description="name of the model (default: the provider's)"
+    )
+    llm_base_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+",
+        description="address of an OpenAI-compatible server, or of the provider if it is set by name",
+    )
+    llm_api_key: SecretStr | None = Field(
+        default=None, description="key for the provider in use, before its own variable"
+    )
+    llm_context_window: int | None = Field(
+        default=None, ge=1_000, description="tokens that the model takes, prompt and answer together"
+    )
+    llm_max_tokens: int | None = Field(default=None, ge=1, description="tokens of an answer at most")
+    llm_temperature: float | None = Field(default=None, ge=0, le=2, description="sampling temperature")
+    llm_silence_s: float = Field(
+        default=60, gt=0, description="seconds to wait for the next piece of an answer"
+    )
+    llm_total_s: float = Field(default=300, gt=0, description="seconds that an answer may take")
+    llm_price_input: float | None = Field(
+        default=None, ge=0, description="US dollars a million prompt tokens, before published prices"
+    )
+    llm_price_output: float | None = Field(default=None, ge=0, description="the same for answer tokens")
+    llm_price_cached: float | None = Field(
+        default=None, ge=0, description="the same for prompt tokens that the provider remembered"
+    )
+    max_call_tokens: int | None = Field(default=None, ge=1, description="prompt tokens of one call at most")
+    max_total_tokens: int | None = Field(
+        default=None, ge=1, description="tokens of all calls at most, while the process runs"
+    )
+    max_total_cost: float | None = Field(
+        default=None, gt=0, description="US dollars of all calls at most, while the process runs"
+    )
+
     mode: Literal["hybrid", "vector", "text"] = Field(default="hybrid", description="how to retrieve")
     max_nodes: int = Field(default=20, ge=1, le=500, description="nodes of a context")
     max_depth: int = Field(default=2, ge=0, le=5, description="edges walked from a seed in vector mode")
@@ -76,13 +118,13 @@ class Settings(BaseSettings):
     )
 
     openai_api_key: SecretStr | None = _key(
-        "openai_api_key", "OPENAI_API_KEY", description="key of OpenAI, for embeddings (models come later)"
+        "openai_api_key", "OPENAI_API_KEY", description="key of OpenAI, for models and embeddings"
     )
     deepseek_api_key: SecretStr | None = _key(
-        "deepseek_api_key", "DEEPSEEK_API_KEY", description="key of DeepSeek (models come later)"
+        "deepseek_api_key", "DEEPSEEK_API_KEY", description="key of DeepSeek"
     )
     anthropic_api_key: SecretStr | None = _key(
-        "anthropic_api_key", "ANTHROPIC_API_KEY", description="key of Anthropic (models come later)"
+        "anthropic_api_key", "ANTHROPIC_API_KEY", description="key of Anthropic"
     )
 
     @classmethod

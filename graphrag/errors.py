@@ -11,6 +11,8 @@ from graphrag.evaluate import QueryFileError
 from graphrag.importers import UnreadableWorkflow
 from graphrag.messages import Language, message
 from graphrag.prompts.library import PromptError
+from graphrag.providers import errors as models
+from graphrag.usage import UsageLimitReached
 from tools.arguments import MalformedArguments
 from tools.proposals import MalformedProposal
 from tools.toon import ToonError
@@ -60,6 +62,18 @@ MEANINGS: dict[type[Exception], Meaning] = {
     embeddings.EmbeddingUnreachable: Meaning(code="network", http_status=502, retryable=True),
     embeddings.EmbeddingMalformed: Meaning(code="server_error", http_status=502),
     embeddings.EmbeddingRefused: Meaning(code="server_error", http_status=502, retryable=True),
+    models.ModelUnauthorized: Meaning(code="auth_error", http_status=502),
+    models.ModelRateLimited: Meaning(code="rate_limit", http_status=503, retryable=True),
+    models.ModelFailed: Meaning(code="server_error", http_status=502, retryable=True),
+    models.ModelRequestRefused: Meaning(code="request_refused", http_status=502),
+    models.ModelContextTooLong: Meaning(code="context_length", http_status=413),
+    models.ModelContentFiltered: Meaning(code="content_filter", http_status=422),
+    models.ModelTimedOut: Meaning(code="timeout", http_status=504, retryable=True),
+    models.ModelUnreachable: Meaning(code="network", http_status=502, retryable=True),
+    models.ModelStreamBroken: Meaning(code="network", http_status=502, retryable=True),
+    models.ModelAnswerMalformed: Meaning(code="server_error", http_status=502, retryable=True),
+    models.ModelEmptyReply: Meaning(code="server_error", http_status=502, retryable=True),
+    UsageLimitReached: Meaning(code="usage_limit", http_status=429),
     SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
@@ -88,4 +102,7 @@ def _meaning_of(exc: Exception) -> Meaning | None:
     if isinstance(exc, embeddings.EmbeddingRefused):  # only the service knows whether waiting helps
         code = "rate_limit" if exc.status == 429 else "server_error"
         return replace(MEANINGS[embeddings.EmbeddingRefused], code=code, retryable=exc.retryable)
-    return next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
+    meaning = next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
+    if meaning is not None and isinstance(exc, models.ModelError):
+        return replace(meaning, retryable=exc.retryable)
+    return meaning

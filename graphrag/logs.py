@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -38,9 +39,33 @@ def _plain(value: object) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def configure_logs(level: str, *, debug: bool = False, stream: TextIO | None = None) -> logging.Handler:
-    """Send the events of our rooms to `stream`; replaces an earlier configuration of ours."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+Sink = Callable[[str], None]
+"""Takes one event as a line of JSON, without the line's end. May be called from several threads."""
+
+
+class SinkHandler(logging.Handler):
+    """Hands each event to a sink; a sink that fails loses its event and stops nothing."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._sink(self.format(record))
+        except Exception:  # noqa: BLE001 - as every handler of the standard library does
+            self.handleError(record)
+
+
+def configure_logs(
+    level: str, *, debug: bool = False, stream: TextIO | None = None, sink: Sink | None = None
+) -> logging.Handler:
+    """Send the events of our rooms to `sink`, else to `stream`; replaces an earlier configuration of ours.
+
+    `debug` (AI_DEBUG) adds the debug events of retrieval, tools and models: sizes, counts and
+    times, never what was asked or answered.
+    """
+    handler = SinkHandler(sink) if sink else logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     for room in ("graphrag", "datasources", "tools", "server", "cli"):
         logger = logging.getLogger(room)

@@ -18,6 +18,19 @@ MESSAGES: dict[str, dict[Language, str]] = {
     "auth_error": {"en": "The key is not accepted", "fr": "La clé n’est pas acceptée"},
     "rate_limit": {"en": "Too many requests, try again later", "fr": "Trop de requêtes, réessayez plus tard"},
     "server_error": {"en": "The service failed", "fr": "Le service a échoué"},
+    "content_filter": {
+        "en": "The model refused to answer this",
+        "fr": "Le modèle a refusé de répondre à cela",
+    },
+    "context_length": {
+        "en": "The conversation is too long for the model",
+        "fr": "La conversation est trop longue pour le modèle",
+    },
+    "request_refused": {
+        "en": "The model provider does not accept the request",
+        "fr": "Le fournisseur du modèle n’accepte pas la requête",
+    },
+    "usage_limit": {"en": "A limit of usage is reached", "fr": "Une limite d’utilisation est atteinte"},
     "network": {"en": "The network failed", "fr": "Le réseau a échoué"},
     "unreadable": {"en": "The file cannot be used", "fr": "Le fichier est inutilisable"},
     "usage": {"en": "Wrong use", "fr": "Mauvais usage"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -101,11 +102,15 @@ async def with_attempts(
     while True:
         number += 1
         begun = False
+        began = time.perf_counter()
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    begun = begun or not isinstance(chunk, UsageReport)
+                    if not begun and not isinstance(chunk, UsageReport):
+                        begun = True
+                        log.debug("model_first_piece", extra={"model": model, "ms": _ms_since(began)})
                     yield chunk
+            log.debug("model_answered", extra={"model": model, "attempt": number, "ms": _ms_since(began)})
         except ModelError as exc:
             facts = {"provider": exc.provider, "model": model, "error": type(exc).__name__}
             facts |= {"status": exc.status, "attempt": number}
@@ -117,3 +122,7 @@ async def with_attempts(
         else:
             return
         await policy.sleep(pause_s)
+
+
+def _ms_since(start: float) -> int:
+    return round((time.perf_counter() - start) * 1000)

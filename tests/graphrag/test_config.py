@@ -158,6 +158,8 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "log_level": "debug",
         "ai_debug": "true",
         "budget_tokens": "101",
+        "llm_base_url": "http://127.0.0.1:1/v1",
+        "llm_context_window": "2000",
     }
     for name, variable, default, _ in table:
         with monkeypatch.context() as patch:

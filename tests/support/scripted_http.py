@@ -42,7 +42,7 @@ class Answer:
     `pieces` are sent in its place, one HTTP chunk each, so that a client sees these very cuts.
     `fault`: `drop` closes the connection without an answer, `truncate` in the middle of the body;
     after pieces, `truncate` ends them without HTTP's end, `reset` breaks the connection, `hang`
-    sends nothing more until the client goes, and sets `gone` then.
+    sends nothing more until the client goes, and sets `gone` then; it waits for `fault_when`.
     `held` keeps the answer back until the event is set.
     """
 
@@ -53,6 +53,7 @@ class Answer:
     held: threading.Event | None = None
     pieces: Sequence[bytes] | None = None
     gone: threading.Event | None = None
+    fault_when: threading.Event | None = None
 
     @property
     def payload(self) -> bytes:
@@ -183,12 +184,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
             return
         self.close_connection = True
+        if answer.fault_when is not None:
+            answer.fault_when.wait(HELD_AT_MOST_S)
         if answer.fault == "reset":  # a linger of 0 s makes the close a reset
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
         elif answer.fault == "hang":
             self.connection.settimeout(HELD_AT_MOST_S)
-            if self.connection.recv(1) == b"" and answer.gone is not None:
+            try:
+                left = self.connection.recv(1) == b""
+            except ConnectionError:  # it went without reading all
+                left = True
+            if left and answer.gone is not None:
                 answer.gone.set()
 
     def log_message(self, format: str, *args: Any) -> None:

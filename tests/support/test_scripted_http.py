@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 
 import pytest
@@ -62,3 +63,31 @@ def test_a_held_answer_waits_for_its_release() -> None:
         server.play(held)
         assert ask(server) == (200, b"1")
         assert release.is_set()
+
+
+def test_pieces_arrive_as_chunks_and_a_reset_after_them_is_felt() -> None:
+    read = threading.Event()
+    with ScriptedServer() as server:
+        server.play(Answer(pieces=[b"ab", b"c"]), Answer(pieces=[b"ab"], fault="reset", fault_when=read))
+        assert ask(server) == (200, b"abc")
+        host, port = server.url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.request("POST", "/x", b"")
+        response = connection.getresponse()
+        assert response.read(2) == b"ab"
+        read.set()
+        with pytest.raises((ConnectionResetError, http.client.IncompleteRead)):
+            response.read()
+        connection.close()
+
+
+def test_a_hanging_answer_ends_when_the_client_goes() -> None:
+    gone = threading.Event()
+    with ScriptedServer() as server:
+        server.play(Answer(pieces=[b"ab"], fault="hang", gone=gone))
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+            assert client.recv(1)
+            assert not gone.is_set()
+        assert gone.wait(10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -150,13 +151,16 @@ async def chunks_of(
     messages: Sequence[Message] = ASK,
     tools: Sequence[dict[str, Any]] = (),
     options: ModelOptions | None = None,
+    first: threading.Event | None = None,
 ) -> tuple[list[Chunk], ModelError | None]:
-    """Return what a stream yields, and the error it ends with."""
+    """Return what a stream yields, and the error it ends with; `first` is set with the first chunk."""
     found: list[Chunk] = []
     try:
         async with aclosing(provider.stream(messages, tools, options or ModelOptions())) as chunks:
             async for chunk in chunks:
                 found.append(chunk)
+                if first is not None:
+                    first.set()
     except ModelError as exc:
         return found, exc
     return found, None

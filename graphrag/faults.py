@@ -1,0 +1,92 @@
+"""Says of any failure of a turn what it was, whether to try again, and what to tell the person."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from graphrag.errors import describe
+from graphrag.messages import Language, message
+from graphrag.providers.errors import ModelError, without_secrets
+
+FaultCode = Literal[
+    "rate_limit",
+    "server_error",
+    "auth_error",
+    "timeout",
+    "network",
+    "content_filter",
+    "context_length",
+    "usage_limit",
+    "internal",
+]
+
+_CODES: dict[str, FaultCode] = {
+    "rate_limit": "rate_limit",
+    "server_error": "server_error",
+    "auth_error": "auth_error",
+    "timeout": "timeout",
+    "network": "network",
+    "content_filter": "content_filter",
+    "context_length": "context_length",
+    "usage_limit": "usage_limit",
+    "unavailable": "network",
+    "busy": "server_error",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A failure as clients are told of it. `status` is the provider's HTTP status, where there was one.
+
+    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces.
+    """
+
+    code: FaultCode
+    retryable: bool
+    en: str
+    fr: str
+    status: int | None = None
+    provider: str | None = None
+    retry_after_s: float | None = None
+
+    def message(self, language: Language) -> str:
+        return self.fr if language == "fr" else self.en
+
+
+def classify(exc: BaseException) -> Fault:
+    """Return what a failure means. One that nobody foresaw is `internal`, and its text is kept back."""
+    facts = _facts(exc)
+    if isinstance(exc, Exception):
+        english, french = describe(exc, "en"), describe(exc, "fr")
+        if english is not None and french is not None:
+            return Fault(
+                code=_CODES.get(english.code, "internal"),
+                retryable=english.retryable,
+                en=_told(english.message),
+                fr=_told(french.message),
+                status=facts[0],
+                provider=facts[1],
+                retry_after_s=exc.retry_after_s if isinstance(exc, ModelError) else None,
+            )
+    code = _unforeseen(exc)
+    return Fault(code=code, retryable=code != "internal", en=message(code, "en"), fr=message(code, "fr"))
+
+
+def _facts(exc: BaseException) -> tuple[int | None, str | None]:
+    status, provider = getattr(exc, "status", None), getattr(exc, "provider", None)
+    return (
+        status if isinstance(status, int) else None,
+        provider if isinstance(provider, str) else None,
+    )
+
+
+def _unforeseen(exc: BaseException) -> FaultCode:
+    if isinstance(exc, TimeoutError | asyncio.TimeoutError):
+        return "timeout"
+    return "network" if isinstance(exc, ConnectionError) else "internal"
+
+
+def _told(text: str) -> str:
+    return without_secrets(text)

@@ -1,0 +1,151 @@
+"""Wraps a provider or an embedder so that a meter counts what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphrag.embeddings import EmbeddingProvider
+from graphrag.providers.base import (
+    DEFAULT_OPTIONS,
+    AssistantMessage,
+    Chunk,
+    LLMProvider,
+    Message,
+    ModelOptions,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallCut,
+    ToolCallReady,
+    ToolSchema,
+    UsageReport,
+    add_usage,
+)
+from graphrag.providers.prices import Pricing
+from graphrag.tokens import count_tokens
+from graphrag.usage import CallUsage, UsageMeter
+
+TOKENS_A_MESSAGE = 4
+"""What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
+
+
+def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
+    """Return about how many tokens a request has."""
+    total = sum(count_tokens(str(tool)) for tool in tools)
+    for message in messages:
+        total += TOKENS_A_MESSAGE + count_tokens(message.content)
+        if isinstance(message, AssistantMessage):
+            total += sum(count_tokens(call.name + call.arguments) for call in message.tool_calls)
+    return total
+
+
+class MeteredProvider:
+    """Checks the limits before each call and records it after, also one that broke or was stopped."""
+
+    def __init__(
+        self, inner: LLMProvider, meter: UsageMeter, pricing: Pricing, *, thread: str | None = None
+    ) -> None:
+        self._inner, self._meter, self._pricing, self._thread = inner, meter, pricing, thread
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def context_window(self) -> int:
+        return self._inner.context_window
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        """Yield what the provider yields. Raises: UsageLimitReached, before anything is sent; ModelError."""
+        limits = self._meter.limits
+        bounded = limits.call_tokens is not None or limits.total_tokens is not None
+        self._meter.check(count_prompt(messages, tools) if bounded else 0)
+        told: UsageReport | None = None
+        written: list[str] = []
+        try:
+            async with aclosing(self._inner.stream(messages, tools, options)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, UsageReport):
+                        told = add_usage(told, chunk)
+                    elif isinstance(chunk, TextDelta | ReasoningDelta):
+                        written.append(chunk.text)
+                    elif isinstance(chunk, ToolCallReady | ToolCallCut):
+                        written.append(chunk.call.name + chunk.call.arguments)
+                    yield chunk
+        finally:
+            self._record(told, written, messages, tools)
+
+    def _record(
+        self,
+        told: UsageReport | None,
+        written: Sequence[str],
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema],
+    ) -> None:
+        if told is None and not written:
+            return  # refused before it began: nothing is charged
+        tokens = told or UsageReport(
+            prompt=count_prompt(messages, tools), completion=count_tokens("".join(written))
+        )
+        self._meter.record(
+            CallUsage(
+                kind="chat",
+                provider=self.name,
+                model=self.model,
+                tokens=tokens,
+                cost_usd=self._pricing.cost_usd(tokens),
+                thread=self._thread,
+                estimated=told is None,
+            )
+        )
+
+
+class MeteredEmbedder:
+    """Records the tokens of embedded texts, counted by us."""
+
+    def __init__(
+        self, inner: EmbeddingProvider, meter: UsageMeter, pricing: Pricing, *, provider: str
+    ) -> None:
+        self._inner, self._meter, self._pricing, self._provider = inner, meter, pricing, provider
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def dim(self) -> int | None:
+        return self._inner.dim
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        tokens = UsageReport(prompt=sum(count_tokens(text) for text in texts))
+        self._meter.check()
+        vectors = await self._inner.embed(texts)
+        self._meter.record(
+            CallUsage(
+                kind="embedding",
+                provider=self._provider,
+                model=self.model,
+                tokens=tokens,
+                cost_usd=self._pricing.cost_usd(tokens),
+                estimated=True,
+            )
+        )
+        return vectors
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

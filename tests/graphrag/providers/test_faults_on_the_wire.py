@@ -1,0 +1,419 @@
+"""The table of what can go wrong on the way to a model and back: what is raised, said, and asked again.
+
+Each row runs through the real client package of each format, against a server that does just that.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from graphrag.faults import FaultCode, classify
+from graphrag.providers import errors
+from graphrag.providers.attempts import RetryPolicy
+from graphrag.providers.base import Finished, LLMProvider, ModelOptions, TextDelta, ToolCallReady
+from tests.graphrag.providers.wire import (
+    EVENT_STREAM,
+    KEY,
+    Pauses,
+    anthropic_provider,
+    anthropic_text,
+    chunks_of,
+    delta,
+    events,
+    message_end,
+    message_start,
+    openai_provider,
+    openai_text,
+    sse,
+    streamed,
+    text_block,
+    text_of,
+)
+from tests.support.scripted_http import Answer, ScriptedServer
+
+ATTEMPTS = RetryPolicy().attempts
+
+
+def refused(status: int, message: str = "no", **headers: str) -> Callable[[str], Answer]:
+    """An error body as each format writes it; it repeats the key, as some servers do."""
+
+    def answer(api: str) -> Answer:
+        error: dict[str, Any] = {"message": f"{message} {KEY}", "type": "some_error"}
+        body = {"error": error} if api == "openai" else {"type": "error", "error": error}
+        return Answer(status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    return answer
+
+
+def body(openai: bytes, anthropic: bytes, **more: Any) -> Callable[[str], Answer]:
+    return lambda api: streamed(openai if api == "openai" else anthropic, **more)
+
+
+BEGUN = sse(delta(content="Hel"), done=False), events(message_start(), *text_block(0, "Hel"))
+"""A stream that has begun and not ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    answer: Callable[[str], Answer]
+    error: type[errors.ModelError]
+    code: FaultCode
+    requests: int = 1
+    retryable: bool = False
+    status: int | None = None
+    text: str = ""
+
+
+ROWS = {
+    "429 with retry-after": Row(
+        answer=refused(429, "slow down", retry_after="7"),
+        error=errors.ModelRateLimited,
+        code="rate_limit",
+        requests=ATTEMPTS,
+        retryable=True,
+        status=429,
+    ),
+    "429, quota used up": Row(
+        answer=refused(429, "insufficient_quota: check your plan and billing"),
+        error=errors.ModelRateLimited,
+        code="rate_limit",
+        status=429,
+    ),
+    "429 with a pause too long to wait": Row(
+        answer=refused(429, "tomorrow", retry_after="86400"),
+        error=errors.ModelRateLimited,
+        code="rate_limit",
+        retryable=True,
+        status=429,
+    ),
+    "500": Row(
+        answer=refused(500),
+        error=errors.ModelFailed,
+        code="server_error",
+        requests=ATTEMPTS,
+        retryable=True,
+        status=500,
+    ),
+    "503": Row(
+        answer=refused(503),
+        error=errors.ModelFailed,
+        code="server_error",
+        requests=ATTEMPTS,
+        retryable=True,
+        status=503,
+    ),
+    "503, not to be tried again": Row(
+        answer=refused(503, x_should_retry="false"),
+        error=errors.ModelFailed,
+        code="server_error",
+        status=503,
+    ),
+    "529 overloaded": Row(
+        answer=refused(529),
+        error=errors.ModelFailed,
+        code="server_error",
+        requests=ATTEMPTS,
+        retryable=True,
+        status=529,
+    ),
+    "error page of a gateway": Row(
+        answer=lambda _: Answer(
+            status=502, body=b"<html>Bad Gateway</html>", headers={"content-type": "text/html"}
+        ),
+        error=errors.ModelFailed,
+        code="server_error",
+        requests=ATTEMPTS,
+        retryable=True,
+        status=502,
+    ),
+    "401": Row(answer=refused(401), error=errors.ModelUnauthorized, code="auth_error", status=401),
+    "402 no credit": Row(answer=refused(402), error=errors.ModelUnauthorized, code="auth_error", status=402),
+    "403": Row(answer=refused(403), error=errors.ModelUnauthorized, code="auth_error", status=403),
+    "404 unknown model": Row(
+        answer=refused(404), error=errors.ModelRequestRefused, code="internal", status=404
+    ),
+    "400": Row(answer=refused(400), error=errors.ModelRequestRefused, code="internal", status=400),
+    "context length": Row(
+        answer=refused(400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        error=errors.ModelContextTooLong,
+        code="context_length",
+        status=400,
+    ),
+    "413": Row(answer=refused(413), error=errors.ModelContextTooLong, code="context_length", status=413),
+    "content filter": Row(
+        answer=refused(
+            400, "The response was filtered due to the prompt triggering content management policy"
+        ),
+        error=errors.ModelContentFiltered,
+        code="content_filter",
+        status=400,
+    ),
+    "answer filtered": Row(
+        answer=body(
+            sse(delta(content="Hel"), delta("content_filter")),
+            events(message_start(), *text_block(0, "Hel"), *message_end("refusal")),
+        ),
+        error=errors.ModelContentFiltered,
+        code="content_filter",
+        text="Hel",
+    ),
+    "connection dropped before an answer": Row(
+        answer=lambda _: Answer(fault="drop"),
+        error=errors.ModelUnreachable,
+        code="network",
+        requests=ATTEMPTS,
+        retryable=True,
+    ),
+    "reset in the middle of the stream": Row(
+        answer=body(*BEGUN, fault="reset"),
+        error=errors.ModelStreamBroken,
+        code="network",
+        retryable=True,
+        text="Hel",
+    ),
+    "stream cut without HTTP's end": Row(
+        answer=body(*BEGUN, fault="truncate"),
+        error=errors.ModelStreamBroken,
+        code="network",
+        retryable=True,
+        text="Hel",
+    ),
+    "stream that ends without a reason": Row(
+        answer=body(
+            sse(delta(content="Hel")),
+            events(message_start(), *text_block(0, "Hel"), {"type": "message_stop"}),
+        ),
+        error=errors.ModelStreamBroken,
+        code="network",
+        retryable=True,
+        text="Hel",
+    ),
+    "empty body": Row(
+        answer=body(b"", b""),
+        error=errors.ModelStreamBroken,
+        code="network",
+        requests=ATTEMPTS,
+        retryable=True,
+    ),
+    "malformed chunk": Row(
+        answer=body(
+            sse(delta(content="Hel"), '{"choices": [{"del', done=True),
+            BEGUN[1] + b'event: content_block_delta\ndata: {"type": "content_bl\n\n',
+        ),
+        error=errors.ModelAnswerMalformed,
+        code="server_error",
+        retryable=True,
+        text="Hel",
+    ),
+    "chunk that is no object": Row(
+        answer=body(
+            sse(delta(content="Hel"), "[1, 2]"), BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n"
+        ),
+        error=errors.ModelAnswerMalformed,
+        code="server_error",
+        retryable=True,
+        text="Hel",
+    ),
+    "chunk of another shape": Row(
+        answer=body(
+            sse({"choices": [{"index": 0, "delta": {"content": {"a": 1}}}]}),
+            BEGUN[1] + events({"type": "content_block_delta", "index": 0.5, "delta": {"type": "text_delta"}}),
+        ),
+        error=errors.ModelAnswerMalformed,
+        code="server_error",
+        retryable=True,
+    ),
+    "error inside the stream": Row(
+        answer=body(
+            sse(delta(content="Hel"), {"error": {"message": f"busy {KEY}", "code": 503}}),
+            BEGUN[1]
+            + events(
+                {"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}}
+            ),
+        ),
+        error=errors.ModelFailed,
+        code="server_error",
+        retryable=True,
+        text="Hel",
+    ),
+    "empty reply": Row(
+        answer=body(sse(delta("stop", content="")), events(message_start(), *message_end("end_turn"))),
+        error=errors.ModelEmptyReply,
+        code="server_error",
+        requests=ATTEMPTS,
+        retryable=True,
+    ),
+}
+_SHAPE = ("chunk of another shape",)
+"""Rows whose text or repetition depends on the format."""
+
+
+def provider_of(api: str, server: ScriptedServer | str, pauses: Pauses, **settings: Any) -> LLMProvider:
+    made = openai_provider if api == "openai" else anthropic_provider
+    return made(server, pauses, **settings)
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("name", ROWS)
+async def test_a_fault_is_named_told_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
+    row, pauses = ROWS[name], Pauses()
+    begun = api == "anthropic" and name in _SHAPE  # its text came before the bad piece
+    requests = ATTEMPTS if name in _SHAPE and not begun else row.requests
+    with ScriptedServer() as server:
+        # A reset may overtake what was sent before it: it waits until that is read.
+        read = threading.Event()
+        answer = row.answer(api)
+        server.play(*[replace(answer, fault_when=read) if row.text and answer.fault else answer] * requests)
+        provider = provider_of(api, server, pauses)
+        chunks, error = await chunks_of(provider, first=read)
+        await provider.aclose()
+    assert type(error) is row.error, error
+    assert text_of(chunks) == ("Hel" if begun else row.text)
+    assert not any(isinstance(chunk, Finished | ToolCallReady) for chunk in chunks)
+    assert len(server.requests) == requests
+    assert len(pauses.seconds) == requests - 1
+    fault = classify(error)
+    assert (fault.code, fault.retryable, fault.provider) == (row.code, row.retryable, api)
+    if row.status is not None:
+        assert fault.status == row.status
+    for told in (fault.en, fault.fr, str(error), repr(error)):
+        assert KEY not in told
+        assert "Traceback" not in told
+    assert fault.en != fault.fr
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("headers", "pause_s"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
+)
+async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
+    api: str, headers: dict[str, str], pause_s: float
+) -> None:
+    pauses = Pauses()
+    with ScriptedServer() as server:
+        whole = openai_text("Hello") if api == "openai" else anthropic_text("Hello")
+        server.play(Answer(status=429, body={"error": {"message": "slow"}}, headers=headers), streamed(whole))
+        provider = provider_of(api, server, pauses)
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+    assert error is None
+    assert text_of(chunks) == "Hello"
+    assert pauses.seconds == [pytest.approx(pause_s)]
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}]
+)
+async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -> None:
+    pauses = Pauses()
+    with ScriptedServer() as server:
+        server.play(*[Answer(status=429, body={}, headers=headers)] * ATTEMPTS)
+        provider = openai_provider(server, pauses)
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert isinstance(error, errors.ModelRateLimited)
+    for number, seconds in enumerate(pauses.seconds):
+        assert 0.5 * 2**number <= seconds <= 2**number
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_port_where_nobody_listens_is_unreachable(api: str) -> None:
+    with socket.socket() as taken:  # bound, not listening: a connection is refused
+        taken.bind(("127.0.0.1", 0))
+        provider = provider_of(api, f"http://127.0.0.1:{taken.getsockname()[1]}", Pauses())
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert isinstance(error, errors.ModelUnreachable)
+    assert classify(error).code == "network"
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> None:
+    with ScriptedServer() as server:
+        gone = threading.Event()
+        server.play(streamed(BEGUN[0] if api == "openai" else BEGUN[1], fault="hang", gone=gone))
+        provider = provider_of(api, server, Pauses())
+        chunks, error = await chunks_of(provider, options=ModelOptions(silence_s=0.2))
+        await provider.aclose()
+        assert gone.wait(10)
+    assert isinstance(error, errors.ModelTimedOut)
+    assert error.seconds == 0.2
+    assert text_of(chunks) == "Hel"
+    assert classify(error).code == "timeout"
+
+
+async def test_lines_without_content_do_not_keep_an_answer_alive() -> None:
+    waiting = b": PROCESSING\n\n" * 50
+    with ScriptedServer() as server:
+        server.play(Answer(pieces=[waiting], headers=EVENT_STREAM, fault="hang"))
+        provider = openai_provider(server, retry=RetryPolicy(attempts=1))
+        _, error = await chunks_of(provider, options=ModelOptions(silence_s=0.2))
+        await provider.aclose()
+    assert isinstance(error, errors.ModelTimedOut)
+
+
+async def test_an_answer_may_take_only_so_long_in_all() -> None:
+    with ScriptedServer() as server:
+        server.play(streamed(BEGUN[0], fault="hang"))
+        provider = openai_provider(server)
+        _, error = await chunks_of(provider, options=ModelOptions(silence_s=30, total_s=0.2))
+        await provider.aclose()
+    assert isinstance(error, errors.ModelTimedOut)
+    assert "not whole after 0.2 s" in error.reason
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
+    api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphrag.providers.attempts.TAIL_S", 0.1)
+    whole = (
+        sse(delta(content="Hello"), delta("stop"), done=False) if api == "openai" else anthropic_text("Hello")
+    )
+    with ScriptedServer() as server:
+        server.play(streamed(whole, fault="hang"))
+        provider = provider_of(api, server, Pauses())
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+    assert error is None
+    assert isinstance(chunks[0], TextDelta)
+    assert chunks[-1] == Finished(reason="stop")
+
+
+@pytest.mark.parametrize("fault", ["reset", "truncate"])
+async def test_what_breaks_after_the_reason_to_finish_leaves_a_whole_answer(fault: str) -> None:
+    whole = sse(delta(content="Hello"), delta("stop"), done=False)
+    with ScriptedServer() as server:
+        read = threading.Event()
+        server.play(streamed(whole, cuts=[len(whole)], fault=fault, fault_when=read))
+        provider = openai_provider(server)
+        chunks, error = await chunks_of(provider, first=read)
+        await provider.aclose()
+    assert error is None
+    assert chunks[-1] == Finished(reason="stop")
+
+
+async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
+    said = f"bad key {KEY} at https://user:secret@host/v1?api_key=hush, Bearer abc.def, sk-proj-ABCDEF123456"
+    with ScriptedServer() as server:
+        server.play(Answer(status=401, body=json.dumps({"error": {"message": said}}).encode()))
+        provider = openai_provider(server)
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert error is not None
+    shown = str(error) + classify(error).en
+    for secret in (KEY, "user:secret", "hush", "abc.def", "sk-proj-ABCDEF123456"):
+        assert secret not in shown
