@@ -1,0 +1,97 @@
+"""No statement that runs often reads a whole table: every plan of SQLite is looked at."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from datasources.base import RECORD_INDEXES
+from datasources.sqlite import schema, statements
+from datasources.sqlite.records import query_statement
+
+STATEMENTS = {
+    name: text for name, text in vars(statements).items() if name.isupper() and isinstance(text, str)
+}
+MEANT_TO_READ_ALL = {
+    "TOTALS": "a health check counts the graphs",
+    "GRAPH_IDS_OF_ALL": "a type of the root workspace concerns every graph",
+}
+GROWING = ("nodes", "edges", "vectors", "records", "terms", "text_log", "vector_log", "graphs", "configs")
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path = tmp_path_factory.mktemp("plans") / "graphs.db"
+    schema.prepare(path)
+    connection = schema.connect(path)
+    yield connection
+    connection.close()
+
+
+def plan_of(connection: sqlite3.Connection, statement: str) -> list[str]:
+    named = dict.fromkeys(re.findall(r":(\w+)", statement), "[]")
+    values: object = named or ["[]"] * statement.count("?")
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]  # pyright: ignore[reportArgumentType]
+
+
+def whole_tables(plan: list[str], statement: str) -> Iterator[str]:
+    """Yield the steps that read a whole table, be it by an index."""
+    aliases = re.findall(r"\b(\w+) ([a-z])\b", statement)
+    names = {*GROWING, *(alias for table, alias in aliases if table in GROWING)}
+    for step in plan:
+        scanned = re.match(r"SCAN (\w+)", step)
+        if scanned and scanned[1] in names:
+            yield step
+        if "AUTOMATIC" in step:
+            yield step
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - MEANT_TO_READ_ALL))
+def test_no_statement_reads_a_whole_table(connection: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(connection, STATEMENTS[name])
+    assert list(whole_tables(plan, STATEMENTS[name])) == [], plan
+
+
+@pytest.mark.parametrize("name", sorted(MEANT_TO_READ_ALL))
+def test_the_statements_that_may_do_so_are_recognised_as_such(
+    connection: sqlite3.Connection, name: str
+) -> None:
+    assert list(whole_tables(plan_of(connection, STATEMENTS[name]), STATEMENTS[name]))
+
+
+SORTED_BY_INDEX = ["GRAPH_LIST", "NODES", "EDGES", "ALL_LINKS"]
+
+
+@pytest.mark.parametrize("name", SORTED_BY_INDEX)
+def test_pages_come_sorted_from_an_index(connection: sqlite3.Connection, name: str) -> None:
+    plan = plan_of(connection, STATEMENTS[name])
+    assert not [step for step in plan if "TEMP B-TREE" in step], plan
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields]
+)
+@pytest.mark.parametrize("asked", ["equal", "order", "descending", "equal and order"])
+def test_every_record_query_uses_the_index_of_its_field(
+    connection: sqlite3.Connection, kind: str, field: str, asked: str
+) -> None:
+    where = {field: "x"} if "equal" in asked else {}
+    order = field if asked != "equal" else None
+    statement, values = query_statement(
+        "acme", kind, where, order, descending=asked == "descending", limit=10
+    )
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    assert any(f"records_{kind}_{field}" in step for step in plan), plan
+    assert not [step for step in plan if step.startswith("SCAN")], plan
+    if asked != "descending":  # backwards, ties are still in key order: only they are sorted
+        assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step], plan
+
+
+@pytest.mark.parametrize("kind", [*RECORD_INDEXES, "no such kind"])
+def test_records_without_a_condition_come_by_their_key(connection: sqlite3.Connection, kind: str) -> None:
+    statement, values = query_statement("acme", kind, {}, None, descending=False, limit=10)
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    assert plan == ["SEARCH records USING PRIMARY KEY (workspace=? AND kind=?)"]
