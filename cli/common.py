@@ -50,7 +50,7 @@ def settings_of(
 
 def fail(message: str, *, code: int = EXIT_FAILED) -> NoReturn:
     """Say what is wrong on standard error and end with an exit code."""
-    render.err.print(f"nodius: {message}", style="red")
+    render.fault(f"nodius: {message}")
     raise typer.Exit(code)
 
 

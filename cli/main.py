@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -48,4 +50,9 @@ app.command("doctor")(doctor.doctor)
 
 def run() -> None:
     """Run the command line; the entry point of the `nodius` script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name may hold what the terminal, or any encoding, cannot show; a script expects UTF-8.
+            encoding = stream.encoding if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
     app()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from cli.tables import layout
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PATIENCE_S = 1.0
 """Work that takes no longer than this shows no progress."""
 
@@ -29,17 +31,27 @@ def json(value: Any) -> None:
 
 
 def line(text: str = "", style: str | None = None) -> None:
-    """Print a line as it is: brackets in it are not markup."""
-    out.print(Text(text, style=style or ""))
+    """Print a line as it is: brackets in it are not markup, and control characters command nothing."""
+    out.print(Text(_harmless(text), style=style or ""))
 
 
 def note(text: str) -> None:
     """Print a line for the person, on standard error, so that it does not mix with data."""
-    err.print(Text(text, style="dim"))
+    err.print(Text(_harmless(text), style="dim"))
+
+
+def fault(text: str) -> None:
+    """Print what went wrong, on standard error."""
+    err.print(Text(_harmless(text), style="red"))
 
 
 def heading(text: str) -> None:
-    out.print(Text(f"\n{text}", style="bold"))
+    """Print a line that begins a part, after an empty one."""
+    out.print(Text(f"\n{_harmless(text)}", style="bold"))
+
+
+def _harmless(text: str) -> str:
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def table(
@@ -56,7 +68,7 @@ def table(
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
     heading_line, *lines = layout(columns, cells, numbers=numbers, folded=folded, width=width)
-    out.print(Text(heading_line, style="bold"))
+    line(heading_line, "bold")
     for one in lines:
         line(one)
 

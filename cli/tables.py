@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 GAP = "  "
 MIN_FOLDED = 24
@@ -43,7 +42,17 @@ def layout(
 
 
 def _lines(cell: str, width: int) -> list[str]:
-    return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+    """Return the words of a cell in lines of a width; a word that is wider is cut."""
+    lines = [""]
+    for word in cell.split():
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(joined) <= width:
+            lines[-1] = joined
+        elif lines[-1]:
+            lines += chop_cells(word, width)
+        else:
+            lines[-1:] = chop_cells(word, width)
+    return lines
 
 
 def _padded(text: str, width: int, *, right: bool) -> str:

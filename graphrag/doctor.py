@@ -20,11 +20,15 @@ _KEYS = (
     ("anthropic_api_key", "Anthropic", "ANTHROPIC_API_KEY"),
 )
 
+PATIENCE_S = 5.0
 _FILL = "nodius demo, or nodius import FILE"
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """Return one finding for each part; nothing is raised for what can be reported."""
+async def examine(settings: Settings, *, patience_s: float = PATIENCE_S) -> list[Finding]:
+    """Return one finding for each part; nothing is raised for what can be reported.
+
+    An embedding service is given `patience_s` seconds to answer.
+    """
     return [
         Finding(
             name="python",
@@ -32,7 +36,7 @@ async def examine(settings: Settings) -> list[Finding]:
             detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         ),
         *await _database(settings),
-        await _embeddings(settings),
+        await _embeddings(settings, patience_s),
         _tokenizer(),
         _providers(settings),
     ]
@@ -58,20 +62,24 @@ async def _database(settings: Settings) -> list[Finding]:
     return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
 
 
-async def _embeddings(settings: Settings) -> Finding:
+async def _embeddings(settings: Settings, patience_s: float) -> Finding:
     name = "embeddings"
+    local = "set NODIUS_EMBEDDINGS=local to embed without a key or network"
     try:
         embedder = make_embedder(settings)
     except EmbeddingError as exc:
-        return Finding(name=name, status="error", detail=str(exc), fix="set NODIUS_EMBEDDINGS=local")
+        return Finding(name=name, status="error", detail=str(exc), fix=local)
     if embedder is None:
         fix = "set NODIUS_EMBEDDINGS=local (packaged, no key) to search by meaning too"
         return Finding(name=name, status="warning", detail="turned off: text search only", fix=fix)
     try:
-        vectors = await embedder.embed(["a first text"])
+        async with asyncio.timeout(patience_s):
+            vectors = await embedder.embed(["a first text"])
+    except TimeoutError:
+        detail = f"{embedder.model} gave no answer within {patience_s:g} s"
+        return Finding(name=name, status="error", detail=detail, fix=local)
     except EmbeddingError as exc:
-        fix = "set NODIUS_EMBEDDINGS=local to embed without a key or network"
-        return Finding(name=name, status="error", detail=str(exc), fix=fix)
+        return Finding(name=name, status="error", detail=str(exc), fix=local)
     finally:
         await embedder.aclose()
     where = "in this process, no network" if settings.embeddings == "local" else "over the network"

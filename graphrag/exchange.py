@@ -61,13 +61,14 @@ async def import_file(
 
     Raises: what a store raises that cannot be used at all.
     """
+    shown = str(file).encode("utf-8", "backslashreplace").decode()  # a name may be any bytes
     try:
         raw = await asyncio.to_thread(_read, file)
-        return await import_bytes(source, raw, file_name=file.name, shown=str(file), graph_key=graph_key)
+        return await import_bytes(source, raw, file_name=file.name, shown=shown, graph_key=graph_key)
     except UnreadableWorkflow as exc:
-        return ImportOutcome(file=str(file), refused=exc.reason)
+        return ImportOutcome(file=shown, refused=exc.reason)
     except (BadDocument, InvalidMutation, RevisionConflict) as exc:  # this file's fault: the next may be good
-        return ImportOutcome(file=str(file), refused=str(exc))
+        return ImportOutcome(file=shown, refused=str(exc))
 
 
 def _read(file: Path) -> bytes:

@@ -1,0 +1,71 @@
+"""A folder of its own for each command line test, and a database that the demo filled."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+
+
+def invoke(*arguments: object) -> Any:
+    """Run a command in this process; what nobody foresaw is raised, not turned into an exit code."""
+    return CliRunner().invoke(app, [str(part) for part in arguments], catch_exceptions=False)
+
+
+def printed(result: Any) -> Any:
+    """Return the JSON that a command printed; it must be all of its standard output."""
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in os.environ:
+        if name.startswith("NODIUS_") or name.endswith("_API_KEY") or name in ("COLUMNS", "OPENAI_BASE_URL"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def demo_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("demo") / "demo.db"
+    result = invoke("demo", "--db", f"sqlite:{file}")
+    assert result.exit_code == 0, result.output
+    return file
+
+
+@pytest.fixture
+def demo_db(demo_file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a database with the sample graphs, embedded. For reading."""
+    url = f"sqlite:{demo_file}"
+    monkeypatch.setenv("NODIUS_DB", url)
+    return url
+
+
+def n8n(*steps: str, name: str = "Flow", identity: str | None = None, **more: Any) -> dict[str, Any]:
+    """An n8n export: the steps in a row."""
+    nodes = [
+        {
+            "id": f"id-{i}",
+            "name": step,
+            "type": "n8n-nodes-base.noOp",
+            "typeVersion": 1,
+            "position": [200 * i, 0],
+        }
+        for i, step in enumerate(steps)
+    ]
+    joins = {one: {"main": [[{"node": other, "type": "main", "index": 0}]]} for one, other in pairwise(steps)}
+    made = {"name": name, "nodes": nodes, "connections": joins, **more}
+    return made if identity is None else {**made, "id": identity}
+
+
+def write(file: Path, document: Any) -> Path:
+    file.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+    return file

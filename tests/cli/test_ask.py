@@ -1,0 +1,175 @@
+"""The commands `context`, `prompt` and `tools`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, printed, write
+
+QUESTION = "What happens when fetching the players fails?"
+
+
+# context
+
+
+def test_a_context_names_nodes_edges_and_types(demo_db: str) -> None:
+    result = invoke("context", "testgraph001", QUESTION)
+    assert result.exit_code == 0
+    for part in ("RELEVANT NODES", "RELEVANT EDGES", "TYPES USED", "fetch-api", "error-handler"):
+        assert part in result.stdout
+    assert "tokens" in result.stderr
+
+
+def test_the_context_of_a_script_has_scores_reasons_and_tokens(demo_db: str) -> None:
+    found = printed(invoke("context", "testgraph001", QUESTION, "--json"))
+    assert list(found) == [
+        *("graph", "question", "mode", "nodes", "edges", "types", "dropped_nodes"),
+        *("tokens", "tokenizer", "notes", "ms", "text"),
+    ]
+    assert (found["graph"], found["question"], found["mode"]) == ("testgraph001", QUESTION, "hybrid")
+    scores = [node["score"] for node in found["nodes"]]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == 1.0
+    assert all(node["reasons"] for node in found["nodes"])
+    assert all(set(node) == {"key", "type", "sheet", "score", "reasons", "shown"} for node in found["nodes"])
+    assert len(found["edges"]) == 6
+    assert found["tokens"] > 100
+    assert set(found["ms"]) == {"embed", "search", "read"}
+
+
+def test_headings_follow_the_language(demo_db: str) -> None:
+    french = invoke("context", "testgraph001", "Où vont les erreurs ?", "--lang", "fr").stdout
+    assert "NODES PERTINENTS" in french
+    assert "EDGES PERTINENTES" in french
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+def test_each_mode_answers(demo_db: str, mode: str) -> None:
+    found = printed(invoke("context", "testgraph001", "log fetch error", "--mode", mode, "--json"))
+    assert found["mode"] == mode
+    assert found["nodes"][0]["key"] == "error-handler"
+
+
+def test_a_budget_bounds_the_context(demo_db: str) -> None:
+    whole = printed(invoke("context", "order-refund", "refund", "--json"))
+    small = printed(invoke("context", "order-refund", "refund", "--json", "--budget", 500))
+    assert small["tokens"] <= 500 < whole["tokens"]
+    assert small["dropped_nodes"] > 0
+    assert sum(node["shown"] for node in small["nodes"]) == len(small["nodes"]) - small["dropped_nodes"]
+
+
+def test_words_that_nothing_holds_are_said(demo_db: str) -> None:
+    result = invoke("context", "testgraph001", "xyzzy plugh", "--mode", "text")
+    assert result.exit_code == 0
+    assert "nothing matched" in result.stderr
+
+
+def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
+    graph = {"_key": "hollow", "name": "Hollow", "workspace": "default"}
+    empty = {"format": "nodius", "formatVersion": 1, "graph": graph, "nodes": [], "edges": [], "configs": []}
+    imported = invoke("import", write(folder / "hollow.json", empty))
+    assert imported.exit_code == 0, imported.output
+    result = invoke("context", "hollow", "anything", "--json")
+    assert result.exit_code == 3
+    assert printed(result)["nodes"] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--mode", "magic"], "'hybrid', 'vector' or 'text'"),
+        (["--budget", "1"], "greater than or equal to 100"),
+        (["--lang", "de"], "'en' or 'fr'"),
+        (["--workspace", ""], "at least 1 character"),
+        (["--budget", "many"], "--budget"),
+    ],
+)
+def test_a_wrong_flag_says_what_is_allowed(demo_db: str, flags: list[str], reason: str) -> None:
+    result = invoke("context", "testgraph001", "q", *flags)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+@pytest.mark.parametrize("command", ["context", "prompt"])
+def test_an_empty_question_is_wrong_use(demo_db: str, command: str) -> None:
+    result = invoke(command, "testgraph001", " \n ")
+    assert result.exit_code == 2
+    assert "the question is empty" in result.stderr
+
+
+# prompt
+
+
+def test_a_prompt_is_shown_message_by_message(demo_db: str) -> None:
+    result = invoke("prompt", "testgraph001", QUESTION)
+    assert result.exit_code == 0
+    assert result.stdout.count("── system") == 2
+    assert "[GRAPH CONTEXT]" in result.stdout
+    assert result.stdout.rstrip().endswith(QUESTION)
+    assert "of tool schemas, counted by" in result.stderr
+
+
+def test_the_prompt_of_a_script_counts_its_tokens(demo_db: str) -> None:
+    found = printed(invoke("prompt", "testgraph001", QUESTION, "--json"))
+    assert [message["role"] for message in found["messages"]] == ["system", "system", "user"]
+    assert found["tokens"] == sum(message["tokens"] for message in found["messages"])
+    assert found["tool_schema_tokens"] > 500
+    assert found["tokenizer"]
+
+
+def test_a_prompt_depends_on_who_asks(demo_db: str) -> None:
+    viewer = invoke("prompt", "testgraph001", QUESTION, "--role", "viewer").stdout
+    editor = invoke("prompt", "testgraph001", QUESTION, "--role", "editor").stdout
+    assert viewer != editor
+    result = invoke("prompt", "testgraph001", QUESTION, "--role", "king")
+    assert result.exit_code == 2
+    assert "viewer, editor, reviewer, admin" in result.stderr
+
+
+# tools
+
+READ_TOOLS = {
+    *("read_graph_overview", "search_nodes", "explore_neighborhood", "read_node_detail"),
+    *("read_node_config", "list_available_node_types", "list_node_edges", "read_subgraph"),
+}
+
+
+def test_tools_are_listed_with_their_schemas(demo_db: str) -> None:
+    functions = printed(invoke("tools", "testgraph001", "--json"))
+    assert {function["name"] for function in functions} >= READ_TOOLS
+    assert all(function["parameters"]["type"] == "object" for function in functions)
+    lines = invoke("tools", "testgraph001").stdout.splitlines()
+    assert lines[0].split()[:2] == ["tool", "arguments"]
+    assert len(lines) == len(functions) + 1
+
+
+def test_every_tool_runs_on_every_sample(demo_db: str) -> None:
+    for key in ("testgraph001", "order-refund", "greenhouse-climate"):
+        results = printed(invoke("tools", key, "--run", "--json"))
+        assert {result["tool"] for result in results} >= READ_TOOLS
+        assert [result["tool"] for result in results if result["error"]] == []
+        assert all(result["text"] and result["tokens"] > 0 for result in results)
+
+
+def test_a_tool_runs_with_arguments_as_a_model_writes_them(demo_db: str) -> None:
+    arguments = '{"key": "fetch-api", "direction": "out"}'
+    result = invoke("tools", "testgraph001", "list_node_edges", "--args", arguments)
+    assert result.exit_code == 0
+    assert "error-handler:0" in result.stdout
+    assert "root:0" not in result.stdout
+
+
+@pytest.mark.parametrize("arguments", ['{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]"])
+def test_wrong_arguments_get_the_answer_a_model_would_get(demo_db: str, arguments: str) -> None:
+    result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments)
+    assert result.exit_code == 1
+    assert "ERROR" in result.stdout
+
+
+def test_an_unknown_tool_is_answered_with_those_there_are(demo_db: str) -> None:
+    result = invoke("tools", "testgraph001", "drop_graph")
+    assert result.exit_code == 2
+    assert "search_nodes" in result.stderr
+    assert invoke("tools", "testgraph001", "--args", "{}").exit_code == 2

@@ -1,0 +1,64 @@
+"""The `demo` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, printed
+
+
+def test_the_demo_works_in_an_empty_folder(folder: Path) -> None:
+    result = invoke("demo")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("created graph") == 3
+    assert "49 embedded" in result.stdout
+    assert (folder / ".nodius" / "nodius.db").is_file()
+
+
+def test_the_demos_question_finds_where_errors_go(demo_db: str) -> None:
+    found = printed(
+        invoke("context", "testgraph001", "What happens when fetching the players fails?", "--json")
+    )
+    assert {node["key"] for node in found["nodes"][:2]} == {"fetch-api", "error-handler"}
+    assert '"fetch-api:1","error-handler:0",error' in found["text"]
+
+
+def test_a_second_demo_changes_nothing() -> None:
+    invoke("demo")
+    before = printed(invoke("graphs", "--json"))
+    again = invoke("demo", "--no-serve")
+    assert again.exit_code == 0
+    assert again.stdout.count("unchanged graph") == 3
+    assert "0 embedded, 49 up to date" in again.stdout
+    assert printed(invoke("graphs", "--json")) == before
+
+
+def test_what_to_try_next_can_be_typed_as_it_stands() -> None:
+    result = invoke("demo", "--lang", "fr", "--db", "sqlite:my demo.db")
+    commands = [line.strip() for line in result.stdout.partition("Try next")[2].splitlines() if line.strip()]
+    assert commands[0] == 'nodius graphs --db "sqlite:my demo.db" --lang fr'
+    assert "NODES PERTINENTS" in result.stdout
+    assert all('--db "sqlite:my demo.db" --lang fr' in command for command in commands)
+
+
+@pytest.mark.parametrize("key", ["testgraph001", "order-refund", "greenhouse-climate"])
+def test_every_sample_can_be_asked_by_its_key(demo_db: str, key: str) -> None:
+    assert invoke("context", key, "start").exit_code == 0
+
+
+def test_a_second_workspace_is_told_to_use_another_database() -> None:
+    invoke("demo")
+    result = invoke("demo", "--workspace", "other")
+    assert result.exit_code == 1
+    assert "taken in another workspace" in result.stderr
+    assert "--db" in result.stderr
+
+
+def test_the_demo_answers_without_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+    result = invoke("demo")
+    assert result.exit_code == 0
+    assert "text search alone" in result.stdout
+    assert "RELEVANT NODES" in result.stdout

@@ -1,0 +1,84 @@
+"""The `doctor` command."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from graphrag.config import load_settings
+from graphrag.doctor import examine
+from tests.cli.conftest import invoke, printed
+from tests.support.scripted_http import Answer, ScriptedServer
+
+
+def findings(*flags: object) -> dict[str, dict[str, str]]:
+    return {finding["name"]: finding for finding in printed(invoke("doctor", "--json", *flags))}
+
+
+def test_a_good_installation_has_nothing_to_report(demo_db: str) -> None:
+    assert invoke("doctor").exit_code == 0
+    found = findings()
+    assert {finding["status"] for finding in found.values()} == {"ok"}
+    assert found["workspace"]["detail"] == "'default' holds 3 graphs"
+    assert {"python", "database", "embeddings", "tokenizer", "models"} <= set(found)
+
+
+def test_looking_makes_no_database(folder: Path) -> None:
+    result = invoke("doctor")
+    assert result.exit_code == 0
+    assert "is not there yet" in result.stdout
+    assert "→ nodius demo, or nodius import FILE" in result.stdout
+    assert list(folder.iterdir()) == []
+
+
+def test_an_empty_workspace_says_how_to_fill_it(demo_db: str) -> None:
+    found = findings("--workspace", "empty")
+    assert found["workspace"]["status"] == "warning"
+    assert "nodius import" in found["workspace"]["fix"]
+
+
+def test_a_broken_database_fails_and_the_rest_is_still_examined(folder: Path) -> None:
+    (folder / "text.db").write_text("this is no database at all\n" * 100)
+    result = invoke("doctor", "--db", "sqlite:text.db")
+    assert result.exit_code == 1
+    assert "error   database: text.db is not a readable database" in result.stdout
+    assert "ok      embeddings" in result.stdout
+
+
+def test_a_wrong_address_is_reported(folder: Path) -> None:
+    assert invoke("doctor", "--db", "foo:bar").exit_code == 1
+    assert findings("--db", "foo:bar")["database"]["status"] == "error"
+
+
+def test_embeddings_turned_off_or_refused_say_how_to_get_them(
+    demo_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+    assert findings()["embeddings"]["status"] == "warning"
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+    with ScriptedServer() as server:
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{server.url}/v1")
+        server.play(Answer(status=401, body={"error": {"message": "who are you?"}}))
+        found = findings()["embeddings"]
+    assert found["status"] == "error"
+    assert "NODIUS_EMBEDDINGS=local" in found["fix"]
+
+
+async def test_an_embedding_service_that_does_not_answer_is_not_waited_for() -> None:
+    with ScriptedServer() as server:
+        held = threading.Event()
+        server.play(Answer(held=held))
+        settings = load_settings(db="memory:", embeddings="openai", embeddings_base_url=f"{server.url}/v1")
+        found = {finding.name: finding for finding in await examine(settings, patience_s=0.2)}
+        held.set()
+    assert found["embeddings"].status == "error"
+    assert "no answer within 0.2 s" in found["embeddings"].detail
+
+
+def test_keys_are_named_and_never_shown(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-very-secret")
+    output = invoke("doctor").output + invoke("doctor", "--json").output
+    assert "keys found: DeepSeek" in output
+    assert "very-secret" not in output

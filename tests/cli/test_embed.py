@@ -1,0 +1,72 @@
+"""The `embed-nodes` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, n8n, printed, write
+from tests.support.scripted_http import Answer, ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def graphs(folder: Path) -> None:
+    for key in ("one", "two"):
+        invoke("import", write(folder / f"{key}.json", n8n("Read orders", "Send invoice")), "--graph", key)
+
+
+def counts(*flags: object) -> tuple[int, int]:
+    report = printed(invoke("embed-nodes", "--json", *flags))
+    return report["embedded"], report["skipped"]
+
+
+def test_only_what_is_missing_or_changed_is_embedded(folder: Path) -> None:
+    assert counts() == (4, 0)
+    assert counts() == (0, 4)
+    invoke("import", write(folder / "one.json", n8n("Read orders", "Send reminder")), "--graph", "one")
+    assert counts() == (1, 3)
+    assert counts("--force") == (4, 0)
+
+
+def test_one_graph_can_be_embedded_alone() -> None:
+    assert counts("--graph", "one") == (2, 0)
+    assert counts("--graph", "one", "--graph", "two") == (2, 2)
+
+
+def test_a_dry_run_counts_and_stores_nothing() -> None:
+    result = invoke("embed-nodes", "--dry-run")
+    assert "4 to embed, 0 up to date" in result.stdout
+    assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [0, 0]
+    invoke("embed-nodes")
+    assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [2, 2]
+
+
+def test_an_unknown_graph_stops_before_anything_is_done() -> None:
+    result = invoke("embed-nodes", "--graph", "one", "--graph", "tow")
+    assert result.exit_code == 3
+    assert "did you mean two?" in result.stderr
+    assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [0, 0]
+
+
+def test_embeddings_turned_off_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+    result = invoke("embed-nodes")
+    assert result.exit_code == 2
+    assert "turned off" in result.stderr
+
+
+def test_a_service_that_refuses_the_key_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+    with ScriptedServer() as server:
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{server.url}/v1")
+        server.play(Answer(status=401, body={"error": {"message": "who are you?"}}))
+        result = invoke("embed-nodes")
+    assert result.exit_code == 1
+    assert "OPENAI_API_KEY" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("flags", [["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"]])
+def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
+    assert invoke("embed-nodes", *flags).exit_code == 2

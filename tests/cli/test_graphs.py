@@ -1,0 +1,111 @@
+"""The commands `graphs` and `export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, printed
+
+
+def test_graphs_are_listed_for_people_and_for_scripts(demo_db: str) -> None:
+    shown = invoke("graphs")
+    assert shown.stdout.splitlines()[0].split() == [
+        *("key", "name", "sheets", "nodes", "edges", "embedded", "revision")
+    ]
+    rows = printed(invoke("graphs", "--json"))
+    assert [row["key"] for row in rows] == ["greenhouse-climate", "order-refund", "testgraph001"]
+    assert rows[2] == {
+        "key": "testgraph001",
+        "name": "NBA Stats Pipeline",
+        "sheets": 2,
+        "nodes": 9,
+        "edges": 6,
+        "embedded": 9,
+        "revision": 1,
+    }
+
+
+def test_a_missing_database_is_said_and_not_made(folder: Path) -> None:
+    for command in (["graphs"], ["context", "g", "q"], ["export", "g"], ["embed-nodes"], ["tools", "g"]):
+        result = invoke(*command, "--db", "sqlite:typo.db")
+        assert result.exit_code == 3, command
+        assert "there is no database sqlite:typo.db yet" in result.stderr
+        assert "nodius demo" in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_an_empty_workspace_says_what_to_do(demo_db: str) -> None:
+    result = invoke("graphs", "--workspace", "empty")
+    assert result.exit_code == 3
+    assert "nodius import FILE" in result.stderr
+    assert printed(invoke("graphs", "--workspace", "empty", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "reason"),
+    [
+        ("nonsense", 2, "it has no scheme"),
+        ("foo:bar", 2, "unknown scheme 'foo'"),
+        ("sqlite:", 2, "the path is missing"),
+        ("sqlite:text.db", 1, "not a readable database"),
+        ("sqlite:folder", 1, "directory"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_says_why(folder: Path, url: str, code: int, reason: str) -> None:
+    (folder / "text.db").write_text("this is no database at all\n" * 100)
+    (folder / "folder").mkdir()
+    result = invoke("graphs", "--db", url)
+    assert result.exit_code == code
+    assert reason in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_french_person_reads_the_reason_in_french(folder: Path) -> None:
+    (folder / "text.db").write_text("this is no database at all\n" * 100)
+    assert (
+        "La base de données est illisible"
+        in invoke("graphs", "--db", "sqlite:text.db", "--lang", "fr").stderr
+    )
+
+
+def test_a_wrong_key_is_answered_with_keys_like_it(demo_db: str) -> None:
+    for command in (["context", "testgraf001", "q"], ["export", "testgraf001"], ["tools", "testgraf001"]):
+        result = invoke(*command)
+        assert result.exit_code == 3
+        assert "did you mean testgraph001?" in result.stderr
+    assert "did you mean order-refund?" in invoke("export", "Order refnd").stderr
+
+
+def test_a_graph_of_another_workspace_is_not_found(demo_db: str) -> None:
+    for command in (["context", "testgraph001", "q"], ["export", "testgraph001"], ["tools", "testgraph001"]):
+        result = invoke(*command, "--workspace", "other")
+        assert result.exit_code == 3
+        assert "no graph 'testgraph001' in workspace 'other'" in result.stderr
+        assert "did you mean" not in result.stderr
+
+
+def test_an_export_imports_to_the_same_export(demo_db: str, folder: Path) -> None:
+    for key in ("testgraph001", "order-refund", "greenhouse-climate"):
+        first, second = folder / f"{key}.json", folder / f"{key}-again.json"
+        assert invoke("export", key, "--output", first).exit_code == 0
+        assert invoke("import", first, "--db", "sqlite:copy.db").exit_code == 0
+        assert invoke("export", key, "-o", second, "--db", "sqlite:copy.db").exit_code == 0
+        assert json.loads(second.read_bytes())["nodes"] == json.loads(first.read_bytes())["nodes"]
+        assert json.loads(second.read_bytes())["edges"] == json.loads(first.read_bytes())["edges"]
+
+
+def test_export_prints_one_line_for_scripts(demo_db: str) -> None:
+    whole, line = invoke("export", "testgraph001").stdout, invoke("export", "testgraph001", "--json").stdout
+    assert line.count("\n") == 1
+    assert whole.count("\n") > 100
+    assert json.loads(whole) == json.loads(line)
+
+
+def test_an_export_that_cannot_be_written_is_said(demo_db: str, folder: Path) -> None:
+    for target in (folder, folder / "no" / "such.json"):
+        result = invoke("export", "testgraph001", "--output", target)
+        assert result.exit_code == 1
+        assert "cannot write" in result.stderr
