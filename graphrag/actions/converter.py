@@ -245,8 +245,9 @@ class _Conversion:
                 [*self.edges.values(), *self.new_edges],
                 single.payload.strategy or "left_to_right",
             )
-        for key, (pos_x, pos_y) in places.items():
-            self._move(key, pos_x, pos_y)
+        for key in dict.fromkeys(keys):
+            if key in places:
+                self._move(key, *places[key])
 
     def settle_new_nodes(self) -> None:
         """Choose the sheets and places that were left open."""

@@ -54,9 +54,8 @@ def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
     old_nodes = [before.nodes[node.key] for node in mutation.put_nodes if node.key in before.nodes]
     restored = [before.nodes[key] for key in mutation.delete_nodes if key in before.nodes]
     cut = {*mutation.delete_edges, *before.edges_of(gone)}
-    own = {
-        config.key: config for config in before.types.values() if config.workspace == mutation_owner(before)
-    }
+    workspace = before.graph.workspace
+    own = {config.key: config for config in before.types.values() if config.workspace == workspace}
     return Mutation(
         graph_key=mutation.graph_key,
         put_nodes=[*old_nodes, *restored],
@@ -69,11 +68,6 @@ def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
         put_vectors=_old_vectors(before, mutation),
         graph=None if mutation.graph is None else before.graph,
     )
-
-
-def mutation_owner(snapshot: Snapshot) -> str:
-    """Return the workspace whose types a mutation of this graph may write."""
-    return snapshot.graph.workspace
 
 
 def _old_edges(before: Snapshot, mutation: Mutation, cut: set[str]) -> Sequence[Edge]:
