@@ -1,0 +1,227 @@
+"""Opening, closing and cancelling: work ends whole or not at all, and a closed database says so."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datasources.base import MutableGraphDataSource, Record, RecordStore
+from datasources.errors import SourceUnavailable
+from datasources.sqlite import SqliteDatabase
+from datasources.types import Mutation
+from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_type, keys_of, make_flow
+from tests.contracts.workspaces import CALLS
+from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, files_in, make_numbered, numbered, opened
+from tests.datasources.sqlite.recount import faults
+
+Source = MutableGraphDataSource
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "graphs.db"
+
+
+OTHER_CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
+    "list_graphs": lambda source, key: source.list_graphs(),
+    "get_node_configs": lambda source, key: source.get_node_configs(),
+    "create_graph": lambda source, key: source.create_graph(a_graph("new")),
+    "put_node_config": lambda source, key: source.put_node_config(a_type("t")),
+}
+
+
+@pytest.mark.parametrize("call", [*CALLS, *OTHER_CALLS])
+@pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["held", "large"])
+async def test_a_source_of_a_closed_database_is_unavailable(path: Path, call: str, limits: Any) -> None:
+    async with SqliteDatabase(path, limits=limits) as database:
+        source = await make_flow(database)
+        if not call.startswith("delete"):
+            await {**CALLS, **OTHER_CALLS}[call](source, FLOW)
+    with pytest.raises(SourceUnavailable):
+        await {**CALLS, **OTHER_CALLS}[call](source, FLOW)
+
+
+RECORD_CALLS: dict[str, Callable[[RecordStore], Awaitable[Any]]] = {
+    "get": lambda records: records.get("audit", "k"),
+    "put": lambda records: records.put(Record(kind="audit", key="k", data={}), expected_version=None),
+    "delete": lambda records: records.delete("audit", "k", expected_version="1"),
+    "query": lambda records: records.query("audit"),
+}
+
+
+@pytest.mark.parametrize("call", RECORD_CALLS)
+async def test_records_of_a_closed_database_are_unavailable(path: Path, call: str) -> None:
+    async with SqliteDatabase(path) as database:
+        records = database.records(WORKSPACE)
+    with pytest.raises(SourceUnavailable):
+        await RECORD_CALLS[call](records)
+
+
+async def test_a_database_that_is_not_open_hands_out_nothing(path: Path) -> None:
+    database = SqliteDatabase(path)
+    for ask in (database.source, database.records):
+        with pytest.raises(SourceUnavailable, match="not open"):
+            ask(WORKSPACE)
+    assert files_in(path.parent) == []
+    assert [finding.status for finding in await database.check()] == ["error"]
+    async with database:
+        assert await database.source(WORKSPACE).list_graphs() == []
+    with pytest.raises(SourceUnavailable):
+        database.source(WORKSPACE)
+
+
+async def test_one_object_may_be_opened_again(path: Path) -> None:
+    database = SqliteDatabase(path)
+    async with database:
+        await make_flow(database)
+    async with database:
+        assert len(await database.source(WORKSPACE).get_nodes(FLOW)) == 5
+
+
+async def test_closing_leaves_one_file(path: Path) -> None:
+    async with SqliteDatabase(path) as database:
+        await make_flow(database)
+    assert [file.name for file in path.parent.iterdir()] == ["graphs.db"]
+
+
+async def test_closing_ends_every_thread(path: Path) -> None:
+    before = set(threading.enumerate())
+    async with opened(path, NOTHING_IS_SMALL) as source:
+        await source.create_graph(a_graph())
+        await asyncio.gather(*(source.get_nodes(FLOW) for _ in range(20)))
+    left = {thread.name for thread in set(threading.enumerate()) - before}
+    assert not [name for name in left if name.startswith("sqlite")]
+
+
+async def test_a_cancelled_write_is_in_whole_or_not_at_all(path: Path) -> None:
+    """Cancelled at every stage from "not begun" to "done"; whatever came of it, the next write goes on."""
+    async with opened(path) as source:
+        await source.create_graph(a_graph())
+        for turn in range(30):
+            before = (await source.get_graph(FLOW)).revision
+            keys = [f"t{turn:02}-{i}" for i in range(40)]
+            mutation = Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys])
+            task = asyncio.create_task(source.apply(mutation))
+            for _ in range(turn):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            after = await source.apply(Mutation(graph_key=FLOW))
+            stored = len(await source.get_nodes_by_key(FLOW, keys))
+            assert (after - before, stored) in ((1, 0), (2, 40))
+            assert task.cancelled() or task.result() == before + 1
+    assert faults(path) == []
+
+
+async def test_a_write_cancelled_while_it_runs_goes_on_to_its_end(path: Path) -> None:
+    async with SqliteDatabase(path) as database:
+        source = await make_flow(database)
+        pool = source.engine.pool  # pyright: ignore[reportAttributeAccessIssue]
+        begun, go_on = threading.Event(), threading.Event()
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM edges")
+            begun.set()
+            go_on.wait(30)
+            connection.execute("UPDATE graphs SET edges = 0")
+
+        task = asyncio.create_task(pool.write(work))
+        await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert len(await source.get_edges(FLOW)) == 6  # not yet: readers see the moment before
+        go_on.set()
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("next")]))
+        assert await source.get_edges(FLOW) == []
+    assert faults(path) == []
+
+
+async def test_closing_waits_for_a_write_under_way(path: Path) -> None:
+    async with opened(path) as source:
+        await source.create_graph(a_graph())
+        task = asyncio.create_task(source.apply(numbered(range(300))))
+        await asyncio.sleep(0)
+    assert await task == 1
+    async with opened(path) as source:
+        assert (await source.get_stats(FLOW)).nodes == 300
+    assert faults(path) == []
+
+
+async def test_closing_while_indexes_are_built_ends_and_leaves_nothing_half_done(path: Path) -> None:
+    await make_numbered(path, 400, NOTHING_IS_SMALL)
+    for turn in range(8):
+        async with opened(path, NOTHING_IS_SMALL) as source:
+            await source.apply(numbered(range(turn * 50, turn * 50 + 50), note=f"turn{turn}"))
+            task = asyncio.create_task(source.build_indexes(FLOW))
+            for _ in range(turn):
+                await asyncio.sleep(0)
+        outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+        assert outcome is None or isinstance(outcome, SourceUnavailable), outcome
+        folder = path.with_name(path.name + "-indexes")
+        assert list(folder.glob("*.tmp")) == []
+    async with opened(path, NOTHING_IS_SMALL) as source:
+        assert len(await source.search_text(FLOW, "common", limit=999)) == 400
+    assert faults(path) == []
+
+
+async def test_a_failing_write_leaves_the_writer_usable(path: Path) -> None:
+    async with SqliteDatabase(path) as database:
+        source = await make_flow(database)
+        pool = source.engine.pool  # pyright: ignore[reportAttributeAccessIssue]
+
+        def fail(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM nodes")
+            raise KeyError("in the middle")
+
+        with pytest.raises(KeyError):
+            await pool.write(fail)
+        with pytest.raises(SourceUnavailable):
+            await pool.write(lambda c: c.execute("NO SUCH SQL"))
+        assert await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"])) == 2
+        assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "c", "d"]
+    assert faults(path) == []
+
+
+async def test_a_reader_that_fails_sees_later_writes_all_the_same(path: Path) -> None:
+    async with SqliteDatabase(path) as database:
+        source = await make_flow(database)
+        pool = source.engine.pool  # pyright: ignore[reportAttributeAccessIssue]
+
+        def fail(connection: sqlite3.Connection) -> None:
+            connection.execute("SELECT * FROM nodes").fetchone()
+            raise KeyError("in the middle")
+
+        for _ in range(8):  # every reader's thread
+            with pytest.raises(KeyError):
+                await pool.read(fail)
+        await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"]))
+        for _ in range(8):
+            assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "c", "d"]
+
+
+async def test_many_readers_and_writers_at_once_agree(path: Path) -> None:
+    async with opened(path) as source:
+        await source.create_graph(a_graph())
+
+        async def read() -> None:
+            for _ in range(10):
+                stats = await source.get_stats(FLOW)
+                assert stats.nodes % 3 == 0
+                assert len(await source.get_nodes(FLOW)) >= stats.nodes
+
+        async def write(who: int) -> None:
+            for turn in range(5):
+                keys = [f"{who}-{turn}-{i}" for i in range(3)]
+                await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
+
+        await asyncio.gather(*(read() for _ in range(6)), *(write(who) for who in range(4)))
+        assert (await source.get_graph(FLOW)).revision == 20
+        assert (await source.get_stats(FLOW)).nodes == 60
+    assert faults(path) == []
