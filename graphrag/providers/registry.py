@@ -157,10 +157,10 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         raise SettingsError(
             name="provider", origin=f"value {wanted[:50]!r}", reason=f"must be auto or one of {known}"
         )
-    # Model, address and the like are set for the provider in use, not for one named beside it; an
-    # address beside a detected key is that of another server, which must not see the key.
+    # Model and the like are set for the provider in use, not for one named beside it. An address
+    # beside a detected key is that of another server, which must not see the key.
     in_use = wanted == detect(settings)
-    mine = in_use and (settings.provider != "auto" or wanted == COMPATIBLE)
+    mine = wanted == (COMPATIBLE if settings.provider == "auto" else settings.provider)
     model = (settings.model if in_use else None) or entry.model
     base_url = (settings.llm_base_url if mine else None) or entry.base_url or ""
     if model is None:

@@ -126,3 +126,25 @@ def test_a_fact_cannot_pass_for_the_event() -> None:
     logging.getLogger("graphrag").info("real", extra={"event": "forged", "level": "none", "logger": "x"})
     [event] = lines(stream)
     assert (event["event"], event["level"], event["logger"]) == ("real", "info", "graphrag")
+
+
+def test_a_sink_takes_each_event_as_a_line_of_json() -> None:
+    taken: list[str] = []
+    configure_logs("info", sink=taken.append)
+    log = logging.getLogger("graphrag.somewhere")
+    log.info("retrieved", extra={"nodes": 7})
+    log.debug("detail")
+    assert [json.loads(line)["event"] for line in taken] == ["retrieved"]
+    assert json.loads(taken[0])["nodes"] == 7
+    configure_logs("info", debug=True, sink=taken.append)
+    log.debug("detail")
+    assert [json.loads(line)["event"] for line in taken] == ["retrieved", "detail"]
+
+
+def test_a_sink_that_fails_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(line: str) -> None:
+        raise OSError("full")
+
+    configure_logs("info", sink=broken)
+    logging.getLogger("graphrag.somewhere").info("retrieved")
+    assert "OSError: full" in capsys.readouterr().err

@@ -38,7 +38,7 @@ from tests.graphrag.providers.wire import (
 from tests.support.scripted_http import Answer, ScriptedServer
 
 WIRE = Path(__file__).parents[3] / "../shared/data/wire"
-CUTS = 3
+CUTS = 2
 """How many different cuts of each recording are tried."""
 
 ENDS_WITH: dict[str, type[ModelError]] = {
