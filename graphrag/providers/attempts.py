@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from graphrag.providers.base import Chunk, UsageReport
-from graphrag.providers.errors import ModelError, ModelTimedOut
+from graphrag.providers.errors import ModelEmptyReply, ModelError, ModelTimedOut
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,9 @@ async def with_attempts(
         except ModelError as exc:
             facts = {"provider": exc.provider, "model": model, "error": type(exc).__name__}
             facts |= {"status": exc.status, "attempt": number}
-            pause_s = None if begun or not exc.retryable else policy.pause_s(number, exc.retry_after_s)
+            # Silence is often what a model means: it is paid for, and asking twice tells enough.
+            final = begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and number > 1)
+            pause_s = None if final else policy.pause_s(number, exc.retry_after_s)
             if pause_s is None:
                 log.warning("model_failed", extra=facts | {"begun": begun})
                 raise

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -341,52 +339,6 @@ async def test_a_whole_answer_can_be_had_at_once() -> None:
     assert whole.text == "Let me look."
     assert whole.tool_calls == (ToolCall(id="a", name="look", arguments="{}"),)
     assert (whole.finish, whole.usage) == ("tool_calls", UsageReport(prompt=9, completion=4))
-
-
-async def test_cancelling_and_closing_both_end_the_request() -> None:
-    begun = sse(delta(content="Hel"), done=False)
-    with ScriptedServer() as server:
-        cancelled, closed = threading.Event(), threading.Event()
-        server.play(streamed(begun, fault="hang", gone=cancelled), streamed(begun, fault="hang", gone=closed))
-        provider = openai_provider(server)
-        seen = asyncio.Event()
-
-        async def listen() -> None:
-            async with aclosing(provider.stream(ASK)) as chunks:
-                async for _ in chunks:
-                    seen.set()
-
-        task = asyncio.create_task(listen())
-        await seen.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await asyncio.to_thread(cancelled.wait, 10)
-
-        async with aclosing(provider.stream(ASK)) as chunks:
-            assert await anext(chunks) == TextDelta(text="Hel")
-        assert await asyncio.to_thread(closed.wait, 10)
-        await provider.aclose()
-
-
-async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
-    with ScriptedServer() as server:
-        held, asked = threading.Event(), threading.Event()
-
-        def answer(request: Request) -> Answer:
-            asked.set()
-            return Answer(held=held, fault="drop")
-
-        server.play(answer)
-        provider = openai_provider(server)
-        task = asyncio.create_task(chunks_of(provider))
-        assert await asyncio.to_thread(asked.wait, 10)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        held.set()
-        await provider.aclose()
-    assert len(server.requests) == 1
 
 
 fragment_texts = st.lists(st.text(max_size=4), max_size=4)
