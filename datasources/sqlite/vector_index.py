@@ -30,7 +30,7 @@ from datasources.sqlite.rows import GraphRow, array, matrix_of
 from datasources.types import SearchField, Vector
 from datasources.vectors import normalize
 
-CONNECTIVITY = 32
+CONNECTIVITY = 48
 EXPANSION_ADD = 200
 EXPANSION_SEARCH = 1024
 BLOCK = 20_000

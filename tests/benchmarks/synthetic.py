@@ -16,6 +16,7 @@ from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeT
 from graphrag.embedders.local import packaged_tokenizer
 
 WORKSPACE = "bench"
+TOPIC_SHARE = 0.7
 WORD_MARK = "\u2581"
 """What the tokenizer writes before a piece that begins a word."""
 
@@ -50,10 +51,10 @@ class Vocabulary:
         return Vocabulary(words=chosen, topics=preferred, frequency=np.cumsum(frequency / frequency.sum()))
 
     def text(self, random: np.random.Generator, topic: int, length: int) -> str:
-        """Return words, half of the topic and half of the language."""
+        """Return words, most of the topic and the rest of the language."""
         common = np.searchsorted(self.frequency, random.random(length))
         own = self.topics[topic][random.integers(0, self.topics.shape[1], size=length)]
-        picked = np.where(random.random(length) < 0.5, own, np.minimum(common, len(self.words) - 1))
+        picked = np.where(random.random(length) < TOPIC_SHARE, own, np.minimum(common, len(self.words) - 1))
         return " ".join(self.words[i] for i in picked)
 
 
