@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -23,6 +22,8 @@ app = typer.Typer(
 
 def _version(shown: bool) -> None:
     if shown:
+        from importlib.metadata import version  # slow to import, and seldom wanted
+
         typer.echo(f"nodius-graphrag {version('nodius-graphrag')}")
         raise typer.Exit
 

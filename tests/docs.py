@@ -165,8 +165,10 @@ def main(arguments: list[str] | None = None, readme: Path = README) -> int:
 
 
 def _as_markdown(output: str) -> str:
-    """Return a command's output as Markdown: a table of pipes as it is, anything else as it was printed."""
-    return output if output.lstrip().startswith("|") else f"```text\n{output.strip()}\n```"
+    """Return a command's output as Markdown: tables of pipes as they are, anything else as it was printed."""
+    if re.search(r"^\|[-:|]+\|$", output, re.MULTILINE):
+        return output
+    return f"```text\n{output.strip()}\n```"
 
 
 def _names_of_changed(before: str, after: str) -> list[str]:

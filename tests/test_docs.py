@@ -79,11 +79,15 @@ def test_check_names_what_drifted_and_writes_nothing(
 
 
 def test_measured_parts_take_a_commands_output(readme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("| nodes |\n"))
-    assert docs.main(["--fill", "benchmarks"], readme) == 0
-    filled = readme.read_text(encoding="utf-8")
-    assert "<!-- generated:benchmarks -->\n| nodes |\n<!-- end -->" in filled
-    assert docs.main(["--check"], readme) == 0
+    for printed, written in [
+        ("\n2 cores\n\n| nodes |\n|---:|\n| 7 |\n", "2 cores\n\n| nodes |\n|---:|\n| 7 |"),
+        ("retrieval  MRR\nhybrid     0.7\n", "```text\nretrieval  MRR\nhybrid     0.7\n```"),
+    ]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(printed))
+        assert docs.main(["--fill", "benchmarks"], readme) == 0
+        filled = readme.read_text(encoding="utf-8")
+        assert f"<!-- generated:benchmarks -->\n{written}\n<!-- end -->" in filled
+        assert docs.main(["--check"], readme) == 0
 
 
 def test_relative_links_of_the_readme_lead_somewhere() -> None:

@@ -10,27 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from graphrag.config import PREFIX
+from tests.cli.conftest import invoke, printed
 
 FLOW = '{"nodes": [{"name": "A", "type": "n8n-nodes-base.noOp", "parameters": {}}], "connections": {}}'
 NODIUS = Path(sys.executable).with_name("nodius")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("process")
-    done = subprocess.run([NODIUS, "demo"], cwd=folder, env=environment(), capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)} | more
-
-
-def nodius(place: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+def nodius(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [NODIUS, *arguments], cwd=place, env=environment(**more), capture_output=True, text=True, timeout=60
+        [NODIUS, *arguments], env=os.environ | environment, capture_output=True, text=True, timeout=60
     )
 
 
@@ -43,24 +31,22 @@ def nodius(place: Path, *arguments: str, **more: str) -> subprocess.CompletedPro
         (["export", "absent"], 3),
     ],
 )
-def test_exit_codes_tell_what_happened(place: Path, arguments: list[str], code: int) -> None:
-    done = nodius(place, *arguments)
+def test_exit_codes_tell_what_happened(demo_db: str, arguments: list[str], code: int) -> None:
+    done = nodius(*arguments)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_data_and_remarks_do_not_mix(place: Path) -> None:
-    done = nodius(place, "context", "testgraph001", "errors")
+def test_data_and_remarks_do_not_mix(demo_db: str) -> None:
+    done = nodius("context", "testgraph001", "errors")
     assert done.stdout.startswith("RELEVANT NODES")
     assert "tokens" in done.stderr
     assert "tokens" not in done.stdout
 
 
-def test_a_reader_that_leaves_early_is_no_fault(place: Path) -> None:
+def test_a_reader_that_leaves_early_is_no_fault(demo_db: str) -> None:
     for command in (["export", "order-refund"], ["context", "order-refund", "refund"]):
-        with subprocess.Popen(
-            [NODIUS, *command], cwd=place, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as running:
+        with subprocess.Popen([NODIUS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             assert running.stdout is not None
             running.stdout.close()
             errors = (running.stderr.read() if running.stderr else b"").decode()
@@ -69,7 +55,7 @@ def test_a_reader_that_leaves_early_is_no_fault(place: Path) -> None:
         assert "BrokenPipe" not in errors, command
 
 
-def test_interruption_is_said_and_what_was_done_stays(place: Path, tmp_path: Path) -> None:
+def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "never.json"
     os.mkfifo(pipe)
     good = tmp_path / "good.json"
@@ -77,8 +63,6 @@ def test_interruption_is_said_and_what_was_done_stays(place: Path, tmp_path: Pat
     url = f"sqlite:{tmp_path / 'stopped.db'}"
     with subprocess.Popen(
         [NODIUS, "import", "--db", url, str(good), str(pipe)],
-        cwd=tmp_path,
-        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -89,16 +73,14 @@ def test_interruption_is_said_and_what_was_done_stays(place: Path, tmp_path: Pat
     assert running.returncode == 130
     assert "stopped" in errors
     assert "Traceback" not in errors
-    listed = nodius(tmp_path, "graphs", "--json", "--db", url)
-    assert listed.returncode == 0
-    assert '"nodes": 1' in listed.stdout
+    assert [row["nodes"] for row in printed(invoke("graphs", "--json", "--db", url))] == [1]
 
 
-def test_names_beyond_the_terminals_encoding_are_printed_somehow(place: Path, tmp_path: Path) -> None:
+def test_names_beyond_the_terminals_encoding_are_printed_somehow(tmp_path: Path) -> None:
     flow = tmp_path / "flow.json"
     flow.write_text(FLOW.replace('{"nodes"', '{"name": "注文 ✓", "nodes"'))
     url = f"sqlite:{tmp_path / 'names.db'}"
-    assert nodius(place, "import", str(flow), "--db", url).returncode == 0
-    done = nodius(place, "graphs", "--db", url, PYTHONIOENCODING="ascii")
+    assert invoke("import", flow, "--db", url).exit_code == 0
+    done = nodius("graphs", "--db", url, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "注文 ✓" in done.stdout
