@@ -66,6 +66,7 @@ def table(
     Away from a terminal each row is one line.
     """
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    # COLUMNS is the shell's own word on the width, no setting of ours.
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
     heading_line, *lines = layout(columns, cells, numbers=numbers, folded=folded, width=width)
     line(heading_line, "bold")
@@ -77,9 +78,9 @@ def table(
 def progress(
     title: str, *, quiet: bool = False, after_s: float = PATIENCE_S
 ) -> Generator[Callable[[int, int], None]]:
-    """Yield `update(done, total)`: a bar on a terminal, a line per tenth elsewhere (standard error).
+    """Yield `update(done, total)`: a bar that goes away on a terminal, a line per tenth elsewhere.
 
-    Nothing is shown of work that is done within `after_s`.
+    Both are on standard error. Units: lines begin after `after_s` seconds; shorter work has none.
     """
     if quiet:
         yield lambda _done, _total: None
