@@ -242,7 +242,7 @@ class MemoryGraphProvider(Protocol):
 RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "thread": ("graphKey", "userId", "lastUpdatedTime"),
     "approval": ("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
-    "audit": ("graphKey", "sequence", "userId"),
+    "audit": ("graphKey", "sequence", "userId", "approvalId"),
     "lease": ("owner", "expiresTime"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from datasources import errors as data
 from graphrag import embeddings
+from graphrag.approvals import errors as approvals
 from graphrag.config import SettingsError
 from graphrag.evaluate import QueryFileError
 from graphrag.importers import UnreadableWorkflow
@@ -73,6 +74,15 @@ MEANINGS: dict[type[Exception], Meaning] = {
     models.ModelStreamBroken: Meaning(code="network", http_status=502, retryable=True),
     models.ModelAnswerMalformed: Meaning(code="server_error", http_status=502, retryable=True),
     models.ModelEmptyReply: Meaning(code="server_error", http_status=502, retryable=True),
+    approvals.ApprovalNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
+    approvals.NotPermitted: Meaning(code="forbidden", http_status=403),
+    approvals.ProposalRefused: Meaning(code="invalid", http_status=422),
+    approvals.AlreadyDecided: Meaning(code="conflict", http_status=409),
+    approvals.ProposalExpired: Meaning(code="stale", http_status=410),
+    approvals.ProposalWaits: Meaning(code="conflict", http_status=409, retryable=True),
+    approvals.ApprovalBusy: Meaning(code="busy", http_status=503, retryable=True),
+    approvals.NothingToUndo: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
+    approvals.UndoRefused: Meaning(code="stale", http_status=409),
     UsageLimitReached: Meaning(code="usage_limit", http_status=429),
     SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
@@ -94,8 +104,12 @@ def describe(exc: Exception, language: Language) -> Described | None:
         http_status=meaning.http_status,
         exit_code=meaning.exit_code,
         retryable=meaning.retryable,
-        message=f"{message(meaning.code, language)}: {exc}",
+        message=f"{message(meaning.code, language)}: {_told(exc, language)}",
     )
+
+
+def _told(exc: Exception, language: Language) -> str:
+    return exc.text(language) if isinstance(exc, approvals.ApprovalError) else str(exc)
 
 
 def _meaning_of(exc: Exception) -> Meaning | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from graphrag.approval_messages import APPROVALS
+
 Language = Literal["en", "fr"]
 
 MESSAGES: dict[str, dict[Language, str]] = {
@@ -35,6 +37,9 @@ MESSAGES: dict[str, dict[Language, str]] = {
     "unreadable": {"en": "The file cannot be used", "fr": "Le fichier est inutilisable"},
     "usage": {"en": "Wrong use", "fr": "Mauvais usage"},
     "internal": {"en": "A fault of this program", "fr": "Un défaut de ce programme"},
+    "forbidden": {"en": "Not allowed", "fr": "Non autorisé"},
+    "stale": {"en": "Out of date", "fr": "Périmé"},
+    **APPROVALS,
 }
 
 

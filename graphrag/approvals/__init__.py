@@ -1,0 +1,57 @@
+"""Proposals that wait for people, and their decisions: nothing changes a graph without one."""
+
+from __future__ import annotations
+
+from graphrag.approvals.errors import (
+    AlreadyDecided,
+    ApprovalBusy,
+    ApprovalError,
+    ApprovalNotFound,
+    NothingToUndo,
+    NotPermitted,
+    ProposalExpired,
+    ProposalRefused,
+    ProposalWaits,
+    UndoRefused,
+)
+from graphrag.approvals.model import (
+    Approval,
+    Approve,
+    ApproveEdited,
+    Decided,
+    Decision,
+    Outcome,
+    Reason,
+    Reject,
+    Status,
+)
+from graphrag.approvals.outcome import outcome_text, reason_text
+from graphrag.approvals.service import Approvals
+from graphrag.people import Person, Policy
+
+__all__ = [
+    "AlreadyDecided",
+    "Approval",
+    "ApprovalBusy",
+    "ApprovalError",
+    "ApprovalNotFound",
+    "Approvals",
+    "Approve",
+    "ApproveEdited",
+    "Decided",
+    "Decision",
+    "NotPermitted",
+    "NothingToUndo",
+    "Outcome",
+    "Person",
+    "Policy",
+    "ProposalExpired",
+    "ProposalRefused",
+    "ProposalWaits",
+    "Reason",
+    "Reject",
+    "Status",
+    "UndoRefused",
+    "outcome_text",
+    "reason_text",
+]

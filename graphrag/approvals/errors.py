@@ -1,0 +1,140 @@
+"""Why a proposal is not taken, or a decision is not carried out.
+
+ApprovalError
+├── ApprovalNotFound   no such approval here: forged, of another workspace, of another thread
+├── NotPermitted       this person may not do that; `code` says why
+├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
+├── AlreadyDecided     somebody decided it, or is about to
+├── ProposalExpired    nobody decided it in time
+├── ProposalWaits      it needs others that are not decided yet
+├── ApprovalBusy       the graph changed each time it was tried; it is still to be decided
+├── NothingToUndo      there is no applied change left to take back
+└── UndoRefused        later changes rest on what would be taken back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphrag.messages import Language, message
+from tools.write_tools import Fault
+
+
+class ApprovalError(Exception):
+    """Base of what proposals and decisions raise on purpose."""
+
+    code = "conflict"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what stands in the text's places."""
+        return {}
+
+    def text(self, language: Language) -> str:
+        """Return what to tell a person."""
+        return message(self.code, language).format(**self.facts())
+
+    def __str__(self) -> str:
+        return self.text("en")
+
+
+class ApprovalNotFound(ApprovalError):
+    code = "approval_unknown"
+
+    def __init__(self, *, approval_id: str) -> None:
+        self.approval_id = approval_id
+        super().__init__(approval_id)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id[:80]}
+
+
+class NotPermitted(ApprovalError):
+    def __init__(self, *, code: str, user_id: str, role: str) -> None:
+        self.code, self.user_id, self.role = code, user_id, role
+        super().__init__(code)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"user": self.user_id, "role": self.role}
+
+
+class ProposalRefused(ApprovalError):
+    code = "proposal_refused"
+
+    def __init__(self, *, problems: Sequence[Fault]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def facts(self) -> Mapping[str, Any]:
+        shown = [f"{p.where}: {p.what}" if p.where else p.what for p in self.problems[:5]]
+        return {"problems": "; ".join(shown)}
+
+
+class AlreadyDecided(ApprovalError):
+    """`status` is what it came to: `claimed` while another decision is being carried out."""
+
+    def __init__(self, *, approval_id: str, status: str, by: str, at: int) -> None:
+        self.approval_id, self.status, self.by, self.at = approval_id, status, by, at
+        self.code = f"already_{status}"
+        super().__init__(approval_id, status, by)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id, "by": self.by}
+
+
+class ProposalExpired(ApprovalError):
+    code = "already_expired"
+
+    def __init__(self, *, approval_id: str, expires: int) -> None:
+        self.approval_id, self.expires = approval_id, expires
+        super().__init__(approval_id)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id}
+
+
+class ProposalWaits(ApprovalError):
+    code = "proposal_waits"
+
+    def __init__(self, *, approval_id: str, on: Sequence[str]) -> None:
+        self.approval_id, self.on = approval_id, tuple(on)
+        super().__init__(approval_id, self.on)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id, "others": ", ".join(self.on)}
+
+
+class ApprovalBusy(ApprovalError):
+    code = "approval_busy"
+
+    def __init__(self, *, approval_id: str) -> None:
+        self.approval_id = approval_id
+        super().__init__(approval_id)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id}
+
+
+class NothingToUndo(ApprovalError):
+    code = "nothing_to_undo"
+
+    def __init__(self, *, graph_key: str, approval_id: str | None = None) -> None:
+        self.graph_key, self.approval_id = graph_key, approval_id
+        super().__init__(graph_key, approval_id)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"what": self.approval_id or self.graph_key}
+
+
+class UndoRefused(ApprovalError):
+    """`changed` names what later changes altered or built upon, as `node/KEY: data.name`."""
+
+    code = "undo_refused"
+
+    def __init__(self, *, approval_id: str, changed: Sequence[str]) -> None:
+        self.approval_id, self.changed = approval_id, tuple(changed)
+        super().__init__(approval_id, self.changed)
+
+    def facts(self) -> Mapping[str, Any]:
+        more = f" (+{len(self.changed) - 5})" if len(self.changed) > 5 else ""
+        return {"id": self.approval_id, "changed": "; ".join(self.changed[:5]) + more}

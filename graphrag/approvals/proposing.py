@@ -1,0 +1,123 @@
+"""Takes a proposed action: reviews it on the graph as it will be, and stores it for a person to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag.approvals.desk import Desk
+from graphrag.approvals.errors import ApprovalNotFound, NotPermitted, ProposalRefused
+from graphrag.approvals.model import Action, Approval, clean
+from graphrag.approvals.waiting import additions_of, own_names, renamed, used_by, with_additions
+from graphrag.people import Person
+from graphrag.review import Reviewed, review
+from tools.proposals import canonical_hash, parse_action
+from tools.write_tools import Snapshot, load_snapshot
+
+MAX_WAITING = 100
+"""Pending proposals of one thread that a new one may build on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Where a proposal comes from. `model` is `person` for what somebody proposes by hand."""
+
+    graph_key: str
+    thread_id: str
+    turn: int
+    tool_call_id: str
+    asker: Person
+    model: str
+    reason: str = ""
+
+
+async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
+    """Review an action and store it as pending.
+
+    Raises: ProposalRefused, NotPermitted, ApprovalNotFound (another workspace), MalformedProposal,
+    GraphNotFound.
+    """
+    asker = asked.asker
+    if not desk.is_home(asker):
+        raise ApprovalNotFound(approval_id=asked.graph_key)
+    if not asker.at_least("editor"):
+        raise NotPermitted(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
+    proposed = parse_action(action)
+    waiting = [a for a in await _waiting(desk, asked) if a.is_open]
+    names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
+    snapshot = await load_snapshot(desk.source, asked.graph_key, proposed)
+    meant = renamed(proposed, names, snapshot.nodes)
+    if meant is not proposed:
+        snapshot = await load_snapshot(desk.source, asked.graph_key, meant)
+    reviewed, depends_on = _reviewed(meant, snapshot, waiting)
+    now = desk.clock()
+    approval = Approval(
+        id=desk.ids(),
+        workspace=desk.source.workspace,
+        graph_key=asked.graph_key,
+        thread_id=asked.thread_id,
+        turn=asked.turn,
+        tool_call_id=asked.tool_call_id,
+        action=reviewed.action,
+        action_hash=canonical_hash(reviewed.action),
+        base_revision=snapshot.graph.revision,
+        touched=dict(reviewed.touched),
+        preview=reviewed.preview.to_document(),
+        reason=clean(asked.reason),
+        asker=asker.user_id,
+        model=asked.model,
+        created=now,
+        expires=now + desk.ttl_ms,
+        depends_on=depends_on,
+        names=own_names(meant, reviewed.action),
+    )
+    return await desk.store.put(approval)
+
+
+async def _waiting(desk: Desk, asked: Asked) -> list[Approval]:
+    """Return what this thread has proposed for the graph and nobody has decided, newest first."""
+    found: list[Approval] = []
+    for status in ("claimed", "pending"):
+        found += await desk.store.find(
+            graph_key=asked.graph_key, thread_id=asked.thread_id, status=status, limit=MAX_WAITING
+        )
+    return found
+
+
+def _reviewed(
+    action: Action, snapshot: Snapshot, waiting: list[Approval]
+) -> tuple[Reviewed, tuple[str, ...]]:
+    """Review with what is waiting in place; then once more with just what the action needs of it.
+
+    The first review keeps new nodes off places that are spoken for.
+    """
+    additions = [additions_of(approval) for approval in waiting]
+    first = review(action, with_additions(snapshot, additions)).reviewed if additions else None
+    if first is None:
+        return _or_refused(action, snapshot), ()
+    needed = _with_theirs(used_by(first.action, additions), additions, waiting)
+    on = [added for added in additions if added.approval_id in needed]
+    reviewed = _or_refused(first.action, with_additions(snapshot, on))
+    return reviewed, tuple(sorted(needed))
+
+
+def _with_theirs(used: list[Any], additions: list[Any], waiting: list[Approval]) -> set[str]:
+    """Return the ids of what is used and of what that needs in its turn."""
+    theirs = {approval.id: approval.depends_on for approval in waiting}
+    known = {added.approval_id for added in additions}
+    found: set[str] = set()
+    rest = [added.approval_id for added in used]
+    while rest:
+        one = rest.pop()
+        if one in known and one not in found:
+            found.add(one)
+            rest += theirs.get(one, ())
+    return found
+
+
+def _or_refused(action: Action, snapshot: Snapshot) -> Reviewed:
+    result = review(action, snapshot)
+    if result.reviewed is None:
+        raise ProposalRefused(problems=result.problems)
+    return result.reviewed

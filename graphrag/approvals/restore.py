@@ -1,0 +1,188 @@
+"""Works out what takes an applied change back, field by field, and what later changes forbid it.
+
+A field that the change did not touch keeps what it has become since. Pure; knows no store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from datasources.types import Document, Edge, Mutation, Node, NodeTypeConfig, parse_document
+from graphrag.preview import MISSING, field_changes, same
+from tools.write_tools import Snapshot
+
+D = TypeVar("D", bound=Document)
+_POSITION = ("posX", "posY")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """What takes a change back, or what forbids it, as `node/KEY: data.name`."""
+
+    mutation: Mutation
+    obstacles: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Restoring:
+    """Takes one change back. `left` is what the change left, by kind and key."""
+
+    now: Snapshot
+    obstacles: list[str] = field(default_factory=list[str])
+
+    def put(
+        self, kind: str, model: type[D], old: Iterable[D], left: Mapping[str, D], stored: Mapping[str, D]
+    ) -> list[D]:
+        """Return what the documents become that were changed or deleted."""
+        found: list[D] = []
+        for document in old:
+            key = str(cast(Any, document).key)
+            is_there, after = stored.get(key), left.get(key)
+            if after is None:
+                if is_there is not None:
+                    self.obstacles.append(f"{kind}/{key}: is there again")
+                found.append(document)
+            elif is_there is None:
+                self.obstacles.append(f"{kind}/{key}: was deleted")
+            else:
+                found.append(self._merged(f"{kind}/{key}", model, document, after, is_there))
+        return found
+
+    def _merged(self, name: str, model: type[D], old: D, left: D, now: D) -> D:
+        before, after, current = old.to_document(), left.to_document(), now.to_document()
+        if same(after, current):
+            return old
+        document: dict[str, Any] = current
+        for change in field_changes(after, before):
+            if not same(_value(current, change.path), change.before):
+                self.obstacles.append(f"{name}: {'.'.join(change.path)}")
+            else:
+                document = _with(document, change.path, change.after)
+        return parse_document(model, document, name)
+
+    def delete(
+        self, kind: str, keys: Iterable[str], left: Mapping[str, D], stored: Mapping[str, D]
+    ) -> list[str]:
+        """Return what is to go: documents that the change created, and nobody has altered but moved."""
+        found: list[str] = []
+        for key in keys:
+            current, after = stored.get(key), left.get(key)
+            if current is None:
+                self.obstacles.append(f"{kind}/{key}: was deleted")
+                continue
+            changes = field_changes(after.to_document() if after else {}, current.to_document())
+            for change in changes:
+                if change.path[0] not in _POSITION or kind != "node":
+                    self.obstacles.append(f"{kind}/{key}: {'.'.join(change.path)}")
+            found.append(key)
+        return found
+
+
+def restoration(now: Snapshot, applied: Mutation, inverse: Mutation) -> Restoration:
+    """Return what takes `applied` back on the graph as it is; `inverse` did so right after it.
+
+    `now` must hold every node, edge and type that the two name, with all edges of these nodes.
+    """
+    work = _Restoring(now)
+    own = {c.key: c for c in now.types.values() if c.workspace == now.graph.workspace}
+    left_nodes = {node.key: node for node in applied.put_nodes}
+    left_edges = {edge.key: edge for edge in applied.put_edges}
+    left_types = {config.key: config for config in applied.put_configs}
+    put_nodes = work.put("node", Node, inverse.put_nodes, left_nodes, now.nodes)
+    put_edges = work.put("edge", Edge, inverse.put_edges, left_edges, now.edges)
+    put_configs = work.put("type", NodeTypeConfig, inverse.put_configs, left_types, own)
+    gone = work.delete("node", inverse.delete_nodes, left_nodes, now.nodes)
+    cut = work.delete("edge", inverse.delete_edges, left_edges, now.edges)
+    types_gone = work.delete("type", inverse.delete_configs, left_types, own)
+    work.obstacles += _built_upon(now, set(gone), set(cut))
+    work.obstacles += _unconnectable(now, put_nodes, put_edges, set(cut), set(gone))
+    kept = {node.key for node in put_nodes}
+    exact = {node.key for node in put_nodes if node in inverse.put_nodes}
+    mutation = Mutation(
+        graph_key=inverse.graph_key,
+        put_nodes=put_nodes,
+        put_edges=put_edges,
+        delete_nodes=gone,
+        delete_edges=cut,
+        put_configs=put_configs,
+        delete_configs=types_gone,
+        # The vector of a node that keeps a later change would be of another text.
+        put_vectors=[v for v in inverse.put_vectors if v.key in exact or v.key not in kept],
+        graph=inverse.graph,
+    )
+    return Restoration(mutation=mutation, obstacles=tuple(dict.fromkeys(work.obstacles)))
+
+
+def _built_upon(now: Snapshot, gone: set[str], cut: set[str]) -> Iterator[str]:
+    """Name the edges that were added later to nodes that would go."""
+    for key, edge in now.edges_of(gone).items():
+        if key not in cut:
+            yield f"edge/{key}: was added at node {edge.source if edge.source in gone else edge.target}"
+
+
+def _unconnectable(
+    now: Snapshot, put_nodes: list[Node], put_edges: list[Edge], cut: set[str], gone: set[str]
+) -> Iterator[str]:
+    """Name restored edges that no longer fit, and standing ones that would no longer."""
+    nodes = {key: node for key, node in now.nodes.items() if key not in gone}
+    nodes.update((node.key, node) for node in put_nodes)
+    edges = {
+        key: edge
+        for key, edge in now.edges.items()
+        if key not in cut and not {edge.source, edge.target} & gone
+    }
+    edges.update((edge.key, edge) for edge in put_edges)
+    restored = {edge.key for edge in put_edges}
+    changed = {node.key for node in put_nodes}
+    for key, edge in edges.items():
+        if key not in restored and not {edge.source, edge.target} & changed:
+            continue
+        for end, handle, way in (
+            (edge.source, edge.source_handle, "out"),
+            (edge.target, edge.target_handle, "in"),
+        ):
+            if end not in nodes:
+                yield f"edge/{key}: node {end} is gone"
+            elif not _has_handle(nodes[end], handle, way) and _had_handle(now, end, handle, way, key):
+                yield f"edge/{key}: node {end} has no {way} handle {handle}"
+    seen: dict[tuple[str, ...], str] = {}
+    for key, edge in edges.items():
+        ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
+        other = seen.setdefault(ends, key)
+        if other != key and ({key, other} & restored) and not {key, other} <= restored:
+            yield f"edge/{other if key in restored else key}: connects the same handles"
+
+
+def _has_handle(node: Node, handle: str, way: str) -> bool:
+    """Say whether a node has a handle; one without handles of its own has those of its type."""
+    if not node.handles:
+        return True
+    return any(p.id == handle and p.type == way for group in node.handles.values() for p in group.point)
+
+
+def _had_handle(now: Snapshot, end: str, handle: str, way: str, edge_key: str) -> bool:
+    """An edge that stands without its handle now is nobody's fault here."""
+    return edge_key not in now.edges or (end in now.nodes and _has_handle(now.nodes[end], handle, way))
+
+
+def _value(document: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        if not isinstance(document, Mapping) or part not in document:
+            return MISSING
+        document = cast(Mapping[str, Any], document)[part]
+    return document
+
+
+def _with(document: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """Return a copy with one field set, or removed when the value is MISSING."""
+    head, *rest = path
+    copy = dict(document)
+    if rest:
+        copy[head] = _with(copy[head], tuple(rest), value)
+    elif value is MISSING:
+        copy.pop(head, None)
+    else:
+        copy[head] = value
+    return copy

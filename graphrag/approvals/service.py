@@ -1,0 +1,163 @@
+"""Proposals and their decisions, for one workspace: what the agent, the server and the commands call."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from datasources.base import MutableGraphDataSource, RecordStore
+from graphrag.approvals import deciding, proposing, undoing
+from graphrag.approvals.desk import CLAIM_MS, Desk
+from graphrag.approvals.errors import AlreadyDecided
+from graphrag.approvals.model import Action, Approval, Decision, Status
+from graphrag.approvals.store import ApprovalStore
+from graphrag.approvals.view import PendingView
+from graphrag.approvals.waiting import additions_of
+from graphrag.audit import Audit
+from graphrag.people import Person, Policy
+
+TTL_MS = 24 * 3600 * 1000
+_SWEPT = 1_000
+
+
+def now_ms() -> int:
+    """Return the time. Units: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_approval_id() -> str:
+    """Return an id that nobody can guess."""
+    return f"ap_{secrets.token_hex(12)}"
+
+
+class Approvals:
+    """Keeps proposals until people decide them, and carries the decisions out, each once."""
+
+    def __init__(
+        self,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        *,
+        policy: Policy | None = None,
+        clock: Callable[[], int] = now_ms,
+        ids: Callable[[], str] = new_approval_id,
+        four_eyes: bool = False,
+        ttl_ms: int = TTL_MS,
+    ) -> None:
+        policy = policy or Policy()
+        self.audit = Audit(records, clock)
+        self._desk = Desk(
+            source=source,
+            store=ApprovalStore(records, source.workspace),
+            audit=self.audit,
+            policy=replace(policy, four_eyes=policy.four_eyes or four_eyes),
+            clock=clock,
+            ids=ids,
+            ttl_ms=ttl_ms,
+        )
+
+    async def propose(
+        self,
+        *,
+        graph_key: str,
+        thread_id: str,
+        turn: int,
+        tool_call_id: str,
+        action: Action | Mapping[str, object],
+        asker: Person,
+        model: str,
+        reason: str = "",
+    ) -> Approval:
+        """Review an action and keep it for a person to decide. Nothing of the graph changes.
+
+        Raises: ProposalRefused with what is wrong, NotPermitted, ApprovalNotFound (the asker is of
+        another workspace), MalformedProposal, GraphNotFound.
+        """
+        asked = proposing.Asked(
+            graph_key=graph_key,
+            thread_id=thread_id,
+            turn=turn,
+            tool_call_id=tool_call_id,
+            asker=asker,
+            model=model,
+            reason=reason,
+        )
+        return await proposing.propose(self._desk, action, asked)
+
+    async def pending_view(self, *, graph_key: str, thread_id: str) -> PendingView:
+        """Return the source in which the thread's pending new nodes are there: write tools look here."""
+        waiting = await self._desk.store.find(graph_key=graph_key, thread_id=thread_id, status="pending")
+        names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
+        additions = [additions_of(approval) for approval in waiting]
+        return PendingView(self._desk.source, graph_key, additions, names)
+
+    async def get(self, approval_id: str, by: Person) -> Approval:
+        """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""
+        approval = await self._desk.known(approval_id, by)
+        if approval.status == "pending" and approval.expires <= self._desk.clock():
+            return await self._expired(approval)
+        return approval
+
+    async def list(
+        self,
+        *,
+        graph_key: str | None = None,
+        thread_id: str | None = None,
+        status: Status | None = None,
+        limit: int = 100,
+        by: Person,
+    ) -> list[Approval]:
+        """Return the workspace's approvals, newest first; nothing for a person of another one."""
+        if not self._desk.is_home(by):
+            return []
+        await self._sweep()
+        return await self._desk.store.find(
+            graph_key=graph_key, thread_id=thread_id, status=status, limit=limit
+        )
+
+    async def decide(
+        self, approval_id: str, decision: Decision, by: Person, *, thread_id: str | None = None
+    ) -> Approval:
+        """Decide an approval and carry the decision out, once; what comes back may be stale or failed.
+
+        With `thread_id`, an approval of another thread does not exist.
+        Raises: ApprovalNotFound, NotPermitted, AlreadyDecided, ProposalExpired, ProposalWaits,
+        ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the
+        approval is as it was.
+        """
+        return await deciding.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
+
+    async def undo(self, graph_key: str, approval_id: str | None = None, *, by: Person) -> Approval:
+        """Take back an applied change, by default the graph's last that stands; return the undo.
+
+        An undo is an applied approval itself (`undoes` says of what): undo it by its id to redo.
+        Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
+        """
+        return await undoing.undo(self._desk, graph_key, approval_id, by)
+
+    async def recover(self, *, older_than_ms: int = CLAIM_MS) -> list[Approval]:
+        """Settle what a process that died left claimed, and close what expired; return what was settled.
+
+        With `older_than_ms=0` every claim counts as abandoned: a decision under way elsewhere then
+        finds its approval taken from it, and changes nothing.
+        """
+        settled: list[Approval] = []
+        for claimed in await self._desk.store.find(status="claimed", limit=_SWEPT):
+            if self._desk.is_abandoned(claimed, older_than_ms):
+                try:
+                    settled.append(await self._desk.recover_one(claimed))
+                except AlreadyDecided:
+                    continue  # whoever claimed it was at work after all
+        return settled + await self._sweep()
+
+    async def _sweep(self) -> list[Approval]:
+        due = await self._desk.store.due(self._desk.clock(), limit=_SWEPT)
+        return [await self._expired(approval) for approval in due]
+
+    async def _expired(self, approval: Approval) -> Approval:
+        try:
+            return await self._desk.expire(approval)
+        except AlreadyDecided:
+            return await self._desk.store.get(approval.id) or approval

@@ -1,0 +1,46 @@
+"""Where approvals are kept: records of one workspace, each written only over the version that was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datasources.base import Record, RecordStore
+from graphrag.approvals.model import KIND, Approval, Status, from_record
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalStore:
+    """Reads and writes approvals. Raises (writes): RecordConflict when somebody was faster."""
+
+    records: RecordStore
+    workspace: str
+
+    async def get(self, approval_id: str) -> Approval | None:
+        record = await self.records.get(KIND, approval_id)
+        approval = from_record(record) if record else None
+        return approval if approval and approval.workspace == self.workspace else None
+
+    async def put(self, approval: Approval) -> Approval:
+        """Store it; return it with its new version."""
+        record = Record(kind=KIND, key=approval.id, data=approval.to_document())
+        return from_record(await self.records.put(record, expected_version=approval.version))
+
+    async def find(
+        self,
+        *,
+        graph_key: str | None = None,
+        thread_id: str | None = None,
+        status: Status | None = None,
+        limit: int = 100,
+    ) -> list[Approval]:
+        """Return the latest approvals, newest first."""
+        given = {"graphKey": graph_key, "threadId": thread_id, "status": status}
+        where = {name: value for name, value in given.items() if value is not None}
+        found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
+        return [from_record(record) for record in found if record.data.get("workspace") == self.workspace]
+
+    async def due(self, now: int, limit: int = 100) -> list[Approval]:
+        """Return pending approvals whose time is over, the oldest first."""
+        found = await self.records.query(KIND, {"status": "pending"}, order_by="expiresTime", limit=limit)
+        approvals = [from_record(record) for record in found]
+        return [approval for approval in approvals if approval.expires <= now]

@@ -1,0 +1,226 @@
+"""The audit log of a workspace: a chain in which each entry carries the hash of the one before.
+
+An entry's hash covers all its facts, its number and the previous hash; a head record says where
+the chain ends. So an edited, removed, added or exchanged entry shows. Who can rewrite every later
+entry and the head is only found out by a head noted elsewhere: `verify` prints and takes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import BadDocument, RecordConflict
+from tools.proposals import hash_of
+
+KIND = "audit"
+HEAD = "head"
+START = "0" * 64
+"""What the first entry has for a previous hash."""
+
+_ATTEMPTS = 100
+_DAMAGED = "is not a number: the audit log was damaged; verify it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry. `facts` are what was recorded, `at` when. Units: milliseconds since 1970."""
+
+    sequence: int
+    previous: str
+    hash: str
+    at: int
+    facts: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        return _key(self.sequence)
+
+    def to_document(self) -> dict[str, Any]:
+        return {
+            **self.facts,
+            "sequence": self.sequence,
+            "at": self.at,
+            "previous": self.previous,
+            "hash": self.hash,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An entry and the writes that store it; they join whatever transaction records the deed."""
+
+    entry: Entry
+    writes: tuple[RecordWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a look at the whole chain found. `head` is the hash to note elsewhere."""
+
+    entries: int
+    head: str
+    faults: tuple[str, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    sequence: int
+    hash: str
+    version: str | None
+
+
+class Audit:
+    """Appends to and checks the chain of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(self, records: RecordStore, clock: Callable[[], int]) -> None:
+        self._records = records
+        self._clock = clock
+
+    async def prepare(self, facts: Mapping[str, Any]) -> Prepared:
+        """Return the next entry with its writes; they fail with RecordConflict if another is first."""
+        head = await self._head()
+        entry = _entry(facts, head.sequence + 1, head.hash, self._clock())
+        writes = (
+            RecordWrite(kind=KIND, key=entry.key, data=entry.to_document(), expected_version=None),
+            RecordWrite(kind=KIND, key=HEAD, data=_head_document(entry), expected_version=head.version),
+        )
+        return Prepared(entry=entry, writes=writes)
+
+    async def append(self, facts: Mapping[str, Any]) -> Entry:
+        """Store an entry by itself. Raises: RecordConflict when others are always first."""
+        for attempt in range(_ATTEMPTS):
+            prepared = await self.prepare(facts)
+            write = prepared.writes[0]
+            try:
+                await self._records.put(
+                    Record(kind=KIND, key=write.key, data=write.data or {}), expected_version=None
+                )
+            except RecordConflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            # Should this stop here, the entry stands: the next one to append moves the head on.
+            await self._head()
+            return prepared.entry
+        raise AssertionError("unreachable")
+
+    async def entries(
+        self, *, graph_key: str | None = None, approval_id: str | None = None, limit: int = 100
+    ) -> list[Entry]:
+        """Return the latest entries, newest first."""
+        where: dict[str, str | int | bool] = {}
+        if graph_key is not None:
+            where["graphKey"] = graph_key
+        if approval_id is not None:
+            where["approvalId"] = approval_id
+        found = await self._records.query(KIND, where, order_by="sequence", descending=True, limit=limit)
+        return [_stored(record) for record in found if record.key != HEAD]
+
+    async def verify(self, *, noted: str | None = None) -> Verification:
+        """Check every entry. `noted` is a head that was written down earlier: it must be in the chain."""
+        head = await self._records.get(KIND, HEAD)
+        claimed = _whole(head.data.get("lastSequence")) if head else 0
+        # One more than there may be, so that what was added shows.
+        records = await self._records.query(KIND, order_by="sequence", limit=max(claimed or 0, 0) + 10_000)
+        entries = [record for record in records if record.key != HEAD]
+        faults = list(_chain_faults(entries))
+        faults += _head_faults(head, entries)
+        hashes = [str(record.data.get("hash")) for record in entries]
+        if noted is not None and noted not in (START, *hashes):
+            faults.append(f"the noted hash {noted[:64]} is of no entry: the chain was written anew")
+        return Verification(entries=len(entries), head=hashes[-1] if hashes else START, faults=tuple(faults))
+
+    async def _head(self) -> _Head:
+        """Return where the chain ends; what was appended without its head is taken in."""
+        for _ in range(_ATTEMPTS):
+            record = await self._records.get(KIND, HEAD)
+            head = _head_of(record)
+            after = await self._records.get(KIND, _key(head.sequence + 1))
+            if after is None:
+                return head
+            moved = Record(kind=KIND, key=HEAD, data=_head_document(_stored(after)))
+            try:
+                await self._records.put(moved, expected_version=head.version)
+            except RecordConflict:
+                continue  # another one took it in
+        raise RecordConflict(kind=KIND, key=HEAD, expected=None)
+
+
+def _key(sequence: int) -> str:
+    return f"{sequence:012}"
+
+
+def _entry(facts: Mapping[str, Any], sequence: int, previous: str, at: int) -> Entry:
+    covered = {**facts, "sequence": sequence, "at": at, "previous": previous}
+    return Entry(sequence=sequence, previous=previous, hash=hash_of(covered), at=at, facts=facts)
+
+
+def _stored(record: Record) -> Entry:
+    """Read a stored entry. Raises: BadDocument."""
+    data, own = record.data, ("sequence", "previous", "hash", "at")
+    sequence, at = _whole(data.get("sequence")), _whole(data.get("at"))
+    if sequence is None or at is None:
+        raise BadDocument(collection=KIND, key=record.key, field="sequence", reason=_DAMAGED)
+    return Entry(
+        sequence=sequence,
+        previous=str(data.get("previous")),
+        hash=str(data.get("hash")),
+        at=at,
+        facts={name: value for name, value in data.items() if name not in own},
+    )
+
+
+def _head_of(record: Record | None) -> _Head:
+    if record is None:
+        return _Head(sequence=0, hash=START, version=None)
+    number = _whole(record.data.get("lastSequence"))
+    if number is None or number < 0:
+        raise BadDocument(collection=KIND, key=HEAD, field="lastSequence", reason=_DAMAGED)
+    return _Head(sequence=number, hash=str(record.data.get("lastHash")), version=record.version)
+
+
+def _head_document(entry: Entry) -> dict[str, Any]:
+    return {"lastSequence": entry.sequence, "lastHash": entry.hash}
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _chain_faults(records: Sequence[Record]) -> list[str]:
+    """Compare each record with what its place in the chain demands."""
+    faults: list[str] = []
+    previous, expected = START, 1
+    for record in sorted(records, key=lambda found: found.key):
+        data = dict(record.data)
+        stated = data.pop("hash", None)
+        if record.key != _key(expected):
+            faults.append(f"entry {expected} is missing; {record.key} stands in its place")
+            expected = int(record.key) if record.key.isascii() and record.key.isdigit() else expected
+        if _whole(data.get("sequence")) != expected:
+            faults.append(f"entry {expected} says that it is number {data.get('sequence')!r}")
+        if data.get("previous") != previous:
+            faults.append(f"entry {expected} does not follow on the one before it")
+        if hash_of(data) != stated:
+            faults.append(f"entry {expected} was changed: its hash does not fit")
+        previous, expected = str(stated), expected + 1
+    return faults
+
+
+def _head_faults(head: Record | None, records: Sequence[Record]) -> list[str]:
+    """Compare the head with the chain's end; one entry more than it knows is an append under way."""
+    ordered = sorted(records, key=lambda found: found.key)
+    if head is None:
+        return ["the head of the chain is missing"] if len(ordered) > 1 else []
+    number, digest = _whole(head.data.get("lastSequence")), head.data.get("lastHash")
+    if number is None or number < 0 or not len(ordered) - 1 <= number <= len(ordered):
+        return [f"the head says {head.data.get('lastSequence')!r} entries, there are {len(ordered)}"]
+    last = ordered[number - 1].data.get("hash") if number else START
+    return [] if last == digest else ["the head does not fit the last entry"]

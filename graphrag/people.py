@@ -1,0 +1,44 @@
+"""The people who ask and decide: who somebody is, and what a workspace lets whom decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.base import Role
+
+RANKS: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
+"""From least to most: each may do what those before it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody as their token, or the local command line, makes them known."""
+
+    user_id: str
+    role: Role
+    workspace: str
+
+    def at_least(self, role: Role) -> bool:
+        return RANKS.index(self.role) >= RANKS.index(role)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Who decides in a workspace.
+
+    `asker_decides`: an editor decides what was proposed to them in their own threads.
+    `four_eyes`: nobody decides what they asked for themselves, whatever their role.
+    """
+
+    asker_decides: bool = True
+    four_eyes: bool = False
+
+    def objection(self, by: Person, asker: str) -> str | None:
+        """Return the message code of what forbids a person to decide, or None."""
+        if not by.at_least("editor"):
+            return "deciding_needs_editor"
+        if by.user_id == asker:
+            if self.four_eyes:
+                return "four_eyes"
+            return None if self.asker_decides or by.at_least("reviewer") else "deciding_needs_reviewer"
+        return None if by.at_least("reviewer") else "deciding_needs_reviewer"
