@@ -1,0 +1,116 @@
+"""Asks the model once: lets its text through to the person and gathers what it wants to call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from graphrag.events import Event, Token, ToolStarted
+from graphrag.leaks import LeakFilter
+from graphrag.links import LinkFilter, LinkTargets
+from graphrag.providers.base import (
+    AssistantMessage,
+    FinishReason,
+    LLMProvider,
+    Message,
+    ModelOptions,
+    ProviderToolUsed,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallCut,
+    ToolCallReady,
+    ToolCallStarted,
+    ToolSchema,
+    UsageReport,
+)
+from graphrag.tool_calls import Requested
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a model answers, as far as it has come. `text` is what was shown: without leaked calls
+    and links to nothing. `taken` are the call ids of the conversation before."""
+
+    taken: Collection[str] = ()
+    text: str = ""
+    reasoning: str = ""
+    leaked: bool = False
+    finish: FinishReason = "unstated"
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    repeated: set[str] = field(default_factory=set[str])
+    cut: set[str] = field(default_factory=set[str])
+    _ids: dict[int, str] = field(default_factory=dict[int, str])
+
+    @property
+    def requested(self) -> Requested:
+        return Requested(calls=tuple(self.calls), repeated=self.repeated, cut=self.cut)
+
+    @property
+    def message(self) -> AssistantMessage:
+        return AssistantMessage(
+            content=self.text, tool_calls=tuple(self.calls), reasoning=self.reasoning if self.calls else ""
+        )
+
+    def started(self, index: int, call_id: str) -> tuple[str, bool]:
+        """Return the id that a call goes by here, and whether it is new."""
+        if index in self._ids:
+            return self._ids[index], False
+        given, again = call_id or "call", 1
+        while given in self.taken or given in self._ids.values():
+            again += 1
+            given = f"{call_id or 'call'}_{again}"
+        if given != call_id and call_id:
+            self.repeated.add(given)
+        self._ids[index] = given
+        return given, True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a model is asked, and by whom its links are checked."""
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSchema]
+    options: ModelOptions
+    targets: LinkTargets
+
+
+async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGenerator[Event]:
+    """Yield tokens and announced calls as they come, and fill `reply`.
+
+    Raises: ModelError, UsageLimitReached; then `reply` holds what was shown so far.
+    """
+    leaks, links = LeakFilter(), LinkFilter(request.targets)
+    stream = provider.stream(request.messages, request.tools, request.options)
+    async with aclosing(stream) as chunks:
+        async for chunk in chunks:
+            match chunk:
+                case TextDelta():
+                    shown = await links.feed(leaks.feed(chunk.text))
+                    if shown:
+                        reply.text += shown
+                        yield Token(text=shown)
+                case ReasoningDelta():
+                    reply.reasoning += chunk.text
+                case ToolCallStarted():
+                    call_id, is_new = reply.started(chunk.index, chunk.id)
+                    if is_new:
+                        yield ToolStarted(call_id=call_id, name=chunk.name)
+                case ToolCallReady() | ToolCallCut():
+                    call_id, is_new = reply.started(chunk.index, chunk.call.id)
+                    if is_new:
+                        yield ToolStarted(call_id=call_id, name=chunk.call.name)
+                    reply.calls.append(replace(chunk.call, id=call_id))
+                    if isinstance(chunk, ToolCallCut):
+                        reply.cut.add(call_id)
+                case UsageReport() | ProviderToolUsed():
+                    pass
+                case _:
+                    reply.finish = chunk.reason
+    reply.leaked = leaks.leaked
+    rest = await links.feed(leaks.finish()) + await links.finish()
+    if rest:
+        reply.text += rest
+        yield Token(text=rest)
