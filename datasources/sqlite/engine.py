@@ -12,8 +12,10 @@ from typing import TypeVar, cast
 from datasources.sqlite import statements as sql
 from datasources.sqlite.keeper import IndexKeeper
 from datasources.sqlite.pool import Pool
+from datasources.sqlite.schema import translate
 from datasources.sqlite.side_files import SideFiles
 from datasources.sqlite.snapshot import Snapshots
+from datasources.sqlite.text_index import TEXT_INDEX
 
 T = TypeVar("T")
 
@@ -38,12 +40,26 @@ class Engine:
     def __init__(self, path: Path, limits: Limits) -> None:
         self.limits = limits
         self.pool = Pool(path)
-        (identity,) = self.pool.here.execute(sql.IDENTITY).fetchone()
-        files = SideFiles(path, identity)
-        files.remove_leftovers()
+        try:
+            files = self._side_files(path)
+        except sqlite3.Error as exc:
+            self.pool.close()
+            raise translate(exc, path) from exc
         self.indexes = IndexKeeper(self.pool, files)
         self.snapshots = Snapshots(limits.memory)
         self._loading: dict[tuple[object, ...], asyncio.Future[tuple[object, object, int]]] = {}
+
+    def _side_files(self, path: Path) -> SideFiles:
+        (identity,) = self.pool.here.execute(sql.IDENTITY).fetchone()
+        files = SideFiles(path, identity)
+        files.remove_leftovers()
+        files.remove_unknown(self._is_known)
+        return files
+
+    def _is_known(self, graph: int, name: str, number: int) -> bool:
+        """Tell whether an index file can be of this database as it is: of a version that there has been."""
+        row = self.pool.here.execute(sql.GRAPH_VERSIONS_BY_ID, {"graph": graph}).fetchone()
+        return row is not None and number <= row[0 if name == TEXT_INDEX.name else 1]
 
     async def held(
         self,

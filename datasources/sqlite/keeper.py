@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from datasources.errors import GraphNotFound
+from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import ChangeLog
 from datasources.sqlite.pool import Pool
 from datasources.sqlite.rows import GraphRow, graph_row
@@ -93,7 +94,7 @@ class IndexKeeper:
             for number, path in self.files.versions(row.id, kind.name):
                 if held is not None and number <= held.number:
                     return None
-                opened = kind.open(path, number)
+                opened = kind.open(path, number) if self.files.is_whole(path) else None
                 if opened is not None:
                     self._opened[row.id, kind.name] = opened
                     return opened
@@ -131,6 +132,9 @@ class IndexKeeper:
                     )
             finally:
                 connection.execute("ROLLBACK")
+            if connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": row.id}).fetchone() is None:
+                self.forget(row.id)  # deleted meanwhile: nobody else would remove the new file
+                return
             self._open_newer(row, kind)
 
     def _stop_if_closing(self) -> None:

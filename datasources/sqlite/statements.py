@@ -28,6 +28,7 @@ UPDATE graphs SET text_version = text_version + 1, content_words = content_words
 GRAPH_VECTORS_UPDATE = "UPDATE graphs SET vector_version = vector_version + 1 WHERE id = :graph"
 GRAPH_TEXT_VERSION = "SELECT text_version FROM graphs WHERE id = :graph"
 GRAPH_NEXT_NUMBER = "SELECT next_number FROM graphs WHERE id = :graph"
+GRAPH_VERSIONS_BY_ID = "SELECT text_version, vector_version FROM graphs WHERE id = :graph"
 GRAPH_IDS_OF_WORKSPACE = "SELECT id FROM graphs WHERE workspace = :workspace"
 GRAPH_IDS_OF_ALL = "SELECT id, workspace FROM graphs"
 

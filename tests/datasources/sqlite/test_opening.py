@@ -200,23 +200,45 @@ async def test_a_full_disk_refuses_the_write_and_loses_nothing(tmp_path: Path) -
     assert faults(path) == []
 
 
-async def test_a_page_damaged_in_the_middle_is_reported_and_never_read_as_data(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.db"
-    await make_numbered(whole, 200)
-    path = tmp_path / "graphs.db"
-    shutil.copy(whole, path)
+def damage(path: Path, first_page: int) -> None:
     content = bytearray(path.read_bytes())
-    for start in range(2 * schema.PAGE_BYTES, len(content), schema.PAGE_BYTES):
+    for start in range(first_page * schema.PAGE_BYTES, len(content), schema.PAGE_BYTES):
         content[start : start + 200] = b"\xa5" * 200
     path.write_bytes(content)
+
+
+async def test_a_page_damaged_in_the_middle_is_reported_and_never_read_as_data(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    await make_numbered(path, 200)
+    damage(path, 12)
     async with SqliteDatabase(path) as database:
         findings = await database.check()
         assert [finding.status for finding in findings if finding.status != "ok"], findings
         source = database.source(WORKSPACE)
-        with pytest.raises((DatabaseDamaged, SourceUnavailable)):
+        with pytest.raises(DatabaseDamaged):
             await source.get_nodes(FLOW)
-        with pytest.raises((DatabaseDamaged, SourceUnavailable)):
+        with pytest.raises(DatabaseDamaged):
             await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n")]))
+
+
+async def use_all(path: Path) -> None:
+    async with SqliteDatabase(path) as database:
+        source = database.source(WORKSPACE)
+        assert (await database.check())[-1].status == "error"
+        await source.list_graphs()
+        await source.search_text(FLOW, "common", limit=5)
+        await source.get_nodes(FLOW)
+        await source.get_neighborhood(FLOW, ["n000"], max_depth=1, limit=5)
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n")]))
+
+
+@pytest.mark.parametrize("first_page", [*range(1, 8), *range(8, 30, 4)])
+async def test_damage_anywhere_is_one_of_our_errors(tmp_path: Path, first_page: int) -> None:
+    path = tmp_path / "graphs.db"
+    await make_numbered(path, 200)
+    damage(path, first_page)
+    with pytest.raises(DatabaseDamaged):
+        await use_all(path)
 
 
 async def test_a_truncated_file_is_reported(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from datasources.base import Record, RecordWrite
 from datasources.errors import RecordConflict, RevisionConflict
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_type, a_vector, an_edge
+from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_node, a_type, a_vector, an_edge, floats
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened, word
 
 
@@ -167,5 +167,20 @@ def claim_records(path: str, who: str, count: str) -> None:
                     continue
                 got.append(write.key)
             print(" ".join(got), flush=True)
+
+    asyncio.run(work())
+
+
+def build_and_search(path: str, times: str) -> None:
+    """Bring the index files up to date and search, again and again, while others do the same."""
+
+    async def work() -> None:
+        async with opened(Path(path), NOTHING_IS_SMALL) as source:
+            for _ in range(int(times)):
+                await source.build_indexes(FLOW)
+                assert len(await source.search_text(FLOW, "common", limit=99)) == 60
+                found = await source.search_vectors(FLOW, floats(1, 30), model=MODEL, limit=5)
+                assert len(found) == 5
+        print("done", flush=True)
 
     asyncio.run(work())
