@@ -149,7 +149,13 @@ class _Handler(BaseHTTPRequestHandler):
             headers={name.lower(): value for name, value in self.headers.items()},
             body=self.rfile.read(length),
         )
-        self._send(self.server.scripted.answer(request))
+        answer = self.server.scripted.answer(request)
+        try:
+            self._send(answer)
+        except ConnectionError:  # the client went without reading all
+            self.close_connection = True
+            if answer.gone is not None:
+                answer.gone.set()
 
     def _send(self, answer: Answer) -> None:
         if answer.held is not None:
@@ -191,11 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
         elif answer.fault == "hang":
             self.connection.settimeout(HELD_AT_MOST_S)
-            try:
-                left = self.connection.recv(1) == b""
-            except ConnectionError:  # it went without reading all
-                left = True
-            if left and answer.gone is not None:
+            if self.connection.recv(1) == b"" and answer.gone is not None:
                 answer.gone.set()
 
     def log_message(self, format: str, *args: Any) -> None:
