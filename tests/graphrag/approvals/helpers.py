@@ -6,6 +6,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, NodeTypeConfig
@@ -71,10 +73,16 @@ class Bench:
         )
 
     async def state(self) -> dict[str, Any]:
-        """Return the graph, byte for byte, but for the number of its revision."""
+        """Return all that can be seen of the graph, but for the number of its revision."""
         found = await snapshot(self.source)
         found["graph"].pop("revision")
-        return found
+        found["links"] = [list(link) for link in found["links"]]
+        found["vectors"] = {key: repr(vector) for key, vector in found["vectors"].items()}
+        return orjson.loads(orjson.dumps(found))
+
+    async def stored_bytes(self) -> bytes:
+        """Return the same as it is stored: fields in their order."""
+        return orjson.dumps(await self.state())
 
     async def revision(self) -> int:
         return (await self.source.get_graph(FLOW)).revision

@@ -1,0 +1,161 @@
+"""Who may decide: everybody else is refused, and nothing changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag.approvals import (
+    AlreadyDecided,
+    ApprovalNotFound,
+    Approve,
+    NotPermitted,
+    Person,
+    Policy,
+    ProposalExpired,
+    Reject,
+    outcome_text,
+)
+from tests.graphrag.approvals.helpers import (
+    ADMIN,
+    EDITOR,
+    FLOW,
+    OTHER_EDITOR,
+    REVIEWER,
+    STRANGER,
+    VIEWER,
+    Bench,
+    a_bench,
+)
+
+OPEN, STRICT = Policy(), Policy(four_eyes=True)
+REVIEWED = Policy(asker_decides=False)
+
+ALLOWED = [
+    (OPEN, EDITOR),
+    (OPEN, REVIEWER),
+    (OPEN, ADMIN),
+    (STRICT, REVIEWER),
+    (STRICT, ADMIN),
+    (REVIEWED, ADMIN),
+]
+REFUSED = [
+    (OPEN, VIEWER, "deciding_needs_editor"),
+    (OPEN, OTHER_EDITOR, "deciding_needs_reviewer"),
+    (OPEN, Person("ed", "viewer", "acme"), "deciding_needs_editor"),
+    (STRICT, EDITOR, "four_eyes"),
+    (STRICT, Person("ed", "admin", "acme"), "four_eyes"),
+    (STRICT, OTHER_EDITOR, "deciding_needs_reviewer"),
+    (REVIEWED, EDITOR, "deciding_needs_reviewer"),
+]
+DECISIONS = [Approve(), Reject("no")]
+
+
+@pytest.mark.parametrize(("policy", "by"), ALLOWED)
+async def test_who_may_decide_decides(policy: Policy, by: Person) -> None:
+    bench = await a_bench(policy=policy)
+    approval = await bench.propose("delete_node", nodeKey="b")
+    assert (await bench.approvals().decide(approval.id, Approve(), by)).status == "applied"
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@pytest.mark.parametrize(("policy", "by", "code"), REFUSED)
+async def test_who_may_not_decide_is_refused(policy: Policy, by: Person, code: str, decision: object) -> None:
+    bench = await a_bench(policy=policy)
+    approval = await bench.propose("delete_node", nodeKey="b")
+    before = await bench.state()
+    with pytest.raises(NotPermitted) as caught:
+        await bench.approvals().decide(approval.id, decision, by)  # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert by.user_id in caught.value.text("fr")
+    await _still_pending(bench, approval.id, before)
+
+
+async def _still_pending(bench: Bench, approval_id: str, before: object) -> None:
+    assert await bench.state() == before
+    assert (await bench.approvals().get(approval_id, REVIEWER)).status == "pending"
+    assert await bench.approvals().audit.entries() == []
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+async def test_a_forged_id_does_not_exist(decision: object) -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    before = await bench.state()
+    for forged in (approval.id[:-1], approval.id.upper(), "", "../" + approval.id, "\x00"):
+        with pytest.raises(ApprovalNotFound):
+            await bench.approvals().decide(forged, decision, ADMIN)  # type: ignore[arg-type]
+    await _still_pending(bench, approval.id, before)
+
+
+async def test_another_workspace_sees_and_decides_nothing() -> None:
+    bench = await a_bench()
+    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    approvals = bench.approvals()
+    for attempt in (
+        approvals.decide(approval.id, Approve(), STRANGER),
+        approvals.get(approval.id, STRANGER),
+        approvals.undo(FLOW, by=STRANGER),
+    ):
+        with pytest.raises(ApprovalNotFound):
+            await attempt
+    assert await approvals.list(by=STRANGER) == []
+    await _still_pending(bench, approval.id, before)
+
+
+async def test_an_approval_of_another_thread_does_not_exist_for_this_one() -> None:
+    bench = await a_bench()
+    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    with pytest.raises(ApprovalNotFound):
+        await bench.approvals().decide(approval.id, Approve(), EDITOR, thread_id="t2")
+    await _still_pending(bench, approval.id, before)
+    assert (
+        await bench.approvals().decide(approval.id, Approve(), EDITOR, thread_id="t1")
+    ).status == "applied"
+
+
+async def test_a_viewer_cannot_propose() -> None:
+    bench = await a_bench()
+    with pytest.raises(NotPermitted, match="only an editor"):
+        await bench.propose("delete_node", by=VIEWER, nodeKey="b")
+    with pytest.raises(ApprovalNotFound):
+        await bench.propose("delete_node", by=STRANGER, nodeKey="b")
+    assert await bench.approvals().list(by=ADMIN) == []
+
+
+async def test_a_proposal_expires_after_a_day_and_not_before() -> None:
+    bench = await a_bench()
+    early = await bench.propose("delete_node", nodeKey="b")
+    late = await bench.propose("delete_node", nodeKey="d")
+    bench.clock.now += 24 * 3600 * 1000 - 1
+    assert (await bench.approvals().decide(early.id, Approve(), EDITOR)).status == "applied"
+    before = await bench.state()
+    bench.clock.now += 1
+    with pytest.raises(ProposalExpired, match="expired"):
+        await bench.approvals().decide(late.id, Approve(), EDITOR)
+    assert await bench.state() == before
+    expired = await bench.approvals().get(late.id, EDITOR)
+    assert expired.status == "expired"
+    assert outcome_text(expired).startswith("EXPIRED")
+    with pytest.raises(AlreadyDecided):
+        await bench.approvals().decide(late.id, Approve(), EDITOR)
+
+
+async def test_what_expired_is_listed_as_expired_and_audited() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    bench.clock.now += 24 * 3600 * 1000
+    assert await bench.approvals().list(status="pending", by=VIEWER) == []
+    assert [a.id for a in await bench.approvals().list(status="expired", by=VIEWER)] == [approval.id]
+    (entry,) = await bench.approvals().audit.entries(graph_key=FLOW)
+    assert (entry.facts["event"], entry.facts["userId"]) == ("expired", "system")
+
+
+@pytest.mark.parametrize("by", [VIEWER, OTHER_EDITOR])
+async def test_who_may_not_decide_may_not_undo_either(by: Person) -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    await bench.approvals().decide(approval.id, Approve(), EDITOR)
+    before = await bench.state()
+    with pytest.raises(NotPermitted):
+        await bench.approvals().undo(FLOW, approval.id, by=by)
+    assert await bench.state() == before
