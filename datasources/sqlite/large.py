@@ -10,7 +10,7 @@ from datasources.sqlite.rows import GraphRow, array
 from datasources.types import Direction, Edge, GraphStats, Link, Node, Subgraph, parse_document
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
-_ALL = -1  # SQLite's LIMIT without an end
+_ALL = 2**63 - 1  # the greatest LIMIT there is
 
 
 def stats(connection: sqlite3.Connection, row: GraphRow) -> GraphStats:
@@ -31,7 +31,7 @@ def nodes(
         "graph": row.id,
         "after": after or "",
         "sheet": sheet,
-        "limit": _ALL if limit is None else max(0, limit),
+        "limit": _most(limit),
     }
     return _nodes(connection.execute(sql.NODES, values))
 
@@ -53,7 +53,7 @@ def edges_of(connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str])
 def links(
     connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str] | None, limit: int | None
 ) -> list[Link]:
-    most = _ALL if limit is None else max(0, limit)
+    most = _most(limit)
     if keys is None:
         found = connection.execute(sql.ALL_LINKS, {"graph": row.id, "limit": most})
     else:
@@ -79,7 +79,7 @@ def neighborhood(
         if not level or room <= 0:
             break
         # Nodes seen before may come first in key order: with room for them none is missed.
-        values = {"rids": array(level), "limit": room + len(depths)}
+        values = {"rids": array(level), "limit": _most(room + len(depths))}
         reached = connection.execute(_NEXT[direction], values).fetchall()
         new = [(key, rid) for key, rid in reached if key not in depths][:room]
         depths.update((key, depth) for key, _ in new)
@@ -92,6 +92,10 @@ def neighborhood(
         edges=tuple(_edges(connection.execute(sql.EDGES_INSIDE, inside))),
         depths=depths,
     )
+
+
+def _most(limit: int | None) -> int:
+    return _ALL if limit is None else min(max(0, limit), _ALL)
 
 
 def _rids(connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str]) -> dict[str, int]:

@@ -14,6 +14,8 @@ from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
 from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 
+GREATEST = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class SqliteRecords:
@@ -23,6 +25,9 @@ class SqliteRecords:
     workspace: str
 
     async def get(self, kind: str, key: str) -> Record | None:
+        if not (_is_comparable(kind) and _is_comparable(key)):
+            self.pool.check_open()
+            return None
         return await self.pool.read(lambda c: read_record(c, self.workspace, kind, key))
 
     async def put(self, record: Record, *, expected_version: str | None) -> Record:
@@ -54,6 +59,9 @@ class SqliteRecords:
         statement, values = query_statement(
             self.workspace, kind, where or {}, order_by, descending=descending, limit=limit
         )
+        if not (_is_comparable(kind) and all(_is_comparable(value) for value in (where or {}).values())):
+            self.pool.check_open()
+            return []
         rows = await self.pool.read(lambda c: c.execute(statement, values).fetchall())
         return [
             Record(kind=kind, key=key, data=orjson.loads(data), version=str(version))
@@ -68,6 +76,7 @@ def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: 
 
 def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWrite) -> None:
     """Compare and set one record inside a transaction. Raises: RecordConflict, BadDocument."""
+    _check_names(write)
     name = {"workspace": workspace, "kind": write.kind, "key": write.key}
     row = connection.execute(sql.RECORD_GET, name).fetchone()
     if (None if row is None else str(row[0])) != write.expected_version:
@@ -82,6 +91,32 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
     # One counter for all: a record that was deleted and made again never has an old version.
     (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
+
+
+def _is_comparable(value: object) -> bool:
+    """Tell whether something stored can equal this: text that can be written, or a number of 64 bits."""
+    if isinstance(value, str):
+        return _text_fault(value) is None
+    return not isinstance(value, int) or -GREATEST <= value <= GREATEST
+
+
+def _text_fault(text: str) -> str | None:
+    if "\0" in text:  # SQLite's JSON ends a text there: it would be found by another name
+        return "has a zero character"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "has half of a surrogate pair"
+    return None
+
+
+def _check_names(write: RecordWrite) -> None:
+    """Refuse a key, or a field to query by, that could not be found again as it is. Raises: BadDocument."""
+    fields = {name: (write.data or {}).get(name) for name in RECORD_INDEXES.get(write.kind, ())}
+    for field, text in {"kind": write.kind, "_key": write.key, **fields}.items():
+        reason = _text_fault(text) if isinstance(text, str) else None
+        if reason:
+            raise BadDocument(collection=write.kind, key=write.key, field=field, reason=reason)
 
 
 def query_statement(
@@ -104,7 +139,7 @@ def query_statement(
     # The kind is written into the text because a partial index serves only a constant; it is one
     # of RECORD_INDEXES, or it matches nothing and is bound.
     condition = f"kind = '{kind}'" if known else "kind = :kind"
-    values: dict[str, Any] = {"workspace": workspace, "limit": max(0, limit)}
+    values: dict[str, Any] = {"workspace": workspace, "limit": min(max(0, limit), GREATEST)}
     if not known:
         values["kind"] = kind
     for i, (name, value) in enumerate(where.items()):
