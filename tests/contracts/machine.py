@@ -19,7 +19,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from datasources.base import Database, MutableGraphDataSource, Record, RecordWrite
 from datasources.errors import SourceError
 from datasources.mock import MemoryDatabase
-from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Subgraph
+from datasources.types import ROOT_WORKSPACE, Hit, Mutation
+from tests.contracts.answers import (
+    awaited,
+    documents,
+    entered,
+    plain_record,
+    plain_subgraph,
+    version_of,
+)
 from tests.contracts.plans import (
     GRAPHS,
     MODELS,
@@ -66,7 +74,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         self.runner = asyncio.Runner()
         self.oracle: Database = MemoryDatabase()
-        self.tested = self.runner.run(_entered(self.open_tested()))
+        self.tested = self.runner.run(entered(self.open_tested()))
         # Versions are opaque and differ between databases: current, and one that is no longer.
         self.current: dict[Name, Versions] = {}
         self.stale: dict[Name, Versions] = {}
@@ -96,7 +104,7 @@ class SourceMachine(RuleBasedStateMachine):
 
     def outcome(self, database: Database, do: Callable[[Database], Awaitable[T]]) -> T | type[SourceError]:
         try:
-            return self.runner.run(_awaited(do(database)))
+            return self.runner.run(awaited(do(database)))
         except SourceError as exc:
             return type(exc)
 
@@ -117,7 +125,7 @@ class SourceMachine(RuleBasedStateMachine):
     @rule(workspace=workspaces, graph=graphs, owner=workspaces)
     def create_graph(self, workspace: str, graph: str, owner: str) -> None:
         document = a_graph(graph, owner, description="new")
-        self.same(lambda db: _document(db.source(workspace).create_graph(document)))
+        self.same(lambda db: document(db.source(workspace).create_graph(document)))
 
     @rule(workspace=workspaces, graph=graphs, really=st.sampled_from([False, False, False, True]))
     def delete_graph(self, workspace: str, graph: str, really: bool) -> None:
@@ -213,11 +221,11 @@ class SourceMachine(RuleBasedStateMachine):
     def learn(self, workspace: str, key: str) -> None:
         """Compare one record in both databases, and note its versions."""
         stored = [
-            self.runner.run(_awaited(database.records(workspace).get("approval", key)))
+            self.runner.run(awaited(database.records(workspace).get("approval", key)))
             for database in (self.oracle, self.tested)
         ]
-        assert _plain_record(stored[0]) == _plain_record(stored[1])
-        now: Versions = (_version_of(stored[0]), _version_of(stored[1]))
+        assert plain_record(stored[0]) == plain_record(stored[1])
+        now: Versions = (version_of(stored[0]), version_of(stored[1]))
         before = self.current.get((workspace, key), (None, None))
         assert (now[0] == before[0]) == (now[1] == before[1])
         if now != before:
@@ -260,7 +268,7 @@ class SourceMachine(RuleBasedStateMachine):
             found = await database.records(workspace).query(
                 "approval", where, order_by=order, descending=descending, limit=limit
             )
-            return [_plain_record(record) for record in found]
+            return [plain_record(record) for record in found]
 
         self.same(query)
 
@@ -269,7 +277,7 @@ class SourceMachine(RuleBasedStateMachine):
     @rule(workspace=workspaces, graph=graphs)
     def everything_reads_the_same(self, workspace: str, graph: str) -> None:
         self.same(lambda db: snapshot(db.source(workspace), graph))
-        self.same(lambda db: _documents(db.source(workspace).list_graphs()))
+        self.same(lambda db: documents(db.source(workspace).list_graphs()))
 
     @rule(graph=graphs, sheet=st.sampled_from([None, "0", "1", "7"]), limit=st.sampled_from([1, 2, 3]))
     def pages_read_the_same(self, graph: str, sheet: str | None, limit: int) -> None:
@@ -280,7 +288,7 @@ class SourceMachine(RuleBasedStateMachine):
             while page := await source.get_nodes(graph, sheet=sheet, after=after, limit=limit):
                 found.append([node.to_document() for node in page])
                 after = page[-1].key
-            return [found, await _documents(source.get_edges(graph, sheet=sheet))]
+            return [found, await documents(source.get_edges(graph, sheet=sheet))]
 
         self.same(pages)
 
@@ -289,13 +297,13 @@ class SourceMachine(RuleBasedStateMachine):
         async def read(database: Database) -> list[Any]:
             source = database.source("acme")
             return [
-                await _documents(source.get_nodes_by_key(graph, asked)),
-                await _documents(source.get_edges_of(graph, asked)),
+                await documents(source.get_nodes_by_key(graph, asked)),
+                await documents(source.get_edges_of(graph, asked)),
                 await source.get_links(graph, asked, limit=limit),
                 await source.get_links(graph, limit=limit),
                 await source.get_vector_info(graph, asked),
                 {key: plain(v) for key, v in (await source.get_vectors(graph, asked)).items()},
-                await _documents(source.get_node_configs(TYPES[:2])),
+                await documents(source.get_node_configs(TYPES[:2])),
             ]
 
         self.same(read)
@@ -314,7 +322,7 @@ class SourceMachine(RuleBasedStateMachine):
             found = await database.source("acme").get_neighborhood(
                 graph, seeds, max_depth=depth, direction=direction, limit=limit
             )
-            return _plain_subgraph(found)
+            return plain_subgraph(found)
 
         self.same(read)
 
@@ -372,40 +380,8 @@ class SourceMachine(RuleBasedStateMachine):
     @rule()
     def open_again(self) -> None:
         self.runner.run(self.tested.__aexit__(None, None, None))
-        self.tested = self.runner.run(_entered(self.open_tested()))
+        self.tested = self.runner.run(entered(self.open_tested()))
 
     @rule(workspace=workspaces, graph=graphs)
     def look_after(self, workspace: str, graph: str) -> None:
         self.outcome(self.tested, lambda db: self.maintain(db.source(workspace), graph))
-
-
-async def _entered(database: Database) -> Database:
-    return await database.__aenter__()
-
-
-async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable
-
-
-async def _document(document: Awaitable[Any]) -> Any:
-    return (await document).to_document()
-
-
-async def _documents(documents: Awaitable[list[Any]]) -> list[Any]:
-    return [document.to_document() for document in await documents]
-
-
-def _plain_record(record: Record | None) -> Any:
-    return None if record is None else (record.kind, record.key, dict(record.data))
-
-
-def _version_of(record: Record | None) -> str | None:
-    return None if record is None else record.version
-
-
-def _plain_subgraph(found: Subgraph) -> Any:
-    return (
-        [node.to_document() for node in found.nodes],
-        [edge.to_document() for edge in found.edges],
-        list(found.depths.items()),
-    )
