@@ -124,8 +124,8 @@ class SourceMachine(RuleBasedStateMachine):
 
     @rule(workspace=workspaces, graph=graphs, owner=workspaces)
     def create_graph(self, workspace: str, graph: str, owner: str) -> None:
-        document = a_graph(graph, owner, description="new")
-        self.same(lambda db: document(db.source(workspace).create_graph(document)))
+        new = a_graph(graph, owner, description="new")
+        self.same(lambda db: document(db.source(workspace).create_graph(new)))
 
     @rule(workspace=workspaces, graph=graphs, really=st.sampled_from([False, False, False, True]))
     def delete_graph(self, workspace: str, graph: str, really: bool) -> None:
