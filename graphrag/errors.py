@@ -13,7 +13,9 @@ from graphrag.importers import UnreadableWorkflow
 from graphrag.messages import Language, message
 from graphrag.prompts.library import PromptError
 from graphrag.providers import errors as models
+from graphrag.threads import NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph, ThreadVersion
 from graphrag.usage import UsageLimitReached
+from graphrag.window import WindowTooSmall
 from tools.arguments import MalformedArguments
 from tools.proposals import MalformedProposal
 from tools.toon import ToonError
@@ -83,6 +85,12 @@ MEANINGS: dict[type[Exception], Meaning] = {
     approvals.ApprovalBusy: Meaning(code="busy", http_status=503, retryable=True),
     approvals.NothingToUndo: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
     approvals.UndoRefused: Meaning(code="stale", http_status=409),
+    ThreadNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
+    ThreadOfOtherGraph: Meaning(code="invalid", http_status=409),
+    ThreadBusy: Meaning(code="busy", http_status=409, retryable=True),
+    ThreadVersion: Meaning(code="damaged", http_status=500),
+    NothingToResume: Meaning(code="conflict", http_status=409),
+    WindowTooSmall: Meaning(code="context_length", http_status=413),
     UsageLimitReached: Meaning(code="usage_limit", http_status=429),
     SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),

@@ -16,6 +16,7 @@ from typing import Any
 
 from datasources.errors import SourceError
 from graphrag.approvals import Approval, ApprovalError, Approvals, Person, ProposalRefused
+from graphrag.events import ToolFinished
 from graphrag.history import cut_text
 from graphrag.providers.base import ToolCall, ToolMessage
 from tools.arguments import MalformedArguments, parse_arguments
@@ -64,6 +65,16 @@ class Answered:
             name=self.call.name,
             content=cut_text(self.result.text, limits.result_chars),
             is_error=self.result.is_error,
+        )
+
+    def event(self) -> ToolFinished:
+        return ToolFinished(
+            call_id=self.call.id,
+            name=self.call.name,
+            arguments=self.call.arguments,
+            result_text=self.result.text,
+            is_error=self.result.is_error,
+            data=self.result.data,
         )
 
 

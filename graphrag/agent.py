@@ -1,0 +1,234 @@
+"""The agent: one loop of events from a person's message to an answer, for every channel.
+
+Retrieve → ask the model → run what it calls → ask again, until it answers. What would change the
+graph becomes a proposal and the turn waits; `resume` tells the model what people decided and goes on.
+The thread is stored after every step, so a turn can be taken up wherever it stopped.
+
+Decision: of two processes at work on one thread the one that stores first goes on and the other
+fails as busy; what a call does is stored before it is done, so nothing is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from datasources.base import GraphDataSource
+from graphrag.approvals import Approval, Approvals, Decision, Person
+from graphrag.asking import Asker
+from graphrag.context import ContextOptions
+from graphrag.events import Event, TurnStarted
+from graphrag.history import unanswered
+from graphrag.messages import Language
+from graphrag.opening import open_turn
+from graphrag.providers.base import SystemMessage
+from graphrag.retriever import Retriever
+from graphrag.threads import NothingToResume, ThreadOfOtherGraph, Threads
+from graphrag.tool_calls import CallPlace, Requested, ToolCalls
+from graphrag.turns import RunningTurn
+from graphrag.watch import Alone, watched
+from tools.base import ToolContext
+
+CORRECTIONS = 2
+"""How often in a turn a model is told that it wrote a tool call as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """Rounds of tools of a turn: at first, and at most once a person grants more."""
+
+    rounds: int = 5
+    max_rounds: int = 10
+
+
+class Agent:
+    """Answers the messages of people about the graphs of one workspace."""
+
+    def __init__(
+        self,
+        *,
+        source: GraphDataSource,
+        retriever: Retriever,
+        asker: Asker,
+        calls: ToolCalls,
+        threads: Threads,
+        approvals: Approvals,
+        context_options: ContextOptions,
+        limits: AgentLimits | None = None,
+    ) -> None:
+        self.limits = limits or AgentLimits()
+        self._source, self._retriever, self._asker, self._calls = source, retriever, asker, calls
+        self._threads, self._approvals = threads, approvals
+        self._context_options = context_options
+        self._alone = Alone()
+
+    async def run(
+        self,
+        thread_id: str | None,
+        graph_key: str,
+        message: str,
+        person: Person,
+        *,
+        context_type: str | None = None,
+        language: Language | None = None,
+    ) -> AsyncGenerator[Event]:
+        """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
+
+        Raises, before the first event: ThreadNotFound, ThreadOfOtherGraph, ThreadBusy, GraphNotFound.
+        Later failures are `Failed`.
+        """
+        if thread_id is None:
+            stored = self._threads.begin(graph_key, person, title=message, context_type=context_type)
+        else:
+            stored = await self._threads.get(thread_id, person)
+        thread = stored.thread
+        if thread.graph_key != graph_key:
+            raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
+        language = language or self._context_options.language
+        with self._alone.in_thread(thread.key):
+            turn = RunningTurn(self._threads, stored, thread.messages, person, language)
+            events, _ = await turn.settle(self._approvals, keep_waiting=False)
+            options, rounds = self._context_options, self.limits.rounds
+            await open_turn(turn, message, self._source, self._retriever, options, rounds=rounds)
+            await turn.save("running")
+            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number)
+            for event in events:
+                yield event
+            async with aclosing(watched(turn, self._loop(turn))) as more:
+                async for event in more:
+                    yield event
+
+    async def resume(
+        self,
+        thread_id: str,
+        person: Person,
+        *,
+        decision: Decision | None = None,
+        approval_id: str | None = None,
+        grant_rounds: bool | None = None,
+        language: Language | None = None,
+    ) -> AsyncGenerator[Event]:
+        """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
+        default the oldest), with more rounds granted or not, or with neither, to look and go on.
+
+        Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, and what
+        `Approvals.decide` raises; the turn then waits as it did.
+        """
+        stored = await self._threads.get(thread_id, person)
+        language = language or self._context_options.language
+        with self._alone.in_thread(thread_id):
+            turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language)
+            turn.answer.append(turn.state.text)
+            if decision is not None:
+                chosen = approval_id or await self._oldest(turn)
+                await self._approvals.decide(chosen, decision, person, thread_id=thread_id)
+            events, waiting = await turn.settle(self._approvals, keep_waiting=True)
+            status = turn.state.status
+            if status in ("idle", "stopped") and not turn.told and not waiting:
+                raise NothingToResume(thread_id=thread_id, status=status)
+            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number)
+            for event in events:
+                yield event
+            going_on = self._resumed(turn, waiting, grant_rounds)
+            async with aclosing(watched(turn, going_on)) as more:
+                async for event in more:
+                    yield event
+
+    async def _oldest(self, turn: RunningTurn) -> str:
+        _, waiting = await turn.settle(self._approvals, keep_waiting=True)
+        if not waiting:
+            raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
+        return waiting[0].id
+
+    async def _resumed(
+        self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None
+    ) -> AsyncGenerator[Event]:
+        requested, final = None, False
+        if turn.state.status == "limit":
+            if grant_rounds is None:
+                yield await turn.at_limit(self.limits.max_rounds)
+                return
+            if grant_rounds:
+                turn.change(rounds_allowed=self.limits.max_rounds)
+                requested = Requested(calls=unanswered(turn.messages))
+            else:
+                turn.answer_rest("limit_refused")
+                final = True
+        elif waiting:
+            turn.answer_rest("interrupted")
+            yield await turn.wait(waiting)
+            return
+        if requested is None:
+            turn.tidy()
+        await turn.save("running")
+        async with aclosing(self._loop(turn, requested, final=final)) as events:
+            async for event in events:
+                yield event
+
+    async def _loop(
+        self, turn: RunningTurn, requested: Requested | None = None, *, final: bool = False
+    ) -> AsyncGenerator[Event]:
+        """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
+        corrections = 0
+        while True:
+            if requested is None:
+                async with aclosing(self._asker.ask(turn, final=final)) as events:
+                    async for event in events:
+                        yield event
+                reply = turn.replied()
+                if not reply.calls:
+                    if not reply.leaked or final or corrections == CORRECTIONS:
+                        yield await turn.complete()
+                        return
+                    corrections += 1
+                    turn.messages.append(SystemMessage(content=turn.phrase("leaked"), stable=False))
+                    await turn.save("running")
+                    continue
+                if turn.state.rounds_used >= self.limits.max_rounds:
+                    turn.answer_rest("limit_reached")
+                    final = True
+                    await turn.save("running")
+                    continue
+                if turn.state.rounds_used >= turn.state.rounds_allowed:
+                    yield await turn.at_limit(self.limits.max_rounds)
+                    return
+                requested = reply.requested
+                await turn.save("running")  # before anything is done, so that what is done is known of
+            waiting: list[Approval] = []
+            async with aclosing(self._round(turn, requested, waiting)) as events:
+                async for event in events:
+                    yield event
+            if waiting:
+                yield await turn.wait(waiting)
+                return
+            requested = None
+            turn.tidy()
+            await turn.save("running")
+
+    async def _round(
+        self, turn: RunningTurn, requested: Requested, waiting: list[Approval]
+    ) -> AsyncGenerator[Event]:
+        """Run the calls of a step; proposals made in it are added to `waiting`."""
+        place = CallPlace(
+            context=ToolContext(
+                source=self._source,
+                graph_key=turn.graph_key,
+                role=turn.person.role,
+                language=turn.language,
+                search=self._retriever.search,
+            ),
+            person=turn.person,
+            thread_id=turn.thread_id,
+            turn=turn.state.number,
+            model=self._asker.provider.model,
+        )
+        turn.change(rounds_used=turn.state.rounds_used + 1)
+        async with aclosing(self._calls.run(requested, place)) as answers:
+            async for answered in answers:
+                if answered.approval is not None:
+                    turn.opened([answered.approval])
+                    waiting.append(answered.approval)
+                    continue
+                turn.messages.append(answered.message(self._calls.limits))
+                yield answered.event()

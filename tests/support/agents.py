@@ -1,0 +1,133 @@
+"""An agent on the sample graph, with a scripted model and everything else real."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from datasources.base import Database, MutableGraphDataSource
+from datasources.mock import open_nba
+from datasources.types import Node
+from graphrag.agent import Agent, AgentLimits
+from graphrag.approvals import Approvals, Person, Policy
+from graphrag.asking import Asker
+from graphrag.context import ContextOptions
+from graphrag.events import Event
+from graphrag.providers.base import LLMProvider, Message
+from graphrag.providers.prices import FREE, Pricing
+from graphrag.retriever import Retriever
+from graphrag.threads import Threads
+from graphrag.tool_calls import CallLimits, ToolCalls
+from graphrag.usage import UsageLimits, UsageMeter
+from tools.base import Tool, ToolBox
+from tools.read_tools import READ_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+GRAPH = "testgraph001"
+EDITOR = Person("ed", "editor", "default")
+VIEWER = Person("vi", "viewer", "default")
+REVIEWER = Person("rev", "reviewer", "default")
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the tests of a turn look at."""
+
+    agent: Agent
+    database: Database
+    source: MutableGraphDataSource
+    threads: Threads
+    approvals: Approvals
+    meter: UsageMeter
+
+    async def ask(
+        self, message: str = "hello", thread_id: str | None = None, by: Person = EDITOR, **more: Any
+    ) -> list[Event]:
+        return await collected(self.agent.run(thread_id, GRAPH, message, by, **more))
+
+    async def resume(self, thread_id: str, by: Person = EDITOR, **more: Any) -> list[Event]:
+        return await collected(self.agent.resume(thread_id, by, **more))
+
+    async def messages(self, thread_id: str, by: Person = EDITOR) -> list[Message]:
+        return (await self.threads.get(thread_id, by)).thread.messages
+
+    async def node(self, key: str) -> Node | None:
+        found = await self.source.get_nodes_by_key(GRAPH, [key])
+        return found[0] if found else None
+
+
+def setting_on(
+    database: Database,
+    provider: LLMProvider,
+    *,
+    tools: tuple[Tool[Any], ...] = (*READ_TOOLS, *WRITE_TOOLS),
+    limits: AgentLimits | None = None,
+    calls: CallLimits | None = None,
+    usage: UsageLimits | None = None,
+    policy: Policy | None = None,
+    language: Any = "en",
+) -> Setting:
+    source, records = database.source("default"), database.records("default")
+    retriever = Retriever(source, None)
+    box, approvals, threads = ToolBox(tools), Approvals(source, records, policy=policy), Threads(records)
+    meter = UsageMeter(usage)
+    agent = Agent(
+        source=source,
+        retriever=retriever,
+        asker=Asker(
+            provider,
+            box,
+            source,
+            meter=meter,
+            pricing=Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE),
+        ),
+        calls=ToolCalls(box, approvals, limits=calls),
+        threads=threads,
+        approvals=approvals,
+        context_options=ContextOptions(language=language),
+        limits=limits,
+    )
+    return Setting(
+        agent=agent, database=database, source=source, threads=threads, approvals=approvals, meter=meter
+    )
+
+
+@asynccontextmanager
+async def setting_of(provider: LLMProvider, **more: Any) -> AsyncIterator[Setting]:
+    async with open_nba("default") as database:
+        yield setting_on(database, provider, **more)
+
+
+async def collected(events: AsyncGenerator[Event]) -> list[Event]:
+    async with aclosing(events) as stream:
+        return [event async for event in stream]
+
+
+async def up_to(events: AsyncGenerator[Event], kind: type[E]) -> E:
+    """Return the first event of a kind; the generator stays open."""
+    async for event in events:
+        if isinstance(event, kind):
+            return event
+    raise AssertionError(f"no {kind.__name__} came")
+
+
+def of(events: list[Event], kind: type[E]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def only(events: list[Event], kind: type[E]) -> E:
+    found = of(events, kind)
+    assert len(found) == 1, f"{len(found)} events of {kind.__name__} in {events}"
+    return found[0]
+
+
+def shown(events: list[Event]) -> str:
+    """Return the text a person has seen."""
+    return "".join(getattr(event, "text", "") for event in events if type(event).__name__ == "Token")
+
+
+def text_of(events: list[Event]) -> str:
+    return str(getattr(events[-1], "text", ""))
