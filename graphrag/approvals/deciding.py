@@ -39,6 +39,7 @@ from graphrag.approvals.model import (
     Status,
     decided,
 )
+from graphrag.approvals.restore import irregular_edges
 from graphrag.people import Person
 from graphrag.review import Reviewed, review, touched
 from tools.proposals import canonical_hash, canonical_json, parse_action
@@ -136,7 +137,7 @@ async def _carry_out(desk: Desk, claimed: Approval) -> Approval:
             judged = judge(claimed, snapshot)
             if isinstance(judged, Ended):
                 return await desk.close(claimed, judged.status, judged.reason)
-            return await _apply(desk, claimed, judged, snapshot.graph.revision)
+            return await _apply(desk, claimed, judged, snapshot)
         except RevisionConflict:
             await pause(attempt)
         except RecordConflict as exc:
@@ -204,8 +205,9 @@ def _essence(preview: Mapping[str, Any]) -> str:
     return canonical_json(found)
 
 
-async def _apply(desk: Desk, claimed: Approval, reviewed: Reviewed, revision: int) -> Approval:
+async def _apply(desk: Desk, claimed: Approval, reviewed: Reviewed, snapshot: Snapshot) -> Approval:
     """Apply, record and audit in one transaction."""
+    revision = snapshot.graph.revision
     mutation, inverse = reviewed.mutation, reviewed.inverse
     keys = keys_of(mutation, inverse)
     applied = claimed.changed(
@@ -217,6 +219,7 @@ async def _apply(desk: Desk, claimed: Approval, reviewed: Reviewed, revision: in
             conversion=reviewed.conversion.to_document(),
             mutation=mutation_to_document(mutation),
             inverse=mutation_to_document(inverse),
+            irregular=irregular_edges(snapshot, inverse),
         ),
     )
     entry = await desk.audit.prepare(audit_facts(applied, "applied", revision=revision + 1, keys=keys))

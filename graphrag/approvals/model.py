@@ -82,7 +82,8 @@ class Reason(_Stored):
 class Outcome(_Stored):
     """What came of a decision. `mutation` and `inverse` are there when it was applied.
 
-    `conversion` is what clients are sent (`ai:apply_action`).
+    `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those that
+    the inverse restores which never fitted the rules.
     """
 
     at: int
@@ -92,6 +93,7 @@ class Outcome(_Stored):
     conversion: dict[str, Any] | None = None
     mutation: dict[str, Any] | None = None
     inverse: dict[str, Any] | None = None
+    irregular: list[str] = Field(default_factory=list[str])
 
 
 def _named(name: str) -> Any:

@@ -5,7 +5,8 @@ A field that the change did not touch keeps what it has become since. Pure; know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -80,9 +81,12 @@ class _Restoring:
         return found
 
 
-def restoration(now: Snapshot, applied: Mutation, inverse: Mutation) -> Restoration:
+def restoration(
+    now: Snapshot, applied: Mutation, inverse: Mutation, irregular: Set[str] = frozenset()
+) -> Restoration:
     """Return what takes `applied` back on the graph as it is; `inverse` did so right after it.
 
+    `irregular` are edges that did not fit before `applied` either (see `irregular_edges`).
     `now` must hold every node, edge and type that the two name, with all edges of these nodes.
     """
     work = _Restoring(now)
@@ -97,7 +101,6 @@ def restoration(now: Snapshot, applied: Mutation, inverse: Mutation) -> Restorat
     cut = work.delete("edge", inverse.delete_edges, left_edges, now.edges)
     types_gone = work.delete("type", inverse.delete_configs, left_types, own)
     work.obstacles += _built_upon(now, set(gone), set(cut))
-    work.obstacles += _unconnectable(now, put_nodes, put_edges, set(cut), set(gone))
     kept = {node.key for node in put_nodes}
     exact = {node.key for node in put_nodes if node in inverse.put_nodes}
     mutation = Mutation(
@@ -112,6 +115,7 @@ def restoration(now: Snapshot, applied: Mutation, inverse: Mutation) -> Restorat
         put_vectors=[v for v in inverse.put_vectors if v.key in exact or v.key not in kept],
         graph=inverse.graph,
     )
+    work.obstacles += _unconnectable(_After.of(now, mutation), irregular)
     return Restoration(mutation=mutation, obstacles=tuple(dict.fromkeys(work.obstacles)))
 
 
@@ -122,37 +126,77 @@ def _built_upon(now: Snapshot, gone: set[str], cut: set[str]) -> Iterator[str]:
             yield f"edge/{key}: was added at node {edge.source if edge.source in gone else edge.target}"
 
 
-def _unconnectable(
-    now: Snapshot, put_nodes: list[Node], put_edges: list[Edge], cut: set[str], gone: set[str]
-) -> Iterator[str]:
+def _unconnectable(after: _After, irregular: Set[str]) -> Iterator[str]:
     """Name restored edges that no longer fit, and standing ones that would no longer."""
-    nodes = {key: node for key, node in now.nodes.items() if key not in gone}
-    nodes.update((node.key, node) for node in put_nodes)
-    edges = {
-        key: edge
-        for key, edge in now.edges.items()
-        if key not in cut and not {edge.source, edge.target} & gone
-    }
-    edges.update((edge.key, edge) for edge in put_edges)
-    restored = {edge.key for edge in put_edges}
-    changed = {node.key for node in put_nodes}
-    for key, edge in edges.items():
-        if key not in restored and not {edge.source, edge.target} & changed:
+    for key, edge in after.edges.items():
+        is_restored = key in after.restored
+        if (key in irregular) if is_restored else not {edge.source, edge.target} & after.changed:
             continue
-        for end, handle, way in (
-            (edge.source, edge.source_handle, "out"),
-            (edge.target, edge.target_handle, "in"),
-        ):
-            if end not in nodes:
-                yield f"edge/{key}: node {end} is gone"
-            elif not _has_handle(nodes[end], handle, way) and _had_handle(now, end, handle, way, key):
+        for end, handle, way in _ends(edge):
+            if end not in after.nodes:
+                if is_restored:  # the other end of a standing edge need not have been read
+                    yield f"edge/{key}: node {end} is gone"
+                continue
+            is_due = is_restored or after.fitted(end, handle, way)
+            if is_due and not _has_handle(after.nodes[end], handle, way):
                 yield f"edge/{key}: node {end} has no {way} handle {handle}"
-    seen: dict[tuple[str, ...], str] = {}
-    for key, edge in edges.items():
-        ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
-        other = seen.setdefault(ends, key)
-        if other != key and ({key, other} & restored) and not {key, other} <= restored:
-            yield f"edge/{other if key in restored else key}: connects the same handles"
+    restored = {_ends(after.edges[key]) for key in after.restored - irregular}
+    for key, edge in after.edges.items():
+        if key not in after.restored and _ends(edge) in restored:
+            yield f"edge/{key}: connects the same handles"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _After:
+    """The graph as the undo would leave it, as far as it was read."""
+
+    before: Snapshot
+    nodes: Mapping[str, Node]
+    edges: Mapping[str, Edge]
+    changed: Set[str]
+    restored: Set[str]
+
+    @classmethod
+    def of(cls, now: Snapshot, mutation: Mutation) -> _After:
+        gone, cut = set(mutation.delete_nodes), set(mutation.delete_edges)
+        nodes = {key: node for key, node in now.nodes.items() if key not in gone}
+        edges = {
+            key: edge
+            for key, edge in now.edges.items()
+            if key not in cut and not {edge.source, edge.target} & gone
+        }
+        return cls(
+            before=now,
+            nodes={**nodes, **{node.key: node for node in mutation.put_nodes}},
+            edges={**edges, **{edge.key: edge for edge in mutation.put_edges}},
+            changed={node.key for node in mutation.put_nodes},
+            restored={edge.key for edge in mutation.put_edges},
+        )
+
+    def fitted(self, end: str, handle: str, way: str) -> bool:
+        """Say whether the handle is there now: an edge that stands without one is nobody's fault here."""
+        node = self.before.nodes.get(end)
+        return node is not None and _has_handle(node, handle, way)
+
+
+def irregular_edges(before: Snapshot, inverse: Mutation) -> list[str]:
+    """Return the edges to restore that never fitted the rules: without a handle, or one of several."""
+    restored = {edge.key: edge for edge in inverse.put_edges}
+    counted = Counter(map(_ends, {**before.edges, **restored}.values()))
+
+    def is_irregular(edge: Edge) -> bool:
+        fits = all(
+            end in before.nodes and _has_handle(before.nodes[end], handle, way)
+            for end, handle, way in _ends(edge)
+        )
+        return not fits or counted[_ends(edge)] > 1
+
+    return sorted(key for key, edge in restored.items() if is_irregular(edge))
+
+
+def _ends(edge: Edge) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """Return an edge's two ends as (node, handle, direction)."""
+    return (edge.source, edge.source_handle, "out"), (edge.target, edge.target_handle, "in")
 
 
 def _has_handle(node: Node, handle: str, way: str) -> bool:
@@ -160,11 +204,6 @@ def _has_handle(node: Node, handle: str, way: str) -> bool:
     if not node.handles:
         return True
     return any(p.id == handle and p.type == way for group in node.handles.values() for p in group.point)
-
-
-def _had_handle(now: Snapshot, end: str, handle: str, way: str, edge_key: str) -> bool:
-    """An edge that stands without its handle now is nobody's fault here."""
-    return edge_key not in now.edges or (end in now.nodes and _has_handle(now.nodes[end], handle, way))
 
 
 def _value(document: Any, path: tuple[str, ...]) -> Any:

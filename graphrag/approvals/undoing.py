@@ -12,8 +12,8 @@ from graphrag.approvals.codec import mutation_from_document, mutation_to_documen
 from graphrag.approvals.deciding import ATTEMPTS, keys_of, pause, permit
 from graphrag.approvals.desk import Desk, audit_facts
 from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound, NothingToUndo, UndoRefused
-from graphrag.approvals.model import Approval, Decided, Outcome
-from graphrag.approvals.restore import restoration
+from graphrag.approvals.model import KIND, Approval, Decided, Outcome
+from graphrag.approvals.restore import irregular_edges, restoration
 from graphrag.people import Person
 from graphrag.preview import preview_of
 from tools.write_tools import Snapshot
@@ -66,9 +66,12 @@ async def _take_back(desk: Desk, approval: Approval, by: Person) -> Approval:
         raise NothingToUndo(graph_key=approval.graph_key, approval_id=approval.id)
     applied, inverse = mutation_from_document(result.mutation), mutation_from_document(result.inverse)
     now = await _snapshot(desk, applied, inverse)
-    plan = restoration(now, applied, inverse)
+    plan = restoration(now, applied, inverse, set(result.irregular))
     obstacles = [*plan.obstacles, *await _uses_elsewhere(desk, now, plan.mutation)]
     if obstacles:
+        current = await desk.store.get(approval.id)
+        if current is None or current.version != approval.version:  # another undo was faster
+            raise RecordConflict(kind=KIND, key=approval.id, expected=approval.version)
         raise UndoRefused(approval_id=approval.id, changed=obstacles)
     taken_back = _record_of(desk, approval, plan.mutation, now, by)
     records = [taken_back.write(), approval.changed(undone_by=taken_back.id).write()]
@@ -118,6 +121,7 @@ def _record_of(desk: Desk, approval: Approval, mutation: Mutation, now: Snapshot
             keys=keys_of(mutation, inverse),
             mutation=mutation_to_document(mutation),
             inverse=mutation_to_document(inverse),
+            irregular=irregular_edges(now, inverse),
         ),
     )
 

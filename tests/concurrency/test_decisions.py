@@ -1,0 +1,121 @@
+"""Many who decide at once: one decision wins, it is carried out once, the others are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from datasources.base import Database
+from datasources.mock import MemoryDatabase
+from datasources.sqlite import SqliteDatabase
+from graphrag.approvals import AlreadyDecided, Approval, Approve, Person, Reject
+from tests.concurrency import workers
+from tests.contracts.samples import WORKSPACE
+from tests.datasources.sqlite.helpers import finish, line_of, start
+from tests.graphrag.approvals.helpers import FLOW, REVIEWER, Bench, a_bench
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    return MemoryDatabase() if request.param == "memory" else SqliteDatabase(tmp_path / "graphs.db")
+
+
+async def _all_decide(bench: Bench, approval_id: str, count: int) -> list[Approval | BaseException]:
+    services = [bench.approvals() for _ in range(10)]
+    people = [Person(f"r{n % 7}", "reviewer", WORKSPACE) for n in range(count)]
+    return await asyncio.gather(
+        *(services[n % 10].decide(approval_id, Approve(), by) for n, by in enumerate(people)),
+        return_exceptions=True,
+    )
+
+
+async def test_of_a_thousand_simultaneous_approvals_one_is_applied(database: Database) -> None:
+    async with database:
+        bench = await a_bench(database)
+        approval = await bench.propose("create_node", typeKey="task", data={"name": "Once"})
+        revision = await bench.revision()
+        results = await _all_decide(bench, approval.id, 1000)
+        assert Counter(type(found) for found in results) == {Approval: 1, AlreadyDecided: 999}
+        (winner,) = [found for found in results if isinstance(found, Approval)]
+        assert winner.decision is not None
+        assert {found.by for found in results if isinstance(found, AlreadyDecided)} == {winner.decision.by}
+        assert await bench.revision() == revision + 1
+        made = [node for node in await bench.source.get_nodes(FLOW) if node.data == {"name": "Once"}]
+        assert len(made) == 1
+        entries = await bench.approvals().audit.entries(approval_id=approval.id)
+        assert [entry.facts["event"] for entry in entries] == ["applied"]
+
+
+async def test_of_two_different_decisions_one_wins_and_the_other_is_told(database: Database) -> None:
+    async with database:
+        bench = await a_bench(database)
+        for _ in range(10):
+            approval = await bench.propose("create_node", typeKey="task")
+            revision = await bench.revision()
+            approved, rejected = await asyncio.gather(
+                bench.approvals().decide(approval.id, Approve(), Person("ann", "reviewer", WORKSPACE)),
+                bench.approvals().decide(approval.id, Reject(), Person("bob", "reviewer", WORKSPACE)),
+                return_exceptions=True,
+            )
+            outcome = {type(approved), type(rejected)}
+            assert outcome == {Approval, AlreadyDecided}
+            winner, loser = (approved, rejected) if isinstance(approved, Approval) else (rejected, approved)
+            assert isinstance(loser, AlreadyDecided)
+            assert isinstance(winner, Approval)
+            assert winner.decision is not None
+            assert loser.by == winner.decision.by
+            assert await bench.revision() == revision + (winner.status == "applied")
+
+
+async def test_many_approvals_decided_at_once_are_each_applied_once(database: Database) -> None:
+    async with database:
+        bench = await a_bench(database)
+        approvals = [await bench.propose("create_node", typeKey="task", data={"n": n}) for n in range(12)]
+        service = bench.approvals()
+        done = await asyncio.gather(*(service.decide(a.id, Approve(), REVIEWER) for a in approvals))
+        assert {found.status for found in done} == {"applied"}
+        made = [node.data["n"] for node in await bench.source.get_nodes(FLOW) if "n" in node.data]
+        assert sorted(made) == list(range(12))
+        assert (await service.audit.verify()).is_sound
+        revisions = sorted(found.result.revision for found in done if found.result)
+        assert revisions == list(range(revisions[0], revisions[0] + 12))
+
+
+@pytest.mark.slow
+async def test_processes_that_race_apply_each_approval_once(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    async with SqliteDatabase(path) as database:
+        bench = await a_bench(database)
+        bench.clock = _RealClock()
+        ids = [(await bench.propose("create_node", typeKey="task", data={"n": n})).id for n in range(4)]
+        before = await bench.revision()
+        processes = [
+            start(workers.decide_with_others, path, f"r{n}", ",".join(ids), "approve,reject,approve")
+            for n in range(3)
+        ]
+        for process in processes:
+            assert await line_of(process) == "ready"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        told = Counter()
+        for process in processes:
+            told.update((await asyncio.to_thread(finish, process)).split())
+        assert told["AlreadyDecided"] == 3 * 3 * 4 - 4
+        assert told["applied"] + told["rejected"] == 4
+        assert await bench.revision() == before + told["applied"]
+        assert (await bench.approvals().audit.verify()).is_sound
+        assert len(await bench.approvals().audit.entries()) == 4
+
+
+class _RealClock:
+    """The clock that the processes have too."""
+
+    def __call__(self) -> int:
+        from graphrag.approvals.service import now_ms
+
+        return now_ms()

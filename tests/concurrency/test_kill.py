@@ -1,0 +1,122 @@
+"""Killed at any numbered step, an approval is pending, applied once, or ended with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from datasources.sqlite import SqliteDatabase
+from graphrag.approvals import Approvals, Approve
+from graphrag.approvals.service import now_ms
+from tests.concurrency import workers
+from tests.datasources.sqlite.helpers import start
+from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
+
+pytestmark = pytest.mark.slow
+
+# How many writes a decision gets done before it dies, and what is found after `recover`.
+# approve: claim, apply.  others: claim, audit entry, head of the audit log, approval.
+STEPS = [
+    ("approve", 0, "pending"),
+    ("approve", 1, "pending"),
+    ("approve", 2, "applied"),
+    ("reject", 0, "pending"),
+    ("reject", 1, "rejected"),
+    ("reject", 2, "rejected"),
+    ("reject", 3, "rejected"),
+    ("reject", 4, "rejected"),
+    ("stale", 0, "pending"),
+    ("stale", 1, "pending"),
+    ("stale", 2, "stale"),
+    ("stale", 3, "stale"),
+    ("stale", 4, "stale"),
+    ("expire", 0, "pending"),
+    ("expire", 1, "expired"),
+    ("expire", 2, "expired"),
+    ("expire", 3, "expired"),
+    ("expire", 4, "expired"),
+]
+AT_MOST = {"approve": 2, "undo": 1}
+
+
+async def _prepared(path: Path, what: str) -> tuple[str, int, bytes]:
+    """Store a proposal (for an undo: applied); return its id, the graph's revision and content."""
+    async with SqliteDatabase(path) as database:
+        bench = await a_bench(database, clock=now_ms)  # type: ignore[arg-type]
+        approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
+        if what == "undo":
+            await bench.approvals().decide(approval.id, Approve(), EDITOR)
+        if what == "stale":
+            await bench.rename("b", "Renamed meanwhile")
+        return approval.id, await bench.revision(), await bench.stored_bytes()
+
+
+async def _die(path: Path, approval_id: str, what: str, writes: int) -> None:
+    process = start(workers.decide_and_die, path, approval_id, what, writes)
+    output, _ = await asyncio.to_thread(process.communicate)
+    assert process.returncode == -9, output
+    is_last = writes == AT_MOST.get(what, 4)
+    assert output == ("unharmed 0\n" if is_last else "")  # the numbers above are those of the code
+
+
+async def _events(approvals: Approvals) -> list[str]:
+    assert (await approvals.audit.verify()).is_sound
+    return [entry.facts["event"] for entry in await approvals.audit.entries()]
+
+
+@pytest.mark.parametrize(("what", "writes", "status"), STEPS)
+async def test_after_a_kill_every_approval_is_where_it_belongs(
+    tmp_path: Path, what: str, writes: int, status: str
+) -> None:
+    path = tmp_path / "graphs.db"
+    approval_id, revision, content = await _prepared(path, what)
+    await _die(path, approval_id, what, writes)
+    async with SqliteDatabase(path) as database:
+        bench = Bench(database=database, clock=now_ms)  # type: ignore[arg-type]
+        approvals = bench.approvals()
+        await approvals.recover(older_than_ms=-(1 << 51))
+        approval = await approvals.get(approval_id, REVIEWER)
+        assert approval.status == status
+        applied = int(status == "applied")
+        assert await bench.revision() == revision + applied
+        assert (await bench.stored_bytes() == content) is not bool(applied)
+        assert await _events(approvals) == ([] if status == "pending" else [status])
+        assert await approvals.recover(older_than_ms=-(1 << 51)) == []
+        if status != "pending":
+            return
+        decided = await approvals.decide(approval_id, Approve(), REVIEWER)
+        assert decided.status == ("stale" if what == "stale" else "applied")
+        assert await bench.revision() == revision + (what != "stale")
+        assert await _events(approvals) == [decided.status]
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+async def test_a_killed_undo_is_done_or_not(tmp_path: Path, writes: int) -> None:
+    path = tmp_path / "graphs.db"
+    approval_id, revision, content = await _prepared(path, "undo")
+    await _die(path, approval_id, "undo", writes)
+    async with SqliteDatabase(path) as database:
+        bench = Bench(database=database, clock=now_ms)  # type: ignore[arg-type]
+        approvals = bench.approvals()
+        assert await approvals.recover(older_than_ms=-(1 << 51)) == []
+        approval = await approvals.get(approval_id, REVIEWER)
+        assert (approval.undone_by is not None) is bool(writes)
+        assert await bench.revision() == revision + writes
+        assert (await bench.stored_bytes() == content) is not bool(writes)
+        if not writes:
+            await approvals.undo(FLOW, approval_id, by=REVIEWER)
+        assert await _events(approvals) == ["undone", "applied"]
+
+
+async def test_an_abandoned_claim_is_decided_anew_without_recover(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "graphs.db"
+    approval_id, _, _ = await _prepared(path, "approve")
+    await _die(path, approval_id, "approve", 1)
+    async with SqliteDatabase(path) as database:
+        bench = Bench(database=database, clock=lambda: now_ms() + 120_000)  # type: ignore[arg-type]
+        decided = await bench.approvals().decide(approval_id, Approve(), REVIEWER)
+        assert decided.status == "applied"

@@ -1,0 +1,230 @@
+"""Taking changes back: byte for byte, audited, and never over what was built on them since."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.types import Mutation
+from graphrag.approvals import (
+    ApprovalNotFound,
+    Approvals,
+    Approve,
+    NothingToUndo,
+    ProposalRefused,
+    UndoRefused,
+    outcome_text,
+)
+from tests.contracts.samples import a_graph, a_node, a_vector, an_edge
+from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
+from tests.tools.proposing import actions, make_graph
+
+
+async def _applied(bench: Bench, kind: str, **payload: Any) -> str:
+    approval = await bench.propose(kind, **payload)
+    done = await bench.approvals().decide(approval.id, Approve(), EDITOR)
+    assert done.status == "applied"
+    return approval.id
+
+
+@given(st.lists(actions, min_size=1, max_size=6))
+def test_random_changes_are_undone_and_redone_byte_for_byte(raws: list[dict[str, Any]]) -> None:
+    asyncio.run(_forth_and_back(raws))
+
+
+async def _forth_and_back(raws: list[dict[str, Any]]) -> None:
+    bench = Bench(database=await make_graph())
+    states = [await bench.stored_bytes()]
+    for raw in raws:
+        try:
+            approval = await bench.propose(raw["type"], **raw["payload"])
+        except ProposalRefused:
+            assert await bench.stored_bytes() == states[-1]
+            continue
+        await bench.approvals().decide(approval.id, Approve(), EDITOR)
+        states.append(await bench.stored_bytes())
+    undone: list[str] = []
+    for expected in reversed(states[:-1]):
+        undone.append((await bench.approvals().undo(FLOW, by=EDITOR)).id)
+        assert await bench.stored_bytes() == expected
+    for expected in states[1:]:
+        await bench.approvals().undo(FLOW, undone.pop(), by=EDITOR)
+        assert await bench.stored_bytes() == expected
+    assert (await bench.approvals().audit.verify()).is_sound
+    entries = await bench.approvals().audit.entries()
+    assert len(entries) == 3 * (len(states) - 1)
+
+
+async def test_an_undo_brings_back_the_vectors_of_what_was_changed_and_deleted() -> None:
+    bench = await a_bench()
+    before = await bench.stored_bytes()
+    changed = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "Other"})
+    deleted = await _applied(bench, "delete_node", nodeKey="d")
+    await bench.source.put_embeddings(FLOW, [a_vector("b", 9.0, 9.0, hash="other")])
+    await bench.approvals().undo(FLOW, deleted, by=EDITOR)
+    await bench.approvals().undo(FLOW, changed, by=EDITOR)
+    assert await bench.stored_bytes() == before
+
+
+async def test_a_bare_undo_walks_back_change_by_change() -> None:
+    bench = await a_bench()
+    before = await bench.stored_bytes()
+    first = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "Other"})
+    second = await _applied(bench, "delete_node", nodeKey="d")
+    taken = [(await bench.approvals().undo(FLOW, by=EDITOR)).undoes for _ in range(2)]
+    assert taken == [second, first]
+    assert await bench.stored_bytes() == before
+    with pytest.raises(NothingToUndo, match=FLOW):
+        await bench.approvals().undo(FLOW, by=EDITOR)
+
+
+async def test_an_undone_change_is_not_undone_twice_but_again_after_its_redo() -> None:
+    bench = await a_bench()
+    before = await bench.stored_bytes()
+    change = await _applied(bench, "delete_node", nodeKey="d")
+    undo = await bench.approvals().undo(FLOW, change, by=EDITOR)
+    with pytest.raises(NothingToUndo):
+        await bench.approvals().undo(FLOW, change, by=EDITOR)
+    redo = await bench.approvals().undo(FLOW, undo.id, by=EDITOR)
+    assert redo.undoes == undo.id
+    assert (await bench.approvals().undo(FLOW, by=EDITOR)).undoes == change
+    assert await bench.stored_bytes() == before
+    events = [entry.facts["event"] for entry in await bench.approvals().audit.entries()]
+    assert events == ["undone", "redone", "undone", "applied"]
+
+
+async def test_what_was_said_of_an_undone_change_is_no_longer_that_it_stands() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "delete_node", nodeKey="d")
+    undo = await bench.approvals().undo(FLOW, by=REVIEWER)
+    assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith("APPLIED, BUT TAKEN BACK")
+    assert outcome_text(undo).startswith("TAKEN BACK: delete node d. By rita.")
+
+
+async def test_an_undo_keeps_later_changes_of_other_fields() -> None:
+    bench = await a_bench()
+    change = await _applied(
+        bench, "update_node", nodeKey="b", changes={"data.limit": 5, "process": "return 1"}
+    )
+    await bench.rename("b", "Renamed since", pos_x=40)
+    await bench.approvals().undo(FLOW, change, by=EDITOR)
+    (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
+    assert (node.data, node.process, node.pos_x) == ({"name": "Renamed since"}, "fetch('/invoices')", 40)
+
+
+async def _refused(bench: Bench, change: str, says: str) -> None:
+    before, revision = await bench.stored_bytes(), await bench.revision()
+    with pytest.raises(UndoRefused) as caught:
+        await bench.approvals().undo(FLOW, change, by=EDITOR)
+    assert any(says in found for found in caught.value.changed), caught.value.changed
+    assert "changements ultérieurs" in caught.value.text("fr")
+    assert await bench.stored_bytes() == before
+    assert await bench.revision() == revision
+    assert (await bench.approvals().get(change, EDITOR)).undone_by is None
+
+
+async def test_an_undo_is_refused_when_the_field_was_changed_again() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "Other"})
+    await bench.rename("b", "Again")
+    await _refused(bench, change, "node/b: data.name")
+
+
+async def test_an_undo_is_refused_when_a_later_edge_hangs_on_the_new_node() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "create_node", typeKey="task")
+    (key,) = (await bench.approvals().get(change, EDITOR)).result.keys["nodesCreated"]  # type: ignore[union-attr]
+    await bench.source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("late", "a", key)]))
+    await _refused(bench, change, "edge/late")
+
+
+async def test_an_undo_is_refused_when_the_new_node_got_content_of_its_own() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "create_node", typeKey="task", data={"name": "New"})
+    (key,) = (await bench.approvals().get(change, EDITOR)).result.keys["nodesCreated"]  # type: ignore[union-attr]
+    await bench.rename(key, "Work put into it")
+    await _refused(bench, change, f"node/{key}: data.name")
+
+
+async def test_a_new_node_that_only_moved_can_be_taken_back() -> None:
+    bench = await a_bench()
+    before = await bench.stored_bytes()
+    change = await _applied(bench, "create_node", typeKey="task", data={"name": "New"})
+    (key,) = (await bench.approvals().get(change, EDITOR)).result.keys["nodesCreated"]  # type: ignore[union-attr]
+    await bench.rename(key, "New", pos_x=999)
+    await bench.approvals().undo(FLOW, change, by=EDITOR)
+    assert await bench.stored_bytes() == before
+
+
+async def test_an_undo_of_a_deleted_edge_is_refused_when_its_end_is_gone() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "delete_edge", edgeKey="bd")
+    await bench.source.apply(Mutation(graph_key=FLOW, delete_nodes=["d"]))
+    await _refused(bench, change, "edge/bd: node d is gone")
+
+
+async def test_an_undo_of_a_deleted_edge_is_refused_when_the_same_was_connected_anew() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "delete_edge", edgeKey="bd")
+    await bench.source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("anew", "b", "d")]))
+    await _refused(bench, change, "edge/anew: connects the same handles")
+
+
+@pytest.mark.parametrize("edge", ["bc1", "cc"])
+async def test_an_edge_that_never_fitted_the_rules_comes_back_all_the_same(edge: str) -> None:
+    bench = await a_bench()
+    before = await bench.stored_bytes()
+    await _applied(bench, "delete_edge", edgeKey=edge)
+    await bench.approvals().undo(FLOW, by=EDITOR)
+    assert await bench.stored_bytes() == before
+
+
+async def test_an_undo_is_refused_when_the_deleted_node_is_there_again() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "delete_node", nodeKey="d")
+    await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("d", data="mine")]))
+    await _refused(bench, change, "node/d: is there again")
+
+
+async def test_an_undo_is_refused_when_another_graph_uses_the_new_type() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "configure_node_type", mode="create", typeKey="made", displayName="Made")
+    await bench.source.create_graph(a_graph("other"))
+    await bench.source.apply(Mutation(graph_key="other", put_nodes=[a_node("n", "other", type="made")]))
+    await _refused(bench, change, "type/made: 1 nodes of graph other")
+
+
+async def test_an_undo_is_refused_when_its_sheet_was_deleted() -> None:
+    bench = await a_bench()
+    change = await _applied(bench, "delete_node", nodeKey="apart")
+    graph = await bench.source.get_graph(FLOW)
+    await bench.source.apply(
+        Mutation(graph_key=FLOW, delete_edges=["cc"], graph=graph.replace(sheets_list={"0": "main"}))
+    )
+    await _refused(bench, change, "sheet")
+
+
+async def test_what_is_not_applied_or_of_another_graph_cannot_be_undone() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="d")
+    with pytest.raises(NothingToUndo):
+        await bench.approvals().undo(FLOW, approval.id, by=EDITOR)
+    await bench.source.create_graph(a_graph("other"))
+    with pytest.raises(ApprovalNotFound):
+        await bench.approvals().undo("other", approval.id, by=EDITOR)
+
+
+async def test_of_many_simultaneous_undos_one_happens() -> None:
+    bench = await a_bench()
+    before = await bench.stored_bytes()
+    change = await _applied(bench, "delete_node", nodeKey="d")
+    services: list[Approvals] = [bench.approvals() for _ in range(20)]
+    results = await asyncio.gather(
+        *(service.undo(FLOW, change, by=EDITOR) for service in services), return_exceptions=True
+    )
+    assert [type(found) for found in results].count(NothingToUndo) == 19
+    assert await bench.stored_bytes() == before
