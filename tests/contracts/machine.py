@@ -22,6 +22,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import ROOT_WORKSPACE, Hit, Mutation
 from tests.contracts.answers import (
     awaited,
+    document,
     documents,
     entered,
     plain_record,
@@ -183,8 +184,8 @@ class SourceMachine(RuleBasedStateMachine):
         config=configs,
     )
     def put_type(self, workspace: str, owned: bool, config: Mapping[str, Any]) -> None:
-        document = a_config(workspace if owned else "elsewhere", config)
-        self.same(lambda db: db.source(workspace).put_node_config(document))
+        config_document = a_config(workspace if owned else "elsewhere", config)
+        self.same(lambda db: db.source(workspace).put_node_config(config_document))
 
     # Records
 
