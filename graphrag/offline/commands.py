@@ -63,9 +63,10 @@ _STRATEGY = re.compile(
     r"[ ,]*(?:from )?(?:(?P<down>top[- ]to[- ]bottom|top[- ]down|vertical(?:ly|ement)?|(?:de )?haut en bas)"
     r"|(?P<right>left[- ]to[- ]right|horizontal(?:ly|ement)?|(?:de )?gauche a droite))"
 )
-_FILLER = re.compile(
-    rf"(?:{GRAPH}|{NODE}|up|the|this|my|of|all|everything|layout|whole|it|whole|positions?|la|le|les|l'|ce|tout|tous"
-    r"|mon|de|du|des|dans|disposition|mise en page|placement|automatically|automatiquement|please|bien|[ ,'])*"
+_FILLER = frozenset(
+    "graph graphe workflow flow flux pipeline diagram schema node nodes noeud noeuds up the this my of all everything"
+    " layout whole it positions la le les l' ce tout tous mon de du des dans disposition mise en page placement"
+    " automatically automatiquement bien".split()
 )
 _AND = re.compile(r"\s*(?:,|;|\band\b|\bet\b)\s*")
 
@@ -172,7 +173,7 @@ def _tidy(match: Match) -> Intent | None:
     how = "top_down" if strategy is not None and strategy["down"] else "left_to_right"
     if found is not None:
         return Tidy(sheet=match.wording.mention(found, "sheet"), strategy=how)
-    if _FILLER.fullmatch(match.wording.folded, start, end):
+    if _FILLER.issuperset(match.wording.folded[start:end].replace(",", " ").replace("'", "' ").split()):
         return Tidy(strategy=how)
     named: list[Mention] = []
     at = start

@@ -7,9 +7,9 @@ answers. So nothing has to be remembered between calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, TypeVar, cast
 
 from graphrag.messages import Language
 from graphrag.offline.conversation import Answered, Conversation, canonical
@@ -20,6 +20,8 @@ MAX_ROUNDS = 3
 """Answers of one turn that may call tools; the one after speaks."""
 
 MAX_CALLS = 10
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Call:
     arguments: Mapping[str, Any]
 
 
-class Needs(Exception):  # noqa: N818 - not an error: how a handler asks for what it has not read
+class Needs(Exception):
     """What must be called before the handler can go on; `text` is said along with it."""
 
     def __init__(self, calls: Sequence[Call], text: str = "") -> None:
@@ -57,10 +59,11 @@ class Desk:
             for a in conversation.answered
         }
 
-    def say(self, name: str, **facts: Any) -> str:
-        return say(name, self.language, **facts)
+    def say(self, phrase: str, /, **facts: Any) -> str:
+        """Return a phrase in the language of the question."""
+        return say(phrase, self.language, **facts)
 
-    def read(self, name: str, **arguments: Any) -> Reading:
+    def read(self, name: str, /, **arguments: Any) -> Reading:
         """Return what a read tool answers. Raises: Needs, CannotGoOn."""
         return self.read_all(Call(name=name, arguments=arguments))[0]
 
@@ -71,18 +74,34 @@ class Desk:
             self._request(missing[:MAX_CALLS])
         return [self._known[call.name, canonical(call.arguments)] for call in calls]
 
-    def can(self, name: str) -> bool:
-        return name in self.offered
+    def together(self, one: Callable[[], A], other: Callable[[], B]) -> tuple[A, B]:
+        """Return what two pieces of a handler return, whose reads are asked for at once.
 
-    def propose(self, kind: str, arguments: Mapping[str, Any], text: str) -> str:
+        Raises: Needs with the calls of both, CannotGoOn.
+        """
+        needed: list[Call] = []
+        first: A | None = None
+        try:
+            first = one()
+        except Needs as needs:
+            needed += needs.calls
+        try:
+            second = other()
+        except Needs as needs:
+            needed += needs.calls
+            raise Needs(needed[:MAX_CALLS]) from None
+        if needed:
+            raise Needs(needed)
+        return cast(A, first), second
+
+    def propose(self, kind: str, arguments: Mapping[str, Any], text: str) -> NoReturn:
         """Call a write tool. Raises: Needs with the call, or CannotGoOn where there is no such tool."""
         name = f"propose_{kind}"
         if name not in self.offered:
             raise CannotGoOn(self.say("no_write_tool"))
         self._request([Call(name=name, arguments=arguments)], text)
-        return ""  # pragma: no cover - a request always raises
 
-    def _request(self, calls: Sequence[Call], text: str = "") -> None:
+    def _request(self, calls: Sequence[Call], text: str = "") -> NoReturn:
         if any(call.name not in self.offered for call in calls):
             raise CannotGoOn(self.say("no_tool"))
         if self.conversation.rounds >= MAX_ROUNDS:

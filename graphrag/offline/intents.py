@@ -17,7 +17,10 @@ class DescribeGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeNode:
+    """`indefinite`: it was asked for as `a filter`, so its type may be meant."""
+
     node: Mention
+    indefinite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

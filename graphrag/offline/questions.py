@@ -59,6 +59,7 @@ _NUMBERS = {"one": 1, "un": 1, "une": 1, "two": 2, "deux": 2, "three": 3, "trois
 _IS_GRAPH = re.compile(
     rf"(?:{_THIS} ?)?(?:whole |tout )?{GRAPH}(?: (?:do|does|about|for|like|nba|complete?))*|this|ceci|ca|that"
 )
+_INDEFINITE = re.compile(r"(?:an?|une?) ")
 _GENERIC = re.compile(
     rf"(?:the |les |des |d')?(?:(?P<nodes>{NODE})|(?P<edges>{EDGE})|(?P<types>(?:node )?types?(?: de noeuds?)?)"
     rf"|(?P<sheets>{SHEET}))"
@@ -102,7 +103,9 @@ def _what_is(match: Match) -> Intent | None:
     start = match.found.start("n")
     found = re.compile(r"(?P<n>.*)").fullmatch(match.wording.folded, start, start + len(word))
     node = match.wording.mention(found, "n") if found else None
-    return DescribeNode(node=node) if node and len(node.text.split()) <= 8 else None
+    if node is None or len(node.text.split()) > 8:
+        return None
+    return DescribeNode(node=node, indefinite=_INDEFINITE.match(word) is not None)
 
 
 def _neighbours(match: Match) -> Intent | None:
@@ -195,9 +198,9 @@ _FORMS: list[Form] = [
     ),
     form(rf"(?:number of|nombre (?:de|d')) ?(?P<what>.+?)(?: {_TYPED})?(?: {_SHEETED})?{_EXIST}", _count),
     form(
-        rf"(?:is there|are there|y a[- ]t[- ]il|show(?: me)?|find(?: me)?|give me|what is|quel est|trouve|montre|donne)?"
-        rf" ?(?:an?|the|une?|le|la)? ?(?:shortest |plus court )?(?:path|route|way|chemin|trajet|parcours|passage)"
-        rf" (?:from|between|de|du|d'|entre) ?(?P<a>.+?) (?:to|and|a|au|et|vers|jusqu'a) (?P<b>.+)",
+        r"(?:is there|are there|y a[- ]t[- ]il|show(?: me)?|find(?: me)?|give me|what is|quel est|trouve|montre|donne)?"
+        r" ?(?:an?|the|une?|le|la)? ?(?:shortest |plus court )?(?:path|route|way|chemin|trajet|parcours|passage)"
+        r" (?:from|between|de|du|d'|entre) ?(?P<a>.+?) (?:to|and|a|au|et|vers|jusqu'a) (?P<b>.+)",
         _path,
     ),
     form(
@@ -292,7 +295,7 @@ _FORMS: list[Form] = [
     form(r"(?:what|which) (?P<f>[\w$.-]+) (?:does|do|is|has) (?P<n>.+?)(?: (?:have|use|has|of))?", _field),
     form(rf"(?:what is |what's )(?P<n>.+?)'s (?P<f>{_WORDS})", _field),
     form(
-        rf"(?:find|search(?: for)?|look for|cherche[rz]?|trouve[rz]?|recherche[rz]?|locate)(?: (?:the|le|la|les|all))? (?P<q>.+)",
+        r"(?:find|search(?: for)?|look for|cherche[rz]?|trouve[rz]?|recherche[rz]?|locate)(?: (?:the|le|la|les|all))? (?P<q>.+)",
         _search,
     ),
     form(

@@ -1,0 +1,67 @@
+"""Writes names, keys and values of the graph into an answer, so that none of them passes for a link of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphrag.offline.readings import Row, cell
+from graphrag.offline.wording import letters
+from tools.compact import cut_name, squeeze
+
+MAX_VALUE = 400
+_LINK = re.compile(r"\{\{(?=\s*\w+\s*:)")
+_UNLINKABLE = re.compile(r"[{}|\n]")
+_FENCE = re.compile(r"`{3,}")
+
+
+def cite(key: str) -> str:
+    """Return the link to a node; a key that no link can hold is shown as code."""
+    return code(key) if _UNLINKABLE.search(key) else f"{{{{node:{key}}}}}"
+
+
+def cite_row(row: Row, *, with_type: bool = True) -> str:
+    """Return the link to the node of a row, its name where the key does not say it, and its type."""
+    key, name, kind = cell(row.get("_key")), cell(row.get("name")), cell(row.get("type"))
+    shown = cite(key)
+    if name and letters(name) != letters(key):
+        shown += f" “{plain(name, 80)}”"
+    return f"{shown} ({plain(kind, 80)})" if with_type and kind else shown
+
+
+def plain(text: str, limit: int = MAX_VALUE) -> str:
+    """Return a text of the graph on one line, cut, with nothing in it that a client takes for a link."""
+    return _LINK.sub("{ {", cut_name(text, limit))
+
+
+def code(text: str) -> str:
+    """Return a short text as inline code."""
+    return f"`{plain(squeeze(text), 200).replace('`', 'ˋ')}`"
+
+
+def fenced(text: str, language: str = "js") -> str:
+    """Return code in a fence that nothing in it can close."""
+    longest = max((len(run) for run in _FENCE.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{_LINK.sub('{ {', text)}\n{fence}"
+
+
+def ends_of(row: Row, keys: Mapping[str, Any]) -> tuple[str, str, str, str] | None:
+    """Return source, its handle, target and its handle of an edge row whose ends are among the keys."""
+    source, target = _end(cell(row.get("from")), keys), _end(cell(row.get("to")), keys)
+    return (*source, *target) if source and target else None
+
+
+def _end(text: str, keys: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Split `key:handle`; keys and handles may hold colons themselves, so the longest known key counts."""
+    at = text.rfind(":")
+    while at > 0:
+        if text[:at] in keys:
+            return text[:at], text[at + 1 :]
+        at = text.rfind(":", 0, at)
+    return None
+
+
+def bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
