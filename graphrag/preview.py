@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from datasources.text import node_label
 from datasources.types import Mutation, Node
+from tools.write_tools.changes import json_document
 from tools.write_tools.snapshot import Snapshot
 
 MISSING = object()
@@ -110,8 +111,8 @@ def preview_of(before: Snapshot, mutation: Mutation) -> Preview:
     edges = [(before.edges.get(edge.key), edge) for edge in mutation.put_edges]
     types = [(own.get(config.key), config) for config in mutation.put_configs]
     return Preview(
-        nodes_added=tuple(node.to_document() for node in mutation.put_nodes if node.key not in before.nodes),
-        nodes_removed=tuple(before.nodes[key].to_document() for key in sorted(gone) if key in before.nodes),
+        nodes_added=tuple(json_document(node) for node in mutation.put_nodes if node.key not in before.nodes),
+        nodes_removed=tuple(json_document(before.nodes[key]) for key in sorted(gone) if key in before.nodes),
         nodes_changed=tuple(changed),
         nodes_moved=tuple(moved),
         edges_added=tuple(edge.to_document() for old, edge in edges if old is None),
@@ -121,11 +122,11 @@ def preview_of(before: Snapshot, mutation: Mutation) -> Preview:
             for old, edge in edges
             if old is not None and (fields := field_changes(old.to_document(), edge.to_document()))
         ),
-        types_added=tuple(config.to_document() for old, config in types if old is None),
+        types_added=tuple(json_document(config) for old, config in types if old is None),
         types_changed=tuple(
             DocumentChange(key=config.key, name=config.display_name, fields=fields)
             for old, config in types
-            if old is not None and (fields := field_changes(old.to_document(), config.to_document()))
+            if old is not None and (fields := field_changes(json_document(old), json_document(config)))
         ),
     )
 
@@ -140,7 +141,7 @@ def _changed_nodes(
         if old is None:
             continue
         name = node_label(old, before.type_of(old.type))
-        fields = field_changes(old.to_document(), node.to_document())
+        fields = field_changes(json_document(old), json_document(node))
         for wanted, found in ((False, changed), (True, moved)):
             kept = tuple(field for field in fields if (field.path[0] in _POSITION) is wanted)
             if kept:

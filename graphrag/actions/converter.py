@@ -33,7 +33,7 @@ from tools.proposals import (
     parse_action,
     single_actions,
 )
-from tools.write_tools.changes import changed_node, instructions_for
+from tools.write_tools.changes import changed_node, instructions_for, json_document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class ActionConversionResult:
         """Return it as clients know it (`ai:apply_action`)."""
         return {
             "instructions": self.instructions,
-            "nodesToCreate": [node.to_document() for node in self.nodes_to_create],
+            "nodesToCreate": [json_document(node) for node in self.nodes_to_create],
             "edgesToCreate": [edge.to_document() for edge in self.edges_to_create],
             "nodeKeysToDelete": self.node_keys_to_delete,
             "edgeKeysToDelete": self.edge_keys_to_delete,
-            "nodeConfigsToUpsert": [config.to_document() for config in self.node_configs_to_upsert],
+            "nodeConfigsToUpsert": [json_document(config) for config in self.node_configs_to_upsert],
             "nodeKeysToReorganize": self.node_keys_to_reorganize,
             "sheetId": self.sheet_id,
         }
@@ -212,7 +212,7 @@ class _Conversion:
 
     def _update(self, key: str, changes: Mapping[str, Any]) -> None:
         node = self.nodes.get(key)
-        for instruction in instructions_for(node.to_document() if node else None, changes):
+        for instruction in instructions_for(json_document(node) if node else None, changes):
             self._instruct(key, instruction, triggerHtmlRender=True)
         if node is not None:
             self.nodes[key] = changed_node(node, changes)
@@ -269,9 +269,8 @@ class _Conversion:
             reached = [e for e in open_edges if (e.source in sheets) != (e.target in sheets)]
             for edge in reached:
                 sheet = sheets.get(edge.source) or sheets.get(edge.target) or self.default_sheet
-                for key in (edge.source, edge.target):
-                    if key in self.new_nodes:
-                        sheets.setdefault(key, sheet)
+                sheets.setdefault(edge.source, sheet)
+                sheets.setdefault(edge.target, sheet)
             if not reached:
                 break
             open_edges = [e for e in open_edges if e.source not in sheets or e.target not in sheets]

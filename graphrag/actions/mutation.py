@@ -8,6 +8,7 @@ from typing import Any
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
 from datasources.types import Edge, Mutation, Node, NodeVector, parse_document
 from graphrag.actions.converter import ActionConversionResult
+from tools.write_tools.changes import json_document
 from tools.write_tools.snapshot import Snapshot
 
 _OF_POSITION = ("posX", "posY")
@@ -23,12 +24,12 @@ def to_mutation(result: ActionConversionResult, snapshot: Snapshot) -> Mutation:
     for sent in result.instructions:
         key = str(sent["nodeId"])
         node = new.get(key) or snapshot.nodes[key]
-        document = documents.setdefault(key, node.to_document())
+        document = documents.setdefault(key, json_document(node))
         documents[key] = apply_instruction(document, sent["i"], protected=IDENTITY_FIELDS)
     put: list[Node] = [node for key, node in new.items() if key not in documents]
     for key, document in documents.items():
         old = new.get(key) or snapshot.nodes[key]
-        if key in new or document != old.to_document():
+        if key in new or document != json_document(old):
             put.append(parse_document(Node, document, "nodes"))
     workspace = snapshot.graph.workspace
     return Mutation(

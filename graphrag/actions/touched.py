@@ -97,7 +97,8 @@ def _hash(kind: str, key: str, snapshot: Snapshot) -> str:
     if node is None:
         return ABSENT
     if kind == "position":
-        return hash_of([node.pos_x, node.pos_y, node.sheet])
+        document = node.to_document()
+        return hash_of([document.get(name) for name in ("posX", "posY", "sheet")])
     if kind == "handles":
         config = None if node.handles else snapshot.type_of(node.type)
         handles = node.to_document().get("handles")

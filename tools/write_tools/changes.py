@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import orjson
+
 from datasources.errors import ForbiddenPath
 from datasources.instructions import IDENTITY_FIELDS, Instruction, Op, apply_instruction
-from datasources.types import Node, parse_document
+from datasources.types import Document, Node, parse_document
 
 WRITABLE = ("data", "process", "size", "handles", "type", "typeVersion", "posX", "posY")
 
@@ -58,9 +60,14 @@ def _inside(holder: Any, part: str) -> Any:
     return cast(Any, holder)  # the instruction will say what is wrong here
 
 
+def json_document(document: Document) -> dict[str, Any]:
+    """Return a document as JSON has it: instructions know arrays, not tuples."""
+    return orjson.loads(document.to_json())
+
+
 def changed_node(node: Node, changes: Mapping[str, Any]) -> Node:
     """Return the node after its changes. Raises: InstructionError, BadDocument."""
-    document: Any = node.to_document()
+    document: Any = json_document(node)
     for instruction in instructions_for(document, changes):
         document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
     return parse_document(Node, document, "nodes")

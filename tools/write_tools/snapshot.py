@@ -75,6 +75,7 @@ async def load_snapshot(
         for sheet in graph.sheets_list:
             found += await source.get_nodes(graph_key, sheet=sheet, limit=SAMPLED_NODES)
         nodes = {node.key: node for node in found}
+    nodes, edges = dict(sorted(nodes.items())), dict(sorted(edges.items()))
     vectors = await source.get_vectors(graph_key, [key for key in named if key in nodes])
     return Snapshot(graph=graph, nodes=nodes, edges=edges, types=types, vectors=vectors)
 

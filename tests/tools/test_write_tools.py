@@ -1,0 +1,289 @@
+"""The write tools: a right call is resolved, a wrong one is explained, and no call changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.mock import open_nba
+from tests.contracts.samples import snapshot as seen
+from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
+from tools.base import ToolContext, ToolResult
+from tools.proposal_parts import Patch
+from tools.proposals import parse_action
+from tools.write_tools import WRITE_TOOLS, write_toolbox
+from tools.write_tools.patches import PatchFailed, apply_patches
+
+BOX = write_toolbox()
+NBA = "testgraph001"
+
+
+@pytest.fixture
+def nba() -> ToolContext:
+    return ToolContext(source=open_nba().source("test"), graph_key=NBA, role="editor")
+
+
+async def propose(context: ToolContext, kind: str, **arguments: Any) -> ToolResult:
+    return await BOX.run(f"propose_{kind}", {"reason": "because", **arguments}, context)
+
+
+def test_write_tools_are_not_offered_to_a_viewer() -> None:
+    assert BOX.offered("viewer") == []
+    assert {len(BOX.offered(role)) for role in ("editor", "reviewer", "admin")} == {10}
+    assert all(tool.writes for tool in WRITE_TOOLS)
+
+
+def test_schemas_are_strict_and_short() -> None:
+    schemas = BOX.schemas("editor")
+    assert all(s["function"]["parameters"]["additionalProperties"] is False for s in schemas)
+    assert all("reason" in s["function"]["parameters"]["required"] for s in schemas)
+    assert len(json.dumps(schemas)) < 11_500
+    assert "positions" not in json.dumps(schemas[-1])
+
+
+async def test_a_viewer_is_refused(nba: ToolContext) -> None:
+    viewer = ToolContext(source=nba.source, graph_key=NBA, role="viewer")
+    result = await propose(viewer, "delete_node", nodeKey="root")
+    assert result.error is not None
+    assert result.error.code == "not_permitted"
+
+
+async def test_a_proposal_comes_back_resolved_without_its_reason(nba: ToolContext) -> None:
+    result = await propose(nba, "create_node", typeKey="filter", sheet="data-processing", data={"name": "x"})
+    assert not result.is_error
+    assert result.data == {
+        "type": "create_node",
+        "payload": {"typeKey": "filter", "sheet": "1", "data": {"name": "x"}},
+    }
+    assert "a person decides" in result.text
+    assert parse_action(result.data)
+
+
+async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
+    (node,) = await nba.source.get_nodes_by_key(NBA, ["filter-active"])
+    patch = {"search": "player.isActive && ", "replace": ""}
+    result = await propose(nba, "update_node", nodeKey="filter-active", patches=[patch])
+    assert node.process is not None
+    code = node.process.replace("player.isActive && ", "")
+    assert result.data["payload"] == {"nodeKey": "filter-active", "changes": {"process": code}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "where", "says"),
+    [
+        ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
+        ("delete_node", {"nodeKey": "root", "cascade": True}, "cascade", "unknown argument"),
+        ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),
+        ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
+        ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
+        ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
+        ("create_node", {"typeKey": "filter", "posX": 1}, "posX", "both posX and posY"),
+        (
+            "create_edge",
+            {"sourceKey": "root", "sourceHandle": "7", "targetKey": "return", "targetHandle": "0"},
+            "sourceHandle",
+            "no out handle '7'",
+        ),
+        (
+            "create_edge",
+            {"sourceKey": "return", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
+            "sourceHandle",
+            "is an in handle",
+        ),
+        (
+            "create_edge",
+            {"sourceKey": "entry-form", "sourceHandle": "0", "targetKey": "root", "targetHandle": "0"},
+            "targetHandle",
+            "is an out handle",
+        ),
+        (
+            "create_edge",
+            {"sourceKey": "display-html", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
+            "targetHandle",
+            "what leaves is 'event[]', what the target takes is 'entryType'",
+        ),
+        (
+            "create_edge",
+            {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"},
+            None,
+            "edge-root-fetch",
+        ),
+        (
+            "create_edge",
+            {"sourceKey": "root", "sourceHandle": "0", "targetKey": "sort-stats", "targetHandle": "0"},
+            "targetKey",
+            "stays on one sheet",
+        ),
+        ("update_node", {"nodeKey": "root", "changes": {"name": "x"}}, "changes.name", "data.name"),
+        ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
+        ("update_node", {"nodeKey": "root", "changes": {"sheet": "1"}}, "changes.sheet", "cannot be changed"),
+        ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
+        ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
+        ("update_node", {"nodeKey": "root", "changes": {"size.width": -1}}, "changes.size.width", "above 0"),
+        ("update_node", {"nodeKey": "root", "changes": {"size": 3}}, "changes.size", "size"),
+        ("update_node", {"nodeKey": "root", "changes": {"type": "tpye"}}, "changes.type", "no node type"),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"data.name.first": "x"}},
+            "changes.data.name.first",
+            "a text has nothing inside",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"data.constructor.x": 1}},
+            "changes.data.constructor.x",
+            "constructor",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "fetch-api", "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}}},
+            "changes.handles",
+            "keep the handle or delete the edge",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "filter-active", "patches": [{"search": "player", "replace": "p"}]},
+            "patches.0.search",
+            "times in the code (lines",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "filter-active", "patches": [{"search": "isActiv_", "replace": "p"}]},
+            "patches.0.search",
+            "is not in the code",
+        ),
+        (
+            "configure_node_type",
+            {"mode": "create", "typeKey": "filter", "displayName": "F"},
+            "typeKey",
+            "exists already",
+        ),
+        ("configure_node_type", {"mode": "create", "typeKey": "new"}, "displayName", "needs one"),
+        ("configure_node_type", {"mode": "update", "typeKey": "html", "icon": "x"}, "typeKey", "built in"),
+        ("configure_node_type", {"mode": "update", "typeKey": "filter"}, "mode", "nothing to change"),
+        ("configure_node_type", {"mode": "update", "typeKey": "filtr", "icon": "x"}, "typeKey", "filter"),
+        ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
+        (
+            "batch",
+            {"actions": [{"type": "move_node", "payload": {"nodeKey": "$1", "posX": 1, "posY": 1}}]},
+            "actions.0.nodeKey",
+            "no node '$1'",
+        ),
+        (
+            "batch",
+            {
+                "actions": [
+                    {"type": "delete_node", "payload": {"nodeKey": "root"}},
+                    {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": 1}}},
+                ]
+            },
+            "actions.1.nodeKey",
+            "deleted by the same proposal",
+        ),
+        (
+            "batch",
+            {"actions": [{"type": "create_node", "payload": {"typeKey": "filter", "key": "root"}}]},
+            "actions.0.key",
+            "taken by a node of the graph",
+        ),
+    ],
+)
+async def test_a_wrong_proposal_says_where_and_what(
+    nba: ToolContext, kind: str, arguments: dict[str, Any], where: str | None, says: str
+) -> None:
+    result = await propose(nba, kind, **arguments)
+    assert result.error is not None
+    problems = {problem.where: problem for problem in result.error.problems}
+    assert where in problems, problems
+    assert says in f"{problems[where].what} {problems[where].allowed}"
+    assert result.data is None
+
+
+async def test_replacing_an_edge_by_the_same_one_in_a_batch_is_no_duplicate(nba: ToolContext) -> None:
+    edge = {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"}
+    actions = [
+        {"type": "delete_edge", "payload": {"edgeKey": "edge-root-fetch"}},
+        {"type": "create_edge", "payload": edge},
+    ]
+    assert not (await propose(nba, "batch", actions=actions)).is_error
+    twice = [*actions, {"type": "create_edge", "payload": edge}]
+    result = await propose(nba, "batch", actions=twice)
+    assert result.error is not None
+    assert result.error.problems[0].where == "actions.2"
+
+
+async def test_too_many_actions_are_refused(nba: ToolContext) -> None:
+    move = {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 1}}
+    inner = {"type": "batch", "payload": {"actions": [move] * 150}}
+    result = await propose(nba, "batch", actions=[inner, inner])
+    assert "300 actions" in result.text
+
+
+hostile = st.one_of(
+    st.text(max_size=20),
+    st.dictionaries(st.text(max_size=8), values | st.floats() | st.text(), max_size=4).map(json.dumps),
+    st.binary(max_size=20).map(lambda raw: raw.decode("latin-1")),
+)
+
+
+@given(st.sampled_from(sorted(PAYLOADS)), st.data())
+def test_no_call_of_a_write_tool_changes_the_graph(kind: str, data: st.DataObject) -> None:
+    arguments = data.draw(PAYLOADS[kind])
+    arguments["reason"] = "because"
+    if data.draw(st.booleans()):
+        arguments |= {
+            data.draw(st.sampled_from([*arguments, "graphKey", "key", "positions"])): data.draw(values)
+        }
+
+    async def check() -> None:
+        source = (await make_graph()).source(WORKSPACE)
+        before = await seen(source)
+        context = ToolContext(source=source, graph_key=GRAPH, role="admin")
+        result = await BOX.run(f"propose_{kind}", json.dumps(arguments), context)
+        assert result.is_error or parse_action(result.data)
+        raw = data.draw(hostile)
+        with suppress(UnicodeEncodeError):
+            await BOX.run(f"propose_{kind}", raw, context)
+        assert await seen(source) == before
+
+    asyncio.run(check())
+
+
+code_lines = st.lists(st.sampled_from(["a = 1;", "b = 2;", "", "  c();"]), max_size=5).map("\n".join)
+
+
+@given(code_lines, st.text(alphabet="abc =;\n", min_size=1, max_size=6), st.text(alphabet="xy", max_size=3))
+def test_a_patch_applies_where_its_search_stands_once_and_fails_otherwise(
+    code: str, search: str, replace: str
+) -> None:
+    places = [i for i in range(len(code)) if code.startswith(search, i)]
+    patch = Patch(search=search, replace=replace)
+    if len(places) != 1:
+        with pytest.raises(PatchFailed) as caught:
+            apply_patches(code, [patch])
+        assert caught.value.found == len(places)
+        return
+    (start,) = places
+    patched = apply_patches(code, [patch])
+    assert patched == code[:start] + replace + code[start + len(search) :]
+
+
+def test_a_later_patch_sees_what_an_earlier_one_wrote() -> None:
+    patches = [Patch(search="one", replace="two three"), Patch(search="three", replace="four")]
+    assert apply_patches("one", patches) == "two four"
+    with pytest.raises(PatchFailed, match="patch 1") as caught:
+        apply_patches("one", [patches[0], Patch(search="one", replace="x")])
+    assert caught.value.number == 1
+
+
+def test_a_search_with_other_blanks_is_told_so() -> None:
+    with pytest.raises(PatchFailed, match="other blanks"):
+        apply_patches("if (a) {\n\treturn;\n}", [Patch(search="if (a) {\n  return;", replace="")])
+    with pytest.raises(PatchFailed, match="no code yet"):
+        apply_patches("", [Patch(search="x", replace="")])
