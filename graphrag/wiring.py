@@ -1,4 +1,4 @@
-"""Chooses implementations: the one place that knows which database and embedder serve a setting."""
+"""Chooses implementations: the one place that knows which database, embedder and model serve a setting."""
 
 from __future__ import annotations
 
@@ -11,11 +11,27 @@ from datasources.base import Database, MutableGraphDataSource
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
+from graphrag.agent import Agent
+from graphrag.approvals import Approvals, Person
+from graphrag.asking import Asker
 from graphrag.config import Settings
 from graphrag.context import ContextOptions
 from graphrag.embedders import make_embedder
 from graphrag.embeddings import EmbeddingProvider
+from graphrag.offline import OfflineProvider
+from graphrag.providers.base import LLMProvider
+from graphrag.providers.metered import MeteredEmbedder
+from graphrag.providers.prices import Pricing
+from graphrag.providers.registry import choose, make_provider
 from graphrag.retriever import RetrievalOptions, Retriever
+from graphrag.threads import Threads
+from graphrag.tool_calls import ToolCalls
+from graphrag.usage import UsageLimits, UsageMeter
+from tools.base import Role, ToolBox
+from tools.read_tools import READ_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+LOCAL_USER = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +43,14 @@ class Services:
     source: MutableGraphDataSource
     embedder: EmbeddingProvider | None
     retriever: Retriever
+    threads: Threads
+    approvals: Approvals
+    meter: UsageMeter
+    box: ToolBox
+
+    def local_person(self, role: Role = "admin") -> Person:
+        """Return who is at this machine's command line."""
+        return Person(LOCAL_USER, role, self.settings.workspace)
 
     @property
     def context_options(self) -> ContextOptions:
@@ -70,10 +94,17 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
 
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
-    embedder = make_embedder(settings)
+    meter = UsageMeter(
+        UsageLimits(
+            call_tokens=settings.max_call_tokens,
+            total_tokens=settings.max_total_tokens,
+            total_cost_usd=settings.max_total_cost,
+        )
+    )
+    embedder = _metered(make_embedder(settings), settings, meter)
     try:
         async with open_database(settings.db, settings.workspace) as database:
-            source = database.source(settings.workspace)
+            source, records = database.source(settings.workspace), database.records(settings.workspace)
             options = RetrievalOptions(
                 mode=settings.mode,
                 max_nodes=settings.max_nodes,
@@ -81,10 +112,51 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
                 seeds=settings.seeds,
                 min_cosine=settings.min_cosine,
             )
-            retriever = Retriever(source, embedder, options=options, cache_ttl_s=settings.cache_ttl_s)
             yield Services(
-                settings=settings, database=database, source=source, embedder=embedder, retriever=retriever
+                settings=settings,
+                database=database,
+                source=source,
+                embedder=embedder,
+                retriever=Retriever(source, embedder, options=options, cache_ttl_s=settings.cache_ttl_s),
+                threads=Threads(records),
+                approvals=Approvals(source, records),
+                meter=meter,
+                box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
             )
     finally:
         if embedder is not None:
             await embedder.aclose()
+
+
+@asynccontextmanager
+async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[Agent]:
+    """Yield the agent of the settings' provider, or of one that is given and stays open.
+
+    Raises: SettingsError where the provider's key, model or address is missing.
+    """
+    settings = services.settings
+    asked = provider or make_provider(settings, offline=OfflineProvider)
+    # A provider that is given is not of the settings, whose prices would be another's.
+    pricing = Pricing(model=asked.model) if provider else choose(settings).pricing
+    try:
+        yield Agent(
+            source=services.source,
+            retriever=services.retriever,
+            asker=Asker(asked, services.box, services.source, meter=services.meter, pricing=pricing),
+            calls=ToolCalls(services.box, services.approvals),
+            threads=services.threads,
+            approvals=services.approvals,
+            context_options=services.context_options,
+        )
+    finally:
+        if provider is None:
+            await asked.aclose()
+
+
+def _metered(
+    embedder: EmbeddingProvider | None, settings: Settings, meter: UsageMeter
+) -> EmbeddingProvider | None:
+    if embedder is None or settings.embeddings == "local":  # costs nothing, and is asked for every question
+        return embedder
+    pricing = Pricing(model=settings.embeddings_model, genai_provider="openai")
+    return MeteredEmbedder(embedder, meter, pricing, provider=settings.embeddings)
