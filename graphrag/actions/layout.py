@@ -123,26 +123,27 @@ def _along(node: Node, flip: bool) -> float:
 
 
 def _untangled(layers: list[list[str]], links: Sequence[tuple[str, str]]) -> list[list[str]]:
-    around: dict[str, list[str]] = {}
-    for source, target in links:
-        around.setdefault(source, []).append(target)
-        around.setdefault(target, []).append(source)
+    """Order each layer by where its neighbours stand: those before it, then those behind it, in turn."""
     level = {key: number for number, layer in enumerate(layers) for key in layer}
+    before: dict[str, list[str]] = {}
+    behind: dict[str, list[str]] = {}
+    for one, other in (pair for link in links for pair in (link, link[::-1])):
+        if level[one] < level[other]:
+            before.setdefault(other, []).append(one)
+            behind.setdefault(one, []).append(other)
+    rank = {key: place / len(layer) for layer in layers for place, key in enumerate(layer)}
+
+    def centre(key: str, around: Mapping[str, list[str]]) -> float:
+        near = around.get(key, ())
+        return sum(rank[other] for other in near) / len(near) if near else rank[key]
+
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
+        around = before if down else behind
         for number in range(len(layers)) if down else reversed(range(len(layers))):
-            rank = {key: i / len(layer) for layer in layers for i, key in enumerate(layer)}
-            own = rank
-
-            def centre(
-                key: str, number: int = number, own: dict[str, float] = own, down: bool = down
-            ) -> float:
-                near = [
-                    own[k] for k in around.get(key, ()) if (level[k] < number if down else level[k] > number)
-                ]
-                return sum(near) / len(near) if near else own[key]
-
-            layers[number] = sorted(layers[number], key=centre)
+            wishes = {key: centre(key, around) for key in layers[number]}
+            layers[number] = sorted(layers[number], key=wishes.__getitem__)
+            rank.update({key: place / len(wishes) for place, key in enumerate(layers[number])})
     return layers
 
 
