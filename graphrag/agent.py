@@ -31,7 +31,7 @@ from graphrag.watch import Alone, watched
 from tools.base import ToolContext
 
 CORRECTIONS = 2
-"""How often in a turn a model is told that it wrote a tool call as text."""
+"""How often in a turn a model is told that it wrote a tool call as text; the last time without tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +178,11 @@ class Agent:
                         yield event
                 reply = turn.replied()
                 if not reply.calls:
-                    if not reply.leaked or final or corrections == CORRECTIONS:
+                    if not reply.leaked or final:
                         yield await turn.complete()
                         return
                     corrections += 1
+                    final = corrections == CORRECTIONS
                     turn.messages.append(SystemMessage(content=turn.phrase("leaked"), stable=False))
                     await turn.save("running")
                     continue

@@ -78,6 +78,11 @@ class ScriptedProvider:
     def play(self, *steps: Step) -> None:
         self._steps.extend(steps)
 
+    def play_instead(self, *steps: Step) -> None:
+        """Forget what is left of the script and play this."""
+        self._steps.clear()
+        self.play(*steps)
+
     async def stream(
         self,
         messages: Sequence[Message],

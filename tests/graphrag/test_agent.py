@@ -1,0 +1,437 @@
+"""The agent's loop: rounds of tools, limits, corrections, what is stored and what is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from datasources.errors import GraphNotFound
+from graphrag.agent import AgentLimits
+from graphrag.events import (
+    Completed,
+    Failed,
+    Token,
+    ToolFinished,
+    ToolLimit,
+    ToolStarted,
+    TurnStarted,
+    UsageReported,
+)
+from graphrag.history import is_context, repaired, unanswered
+from graphrag.prepared_prompt import CONTEXT_MARKER
+from graphrag.providers.base import (
+    AssistantMessage,
+    SystemMessage,
+    ToolMessage,
+    UsageReport,
+    UserMessage,
+)
+from graphrag.providers.errors import ModelContextTooLong, ModelFailed, ModelStreamBroken
+from graphrag.threads import NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
+from graphrag.usage import UsageLimits
+from tests.support.agents import (
+    EDITOR,
+    GRAPH,
+    REVIEWER,
+    VIEWER,
+    collected,
+    of,
+    only,
+    setting_of,
+    setting_on,
+    shown,
+    up_to,
+)
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
+from tests.support.valid_history import check_valid
+
+SEARCH = {"query": "error"}
+
+
+def search(number: int = 0) -> Says:
+    return Says(calls=[call("search_nodes", {"query": f"error {number}"})])
+
+
+# an answer
+
+
+async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
+    with ScriptedProvider(Says(pieces=["It ", "fetches ", "players."])) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("What does it do?")
+            thread_id = only(events, TurnStarted).thread_id
+            assert [event.text for event in of(events, Token)] == ["It ", "fetches ", "players."]
+            assert events[-1] == Completed(thread_id=thread_id, text="It fetches players.")
+            stored = (await setting.threads.get(thread_id, EDITOR)).thread
+            kinds = [type(message) for message in stored.messages]
+            assert kinds == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
+            assert (stored.title, stored.message_count, stored.turn.status) == ("What does it do?", 2, "idle")
+            assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
+
+
+async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            await setting.ask("Where are errors logged?")
+    rules, context, question = model.requests[0].messages
+    assert isinstance(rules, SystemMessage)
+    assert rules.stable
+    assert isinstance(context, SystemMessage)
+    assert context.content.startswith(CONTEXT_MARKER)
+    assert "error-handler" in context.content
+    assert question == UserMessage(content="Where are errors logged?")
+
+
+async def test_a_second_question_keeps_the_instructions_and_replaces_the_context() -> None:
+    with ScriptedProvider("one", "two") as model:
+        async with setting_of(model) as setting:
+            first = await setting.ask("Where are errors logged?")
+            second = await setting.ask("What sorts players?", only(first, TurnStarted).thread_id)
+            assert only(second, TurnStarted).turn == 2
+    sent = model.requests[1].messages
+    assert sent[0] == model.requests[0].messages[0]
+    assert [is_context(message) for message in sent].count(True) == 1
+    assert [m.content for m in sent if isinstance(m, UserMessage | AssistantMessage)] == [
+        "Where are errors logged?",
+        "one",
+        "What sorts players?",
+    ]
+    assert is_context(sent[-2])
+
+
+async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() -> None:
+    detail = call("read_node_detail", {"key": "fetch-api"})
+    with ScriptedProvider(Says(text="Let me look. ", calls=[detail]), "It calls an API.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    finished = only(events, ToolFinished)
+    assert (finished.call_id, finished.name, finished.is_error) == (detail.id, detail.name, False)
+    assert finished.data["_key"] == "fetch-api"
+    assert only(events, ToolStarted) == ToolStarted(call_id=detail.id, name=detail.name)
+    told = model.requests[1].messages[-1]
+    assert isinstance(told, ToolMessage)
+    assert (told.call_id, told.content) == (detail.id, finished.result_text)
+    assert events[-1].text == "Let me look. It calls an API."  # type: ignore[union-attr]
+
+
+async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> None:
+    steps = [
+        Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=50, completion=5, cached=40))
+    ]
+    with ScriptedProvider(*steps, Says(text="ok", usage=UsageReport(prompt=70, completion=7))) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            thread = (await setting.threads.get(only(events, TurnStarted).thread_id, EDITOR)).thread
+    assert [(u.prompt, u.completion, u.cached) for u in of(events, UsageReported)] == [
+        (50, 5, 40),
+        (70, 7, 0),
+    ]
+    assert (thread.total_prompt_tokens, thread.total_completion_tokens) == (120, 12)
+
+
+async def test_tokens_are_estimated_where_the_model_tells_none() -> None:
+    with ScriptedProvider(Says(text="ok", usage=None)) as model:
+        async with setting_of(model) as setting:
+            usage = only(await setting.ask(), UsageReported)
+    assert usage.estimated
+    assert usage.prompt > 500
+
+
+async def test_links_to_nothing_leave_as_words_in_tokens_and_in_the_thread() -> None:
+    pieces = ["See {{no", "de:fetch-api}} and {{node:gh", "ost}}."]
+    with ScriptedProvider(Says(pieces=pieces)) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            stored = await setting.messages(only(events, TurnStarted).thread_id)
+    assert shown(events) == "See {{node:fetch-api}} and ghost."
+    assert stored[-1] == AssistantMessage(content="See {{node:fetch-api}} and ghost.")
+
+
+async def test_a_viewer_is_offered_no_tool_that_writes_and_may_not_call_one() -> None:
+    propose = call("propose_delete_node", {"nodeKey": "root", "reason": "x"})
+    with ScriptedProvider(Says(calls=[propose]), "I may not.") as model:
+        async with setting_of(model) as setting:
+            finished = only(await setting.ask(by=VIEWER), ToolFinished)
+            assert not await setting.approvals.list(by=REVIEWER)
+    assert "may not call propose_delete_node" in finished.result_text
+    assert not any(tool["function"]["name"].startswith("propose") for tool in model.requests[0].tools)
+
+
+# corrections
+
+
+async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools() -> None:
+    steps = [Says(calls=[call("read_node_detail", {"key": "fetch"})]), search(), "Found it."]
+    with ScriptedProvider(*steps) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    assert of(events, ToolFinished)[0].is_error
+    assert "fetch-api" in of(events, ToolFinished)[0].result_text
+    assert model.requests[1].tools
+    assert isinstance(events[-1], Completed)
+
+
+async def test_a_call_written_as_text_is_hidden_and_the_model_is_told() -> None:
+    leaked = Says(pieces=["I look. <tool", '_call>{"name": "search_nodes"}</tool_call>'])
+    with ScriptedProvider(leaked, search(), "Here.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    assert shown(events) == "I look. Here."
+    assert "as text" in model.requests[1].messages[-1].content
+
+
+async def test_a_model_that_only_leaks_is_told_twice_and_the_person_hears_that_there_is_no_answer() -> None:
+    with ScriptedProvider(*["<function_calls>x"] * 3) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            check_valid(await setting.messages(only(events, TurnStarted).thread_id))
+    assert shown(events).startswith("The model gave no answer")
+    assert isinstance(events[-1], Completed)
+    assert model.requests[-1].options.tool_choice == "none"
+
+
+# rounds
+
+
+async def test_after_five_rounds_a_person_is_asked_and_grants_five_more() -> None:
+    with ScriptedProvider(*(search(i) for i in range(11)), "Enough.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            limit = only(events, ToolLimit)
+            assert (limit.rounds_used, limit.max_extended) == (5, 10)
+            assert events[-1] == limit
+            assert len(of(events, ToolFinished)) == 5
+            assert await setting.resume(limit.thread_id) == [
+                TurnStarted(thread_id=limit.thread_id, turn=1),
+                limit,
+            ]
+            more = await setting.resume(limit.thread_id, grant_rounds=True)
+            assert len(of(more, ToolFinished)) == 5
+            assert isinstance(more[-1], Completed)
+            check_valid(await setting.messages(limit.thread_id))
+    last = model.requests[-1]
+    assert last.options.tool_choice == "none"
+    assert "No more tools" in last.messages[-1].content
+
+
+async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:
+    with ScriptedProvider(*(search(i) for i in range(6)), "What I know.") as model:
+        async with setting_of(model) as setting:
+            limit = only(await setting.ask(), ToolLimit)
+            stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
+            assert stored.pending_interrupt == {"type": "tool_limit", "roundsUsed": 5, "maxExtended": 10}
+            events = await setting.resume(limit.thread_id, grant_rounds=False)
+            assert not of(events, ToolFinished)
+            assert events[-1] == Completed(thread_id=limit.thread_id, text="What I know.")
+            stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
+            assert stored.pending_interrupt is None
+    sent = model.requests[-1]
+    assert sent.options.tool_choice == "none"
+    refused = [m for m in sent.messages if isinstance(m, ToolMessage)][-1]
+    assert "wants an answer now" in refused.content
+
+
+async def test_calls_in_a_final_answer_are_neither_run_nor_shown() -> None:
+    rude = Says(text="Still. ", calls=[call("search_nodes", SEARCH)])
+    with ScriptedProvider(search(), rude) as model:
+        async with setting_of(model, limits=AgentLimits(rounds=0, max_rounds=0)) as setting:
+            events = await setting.ask()
+            messages = await setting.messages(only(events, TurnStarted).thread_id)
+    assert not of(events, ToolFinished)
+    assert len(of(events, ToolStarted)) == 1
+    assert messages[-1] == AssistantMessage(content="Still. ")
+    assert isinstance(events[-1], Completed)
+
+
+async def test_a_final_answer_that_says_nothing_is_said_to_be_none() -> None:
+    with ScriptedProvider(search(), Says(text=" ")) as model:
+        async with setting_of(model, limits=AgentLimits(rounds=0, max_rounds=0), language="fr") as setting:
+            events = await setting.ask()
+    assert "Le modèle n'a pas répondu" in shown(events)
+
+
+async def test_an_answer_cut_for_length_says_so() -> None:
+    with ScriptedProvider(Says(text="And then", finish="length")) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    assert shown(events) == "And then\n\n[The answer was cut off: it grew too long.]"
+
+
+# threads
+
+
+async def test_another_persons_thread_does_not_exist() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            with pytest.raises(ThreadNotFound):
+                await setting.ask("hello", thread_id, REVIEWER)
+            with pytest.raises(ThreadNotFound):
+                await setting.resume(thread_id, REVIEWER)
+            with pytest.raises(ThreadNotFound):
+                await setting.ask("hello", "forged")
+
+
+async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            with pytest.raises(ThreadOfOtherGraph):
+                await collected(setting.agent.run(thread_id, "another", "hello", EDITOR))
+            with pytest.raises(GraphNotFound):
+                await collected(setting.agent.run(None, "another", "hello", EDITOR))
+            assert len(await setting.threads.list(EDITOR)) == 1
+
+
+async def test_nothing_is_resumed_where_nothing_waits() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            with pytest.raises(NothingToResume):
+                await setting.resume(thread_id)
+
+
+async def test_two_turns_of_one_thread_at_once_are_refused() -> None:
+    held = asyncio.Event()
+    with ScriptedProvider("ok", Says(text="slow", held=held)) as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
+                await up_to(turn, Token)
+                with pytest.raises(ThreadBusy):
+                    await setting.ask("and again", thread_id)
+                held.set()
+                assert isinstance([event async for event in turn][-1], Completed)
+
+
+async def test_a_thread_taken_over_by_another_process_fails_here_and_stays_theirs() -> None:
+    held = asyncio.Event()
+    with ScriptedProvider(Says(text="slow", held=held), "theirs") as model:
+        async with setting_of(model) as setting:
+            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+                thread_id = (await up_to(turn, TurnStarted)).thread_id
+                await up_to(turn, Token)
+                await setting_on(setting.database, model).ask("second", thread_id)
+                held.set()
+                last = [event async for event in turn][-1]
+            assert isinstance(last, Failed)
+            assert "elsewhere" in last.fault.en
+            texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
+            assert texts == ["(This turn ended without an answer.)", "theirs"]
+
+
+# stopping
+
+
+async def test_a_stopped_turn_keeps_what_was_shown_and_the_next_one_goes_on() -> None:
+    steps = [Says(text="Long answer", held=asyncio.Event()), "Next."]
+    with ScriptedProvider(*steps) as model:
+        async with setting_of(model) as setting:
+            turn = setting.agent.run(None, GRAPH, "first", EDITOR)
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            await turn.aclose()
+            assert model.closed_early == 1
+            stored = (await setting.threads.get(thread_id, EDITOR)).thread
+            assert stored.turn.status == "stopped"
+            assert stored.messages[-1] == AssistantMessage(content="Long answer")
+            check_valid(stored.messages)
+            assert shown(await setting.ask("second", thread_id)) == "Next."
+
+
+@pytest.mark.parametrize("places", range(40))
+async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places: int) -> None:
+    """Each case lets one step more of the event loop pass before it cancels."""
+    calls = [call("search_nodes", SEARCH), call("read_node_detail", {"key": "root"})]
+    proposal = call("propose_move_node", {"nodeKey": "root", "posX": 1, "posY": 2, "reason": "x"})
+    steps = [
+        Says(text="a", calls=calls),
+        Says(text="b", calls=[proposal, call("search_nodes", {"query": "y"})]),
+    ]
+    model = ScriptedProvider(*steps)
+    async with setting_of(model) as setting:
+        task = asyncio.create_task(setting.ask("go"))
+        for _ in range(places):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        threads = await setting.threads.list(EDITOR)
+        if not threads:
+            return  # cancelled before the turn began: nothing is stored
+        stored = threads[0]
+        check_valid(repaired(stored.messages, missing="-"))
+        assert stored.turn.status in ("stopped", "waiting")
+        open_calls = {approval.tool_call_id for approval in await setting.approvals.list(by=EDITOR)}
+        assert {c.id for c in unanswered(stored.messages)} <= open_calls
+        model.play_instead("On we go.")
+        assert shown(await setting.ask("next", stored.key)) == "On we go."
+        check_valid(await setting.messages(stored.key))
+
+
+# failing
+
+
+async def test_a_failed_step_is_tried_again_by_resuming() -> None:
+    failed = ModelFailed(provider="scripted", reason="overloaded", status=529)
+    with ScriptedProvider(search(), failed, "Now.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            assert isinstance(events[-1], Failed)
+            assert (events[-1].fault.code, events[-1].fault.retryable) == ("server_error", True)
+            again = await setting.resume(events[-1].thread_id)
+            assert again[-1] == Completed(thread_id=events[-1].thread_id, text="Now.")
+
+
+async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() -> None:
+    broken = Says(text="The answ", then=ModelStreamBroken(provider="scripted", reason="reset"))
+    with ScriptedProvider(broken, "The answer.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("q")
+            thread_id = only(events, TurnStarted).thread_id
+            assert only(events, Failed).fault.code == "network"
+            check_valid(await setting.messages(thread_id))
+            await setting.resume(thread_id)
+            texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
+            assert texts == ["The answer."]
+
+
+async def test_a_prompt_refused_as_too_long_is_sent_once_more_shorter() -> None:
+    too_long = ModelContextTooLong(provider="scripted", reason="maximum context length")
+    with ScriptedProvider(too_long, "Short enough.") as model:
+        async with setting_of(model) as setting:
+            assert shown(await setting.ask()) == "Short enough."
+    with ScriptedProvider(too_long, too_long) as model:
+        async with setting_of(model) as setting:
+            fault = only(await setting.ask(), Failed).fault
+    assert fault.code == "context_length"
+
+
+async def test_a_question_larger_than_the_window_is_refused_before_the_model_is_asked() -> None:
+    with ScriptedProvider(context_window=8_000) as model:
+        async with setting_of(model) as setting:
+            fault = only(await setting.ask("why? " * 20_000), Failed).fault
+    assert fault.code == "context_length"
+    assert "larger window" in fault.en
+    assert not model.requests
+
+
+async def test_a_limit_of_usage_refuses_the_next_call() -> None:
+    costly = Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=14_000))
+    with ScriptedProvider(costly) as model:
+        async with setting_of(model, usage=UsageLimits(total_tokens=15_000)) as setting:
+            fault = only(await setting.ask(), Failed).fault
+    assert fault.code == "usage_limit"
+    assert len(model.requests) == 1
+
+
+async def test_a_fault_of_ours_is_told_without_its_words() -> None:
+    def breaks(asked: Asked) -> Says:
+        raise KeyError("secret detail")
+
+    with ScriptedProvider(breaks) as model:
+        async with setting_of(model) as setting:
+            fault = only(await setting.ask(), Failed).fault
+    assert fault.code == "internal"
+    assert "secret" not in fault.en + fault.fr
