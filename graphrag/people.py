@@ -42,3 +42,8 @@ class Policy:
                 return "four_eyes"
             return None if self.asker_decides or by.at_least("reviewer") else "deciding_needs_reviewer"
         return None if by.at_least("reviewer") else "deciding_needs_reviewer"
+
+
+def local_admin(workspace: str) -> Person:
+    """Return who works on this computer's own command line, or on a server without sign-in."""
+    return Person("local", "admin", workspace)

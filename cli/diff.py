@@ -1,0 +1,88 @@
+"""Shows on a terminal what a proposal changes; prints from the stored preview alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from cli import render
+from tools.toon import compact_json
+
+ADDED, REMOVED, CHANGED, CODE = "green", "red", "yellow", "dim"
+_VALUE_CHARS = 200
+
+Line = tuple[str, str | None]
+
+
+def print_preview(preview: Mapping[str, Any], indent: str = "  ") -> None:
+    """Print what a preview shows, added lines green, removed ones red."""
+    for text, style in preview_lines(preview):
+        render.line(indent + text, style)
+
+
+def preview_lines(preview: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the lines of a stored preview, each with its style."""
+    for sign, style, part in (("-", REMOVED, "Removed"), ("+", ADDED, "Added")):
+        for node in preview.get(f"nodes{part}", ()):
+            yield f"{sign} node {node['_key']}{_named(node.get('data'))} ({node['type']})", style
+            if sign == "+":
+                yield from _content(node)
+        for edge in preview.get(f"edges{part}", ()):
+            yield f"{sign} edge {edge['_key']}: {_ends(edge)}", style
+        for config in preview.get(f"types{part}", ()):
+            yield f"{sign} type {config['node']['type']} “{config['displayName']}”", style
+    for noun in ("nodes", "edges", "types"):
+        for change in preview.get(f"{noun}Changed", ()):
+            yield from _changed(noun[:-1], change)
+    for change in preview.get("nodesMoved", ()):
+        before, after = (_place(change["fields"], when) for when in ("before", "after"))
+        yield f"> node {change['key']}{_quoted(change)} moves from {before} to {after}", CHANGED
+
+
+def _changed(noun: str, change: Mapping[str, Any]) -> Iterator[Line]:
+    yield f"~ {noun} {change['key']}{_quoted(change)}", CHANGED
+    for field in change["fields"]:
+        path = ".".join(field["path"])
+        if field.get("diff"):
+            yield f"    {path}:", None
+            for line in field["diff"].splitlines()[2:]:
+                style = {"+": ADDED, "-": REMOVED}.get(line[:1], CODE)
+                yield f"      {line}", style
+            continue
+        if "before" in field:
+            yield f"  - {path}: {_value(field['before'])}", REMOVED
+        if "after" in field:
+            yield f"  + {path}: {_value(field['after'])}", ADDED
+
+
+def _content(node: Mapping[str, Any]) -> Iterator[Line]:
+    """Show what a new node brings along: all of its code, for that is what will run."""
+    if node.get("data") not in (None, {}):
+        yield f"  + data: {_value(node['data'])}", ADDED
+    for line in (node.get("process") or "").splitlines():
+        yield f"      +{line}", ADDED
+
+
+def _place(fields: Sequence[Mapping[str, Any]], when: str) -> str:
+    shown = [f"{'x' if field['path'][0] == 'posX' else 'y'} {_value(field.get(when))}" for field in fields]
+    return ", ".join(shown)
+
+
+def _ends(edge: Mapping[str, Any]) -> str:
+    label = f" “{edge['label']}”" if edge.get("label") else ""
+    source = f"{edge['source']}[{edge.get('sourceHandle', '0')}]"
+    return f"{source} -> {edge['target']}[{edge.get('targetHandle', '0')}]{label}"
+
+
+def _named(data: Any) -> str:
+    name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None
+    return f" “{name}”" if isinstance(name, str) else ""
+
+
+def _quoted(change: Mapping[str, Any]) -> str:
+    return f" “{change['name']}”" if change["name"] != change["key"] else ""
+
+
+def _value(value: Any) -> str:
+    text = compact_json(value)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}… ({len(text)} characters)"

@@ -1,0 +1,328 @@
+"""The commands `review`, `undo` and `audit`: what waits for a decision, what was decided, what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import orjson
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    DbOption,
+    GraphArgument,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    fail,
+    graph_or_fail,
+    run,
+    settings_of,
+)
+from cli.diff import print_preview
+from graphrag.approvals import (
+    Approval,
+    Approvals,
+    Approve,
+    ApproveEdited,
+    Decision,
+    Reject,
+    Status,
+    outcome_text,
+)
+from graphrag.audit import Entry, Verification
+from graphrag.config import Settings
+from graphrag.messages import Language
+from graphrag.people import Person, local_admin
+from graphrag.wiring import Services
+from tools.proposals import MalformedProposal, describe, parse_action, to_document
+
+review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
+audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An approval's id (see `nodius review list`).")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show at most so many.")]
+
+
+def approvals_of(services: Services) -> tuple[Approvals, Person]:
+    """Return the approvals of the workspace and who works at this command line."""
+    settings = services.settings
+    records = services.database.records(settings.workspace)
+    return Approvals(services.source, records), local_admin(settings.workspace)
+
+
+@review.command("list")
+def list_approvals(
+    as_json: JsonOption = False,
+    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", metavar="STATUS", help=f"Only {', '.join(get_args(Status))}."),
+    ] = None,
+    limit: LimitOption = 100,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """List proposed changes: what waits for a decision first, then what was decided, newest first."""
+    settings = settings_of(db, workspace, lang)
+    if status is not None and status not in get_args(Status):
+        fail(f"no status {status!r}; use one of {', '.join(get_args(Status))}", code=EXIT_USAGE)
+    wanted = cast(Status | None, status)
+
+    async def work(services: Services) -> list[Approval]:
+        approvals, person = approvals_of(services)
+        await approvals.recover()
+        if graph is not None:
+            await graph_or_fail(services.source, graph)
+        found = await approvals.list(graph_key=graph, status=wanted, limit=limit, by=person)
+        return sorted(found, key=lambda approval: not approval.is_open)
+
+    found = run(settings, work)
+    if as_json:
+        render.json([approval_document(approval) for approval in found])
+    elif found:
+        columns = ["id", "graph", "status", "asked by", "expires", "what"]
+        rows = [
+            [a.id, a.graph_key, a.status, a.asker, _when(a.expires), _what(a, settings.language)]
+            for a in found
+        ]
+        render.table(columns, rows, folded=len(columns) - 1)
+    if not found:
+        render.note("Nothing has been proposed." if wanted is None else f"Nothing is {wanted}.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def approval_document(approval: Approval) -> dict[str, Any]:
+    """Return an approval as scripts see it: as stored, without what only an undo needs."""
+    document = approval.to_document()
+    result = dict(document.get("result", {}))
+    for name in ("mutation", "inverse", "irregular", "conversion"):
+        result.pop(name, None)
+    if result:
+        document["result"] = result
+    return document
+
+
+def _what(approval: Approval, language: Language) -> str:
+    text = describe(approval.effective_action, language)
+    return f"undo: {text}" if approval.undoes else text
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", "minutes")
+
+
+@review.command("show")
+def show(
+    approval_id: IdArgument,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Show a proposed change: what it does, why, who asked, and what came of it."""
+    settings = settings_of(db, workspace, lang)
+
+    async def work(services: Services) -> Approval:
+        approvals, person = approvals_of(services)
+        return await approvals.get(approval_id, person)
+
+    approval = run(settings, work)
+    if as_json:
+        render.json({**approval_document(approval), "action": to_document(approval.action)})
+        return
+    _show(approval, settings.language)
+
+
+def _show(approval: Approval, language: Language) -> None:
+    render.line(f"{approval.id}  {approval.status}  {_what(approval, language)}", "bold")
+    facts = {
+        "graph": f"{approval.graph_key}, proposed at revision {approval.base_revision}",
+        "why": approval.reason,
+        "asked by": f"{approval.asker} (thread {approval.thread_id}, turn {approval.turn}, {approval.model})",
+        "created": _when(approval.created),
+        "expires": _when(approval.expires) if approval.status == "pending" else "",
+        "builds on": ", ".join(approval.depends_on),
+        "undoes": approval.undoes or "",
+        "undone by": approval.undone_by or "",
+    }
+    for name, value in facts.items():
+        if value:
+            render.line(f"  {name + ':':<11} {value}")
+    edited = approval.decision.preview if approval.decision else None
+    render.line("  change:")
+    print_preview(approval.preview, indent="    ")
+    if edited is not None:
+        render.line("  was edited to:")
+        print_preview(edited, indent="    ")
+    render.line(outcome_text(approval, language))
+
+
+@review.command("approve")
+def approve(
+    approval_id: IdArgument,
+    edit: Annotated[
+        Path | None,
+        typer.Option(
+            "--edit", metavar="FILE", help="Carry out the action in this JSON file instead (-: stdin)."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
+    decision = Approve() if edit is None else ApproveEdited(parse_action(_read_action(edit)))
+    _decide(settings_of(db, workspace, lang), approval_id, decision, as_json)
+
+
+def _read_action(file: Path) -> Mapping[str, Any]:
+    try:
+        raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        document: Any = orjson.loads(raw)
+        parse_action(document)
+    except OSError as exc:
+        fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
+    except orjson.JSONDecodeError as exc:
+        fail(f"{file} is not JSON: {exc}", code=EXIT_USAGE)
+    except MalformedProposal as exc:
+        fail(f"{file}: {exc}; `nodius review show ID --json` prints an action as it must be", code=EXIT_USAGE)
+    return document
+
+
+@review.command("reject")
+def reject(
+    approval_id: IdArgument,
+    feedback: Annotated[
+        str, typer.Option("--feedback", "-f", metavar="TEXT", help="Why; the model is told.")
+    ] = "",
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Reject a proposed change: nothing of the graph changes."""
+    _decide(settings_of(db, workspace, lang), approval_id, Reject(feedback), as_json)
+
+
+def _decide(settings: Settings, approval_id: str, decision: Decision, as_json: bool) -> None:
+    async def work(services: Services) -> Approval:
+        approvals, person = approvals_of(services)
+        return await approvals.decide(approval_id, decision, person)
+
+    approval = run(settings, work)
+    is_done = approval.status in ("applied", "rejected")
+    if as_json:
+        render.json(approval_document(approval))
+    elif is_done:
+        render.line(outcome_text(approval, settings.language))
+    if not is_done:
+        if not as_json:
+            render.fault(outcome_text(approval, settings.language))
+        raise typer.Exit(EXIT_FAILED)
+
+
+def undo(
+    graph: GraphArgument,
+    approval_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="Which change (default: the last one); an undo's id redoes."),
+    ] = None,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Take back an applied change. Refused when later changes rest on it; nothing of theirs is lost."""
+    settings = settings_of(db, workspace, lang)
+
+    async def work(services: Services) -> Approval:
+        await graph_or_fail(services.source, graph)
+        approvals, person = approvals_of(services)
+        return await approvals.undo(graph, approval_id, by=person)
+
+    done = run(settings, work)
+    if as_json:
+        render.json(approval_document(done))
+        return
+    render.line(outcome_text(done, settings.language))
+    print_preview(done.preview)
+    render.note(f"To redo it: nodius undo {graph} {done.id}")
+
+
+@audit.callback(invoke_without_command=True)
+def show_audit(
+    context: typer.Context,
+    as_json: JsonOption = False,
+    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    limit: LimitOption = 100,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Show who asked for what, who decided, and what changed, newest first."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = settings_of(db, workspace, lang)
+
+    async def work(services: Services) -> list[Entry]:
+        approvals, _ = approvals_of(services)
+        return await approvals.audit.entries(graph_key=graph, limit=limit)
+
+    entries = run(settings, work)
+    if as_json:
+        render.json([entry.to_document() for entry in entries])
+    elif entries:
+        columns = ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"]
+        rows = [_row(entry) for entry in entries]
+        render.table(columns, rows, numbers=[0], folded=len(columns) - 1)
+    if not entries:
+        render.note("Nothing has been decided yet.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def _row(entry: Entry) -> list[Any]:
+    facts = entry.facts
+    changes: Mapping[str, Any] = facts.get("changes") or {}
+    shown = "; ".join(f"{name} {', '.join(keys)}" for name, keys in changes.items())
+    told = ("event", "userId", "asker", "graphKey", "approvalId")
+    return [entry.sequence, _when(entry.at), *(facts.get(name, "") for name in told), shown]
+
+
+@audit.command("verify")
+def verify(
+    head: Annotated[
+        str | None,
+        typer.Option("--head", metavar="HASH", help="A head noted earlier, which must be in the chain."),
+    ] = None,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Check that no entry was changed, removed, added or moved. Note the head it prints elsewhere."""
+    settings = settings_of(db, workspace, lang)
+
+    async def work(services: Services) -> Verification:
+        approvals, _ = approvals_of(services)
+        return await approvals.audit.verify(noted=head)
+
+    found = run(settings, work)
+    if as_json:
+        document = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
+        render.json({"sound": found.is_sound, **document})
+    elif found.is_sound:
+        render.line(f"The audit log is sound: {found.entries} entries, head {found.head}")
+    if not found.is_sound:
+        for fault in () if as_json else found.faults:
+            render.fault(fault)
+        raise typer.Exit(EXIT_FAILED)

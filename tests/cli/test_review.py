@@ -1,0 +1,221 @@
+"""The commands that decide: list, show, approve, reject, undo, audit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datasources.base import Record
+from datasources.sqlite import SqliteDatabase
+from graphrag.approvals import Approvals, Person
+from graphrag.audit import KIND
+from mock_data import load_json
+from tests.cli.conftest import invoke, printed
+
+GRAPH = "testgraph001"
+ED = Person("ed", "editor", "default")
+
+
+@pytest.fixture
+def db(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database file with the NBA graph."""
+    file = folder / "graphs.db"
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
+    (folder / "nba.json").write_text(json.dumps(load_json("nba.json")))
+    result = invoke("import", "nba.json")
+    assert result.exit_code == 0, result.output
+    return file
+
+
+def propose(db: Path, kind: str, **payload: Any) -> str:
+    async def work() -> str:
+        async with SqliteDatabase(db) as database:
+            approval = await Approvals(database.source("default"), database.records("default")).propose(
+                graph_key=GRAPH,
+                thread_id="t1",
+                turn=1,
+                tool_call_id="c1",
+                action={"type": kind, "payload": payload},
+                asker=ED,
+                model="a-model",
+                reason="it is too slow",
+            )
+            return approval.id
+
+    return asyncio.run(work())
+
+
+def name_of(key: str) -> str:
+    document = printed(invoke("export", GRAPH, "--json"))
+    return next(node["data"]["name"] for node in document["nodes"] if node["_key"] == key)
+
+
+def rename(db: Path, name: str = "Fetch it") -> str:
+    return propose(db, "update_node", nodeKey="fetch-api", changes={"data.name": name})
+
+
+def test_list_gives_scripts_what_waits_with_its_preview(db: Path) -> None:
+    approval_id = rename(db)
+    (found,) = printed(invoke("review", "list", "--json"))
+    assert (found["id"], found["graphKey"], found["status"]) == (approval_id, GRAPH, "pending")
+    assert found["reason"] == "it is too slow"
+    (change,) = found["preview"]["nodesChanged"]
+    assert change["fields"] == [
+        {"path": ["data", "name"], "before": "Fetch NBA players", "after": "Fetch it"}
+    ]
+
+
+def test_list_puts_what_waits_first_and_filters_by_status(db: Path) -> None:
+    waiting, done = rename(db, "One"), rename(db, "Two")
+    assert invoke("review", "reject", done).exit_code == 0
+    text = invoke("review", "list").stdout
+    assert text.index(waiting) < text.index(done)
+    (found,) = printed(invoke("review", "list", "--json", "--status", "rejected"))
+    assert found["id"] == done
+    assert invoke("review", "list", "--status", "applied").exit_code == 3
+    assert invoke("review", "list", "--status", "approved").exit_code == 2
+
+
+def test_show_prints_the_diff_of_code_and_fields(db: Path) -> None:
+    code = "next('0', 1)"
+    approval_id = propose(
+        db, "update_node", nodeKey="fetch-api", changes={"process": code, "data.timeoutMs": 5}
+    )
+    text = invoke("review", "show", approval_id).stdout
+    for expected in (
+        "+next('0', 1)",
+        "- data.timeoutMs: 8000",
+        "+ data.timeoutMs: 5",
+        "it is too slow",
+        "ed (thread t1",
+    ):
+        assert expected in text
+    shown = printed(invoke("review", "show", approval_id, "--json"))
+    assert shown["action"]["payload"]["changes"]["process"] == code
+
+
+def test_approve_applies_and_undo_takes_it_back_and_forth(db: Path) -> None:
+    approval_id = rename(db)
+    result = invoke("review", "approve", approval_id)
+    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch it")
+    assert "APPLIED: change data.name of node fetch-api. Approved by local." in result.stdout
+    undone = printed(invoke("undo", GRAPH, "--json"))
+    assert (undone["undoes"], name_of("fetch-api")) == (approval_id, "Fetch NBA players")
+    assert invoke("undo", GRAPH).exit_code == 3
+    assert invoke("undo", GRAPH, undone["id"]).exit_code == 0
+    assert name_of("fetch-api") == "Fetch it"
+
+
+def test_a_second_approval_says_who_was_first_and_changes_nothing(db: Path) -> None:
+    approval_id = rename(db)
+    assert invoke("review", "approve", approval_id).exit_code == 0
+    again = invoke("review", "approve", approval_id)
+    assert again.exit_code == 1
+    assert "local has approved" in again.stderr
+    assert "local a déjà approuvé" in invoke("review", "reject", approval_id, "--lang", "fr").stderr
+
+
+def test_reject_keeps_the_graph_and_the_feedback(db: Path) -> None:
+    approval_id = rename(db)
+    result = invoke("review", "reject", approval_id, "--feedback", "the old name is fine")
+    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch NBA players")
+    assert "the old name is fine" in result.stdout
+
+
+def test_approve_with_an_edit_carries_the_edit_out(db: Path, folder: Path) -> None:
+    approval_id = rename(db)
+    action = printed(invoke("review", "show", approval_id, "--json"))["action"]
+    action["payload"]["changes"]["data.name"] = "Fetched"
+    (folder / "edit.json").write_text(json.dumps(action))
+    result = invoke("review", "approve", approval_id, "--edit", "edit.json")
+    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetched")
+    assert "was edited to" in invoke("review", "show", approval_id).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        (None, 2, "cannot read"),
+        ("{", 2, "not JSON"),
+        ('{"type": "explode", "payload": {}}', 2, "review show"),
+        ('{"type": "delete_node", "payload": {"nodeKey": "nowhere"}}', 1, "nowhere"),
+    ],
+)
+def test_an_edit_that_cannot_be_is_refused_and_the_proposal_still_waits(
+    db: Path, folder: Path, text: str | None, code: int, says: str
+) -> None:
+    approval_id = rename(db)
+    if text is not None:
+        (folder / "edit.json").write_text(text)
+    result = invoke("review", "approve", approval_id, "--edit", "edit.json")
+    assert result.exit_code == code
+    assert says in result.stderr
+    assert printed(invoke("review", "show", approval_id, "--json"))["status"] == "pending"
+
+
+def test_a_stale_proposal_fails_with_the_reason(db: Path) -> None:
+    first, second = rename(db, "One"), rename(db, "Two")
+    assert invoke("review", "approve", first).exit_code == 0
+    result = invoke("review", "approve", second)
+    assert result.exit_code == 1
+    assert "field/fetch-api/data.name" in result.stderr
+    assert name_of("fetch-api") == "One"
+
+
+def test_an_undo_that_later_changes_forbid_is_refused(db: Path) -> None:
+    first = rename(db, "One")
+    invoke("review", "approve", first)
+    second = rename(db, "Two")
+    invoke("review", "approve", second)
+    result = invoke("undo", GRAPH, first)
+    assert result.exit_code == 1
+    assert "node/fetch-api: data.name" in result.stderr
+
+
+def test_what_is_not_there_is_said_with_exit_code_3(db: Path) -> None:
+    for arguments in (("show", "ap_0"), ("approve", "ap_0"), ("reject", "ap_0")):
+        result = invoke("review", *arguments)
+        assert result.exit_code == 3
+        assert "nodius review list" in result.stderr
+    assert invoke("undo", "testgraph002").exit_code == 3
+    assert invoke("review", "list").exit_code == 3
+    assert invoke("audit").exit_code == 3
+    elsewhere = rename(db)
+    assert invoke("review", "approve", elsewhere, "--workspace", "globex").exit_code == 3
+
+
+def test_the_audit_says_who_asked_who_decided_and_what_changed(db: Path) -> None:
+    approval_id = rename(db)
+    invoke("review", "approve", approval_id)
+    invoke("undo", GRAPH)
+    entries = printed(invoke("audit", "--json"))
+    assert [entry["event"] for entry in entries] == ["undone", "applied"]
+    assert entries[1]["asker"] == "ed"
+    assert entries[1]["userId"] == "local"
+    assert entries[1]["model"] == "a-model"
+    assert "nodesChanged fetch-api" in invoke("audit", "--graph", GRAPH).stdout
+
+
+def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> None:
+    invoke("review", "approve", rename(db))
+    sound = printed(invoke("audit", "verify", "--json"))
+    assert (sound["sound"], sound["entries"]) == (True, 1)
+    assert invoke("audit", "verify", "--head", sound["head"]).exit_code == 0
+    assert invoke("audit", "verify", "--head", "f" * 64).exit_code == 1
+
+    async def forge() -> None:
+        async with SqliteDatabase(db) as database:
+            records = database.records("default")
+            entry = await records.get(KIND, f"{1:012}")
+            assert entry is not None
+            forged = Record(kind=KIND, key=entry.key, data={**entry.data, "userId": "somebody"})
+            await records.put(forged, expected_version=entry.version)
+
+    asyncio.run(forge())
+    result = invoke("audit", "verify")
+    assert result.exit_code == 1
+    assert "entry 1 was changed" in result.stderr
