@@ -48,7 +48,9 @@ review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=Tr
 audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An approval's id (see `nodius review list`).")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show at most so many.")]
+LimitOption = Annotated[
+    int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Show at most so many.")
+]
 
 
 def approvals_of(services: Services) -> tuple[Approvals, Person]:

@@ -12,7 +12,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def _check_marks(text: str, names: list[str]) -> None:
 
 def cli_part() -> str:
     """Return every command with its own options, and the shared options once."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = dict(_commands(typer.main.get_command(app)))
     uses: dict[str, int] = {}
     for command in commands.values():
         for line in _options(command):
@@ -79,6 +79,16 @@ def cli_part() -> str:
         lines += [line for line in _options(command) if line not in shared]
         lines.append("")
     return "\n".join(["```text", *lines, "Most commands also take:", *shared, "```"])
+
+
+def _commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command by its whole name; a group is one itself if it does something alone."""
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None or command.invoke_without_command:
+            yield prefix + name, command
+        if inner is not None:
+            yield from _commands(command, f"{prefix}{name} ")
 
 
 def _options(command: Any) -> list[str]:
