@@ -218,7 +218,9 @@ def operand_kind(op: Op) -> type:
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
     """Draw a document and an instruction that mostly fits it."""
-    document = draw(st.fixed_dictionaries({"t": texts, "l": st.lists(json_values), "b": st.booleans()}))
+    document = draw(
+        st.fixed_dictionaries({"text": texts, "list": st.lists(json_values), "flag": st.booleans()})
+    )
     document |= draw(st.dictionaries(keys, json_values, max_size=3))
     op = draw(st.sampled_from(list(Op)))
     path = draw(st.sampled_from(paths_of(document, operand_kind(op))))
