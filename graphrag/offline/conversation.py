@@ -13,159 +13,24 @@ from typing import Any, cast
 
 from graphrag.messages import Language
 from graphrag.offline.readings import Reading, Row, read_answer
-from graphrag.offline.wording import Wording, fold, read_wording
+from graphrag.offline.wording import Wording, read_wording, words
 from graphrag.prepared_prompt import CONTEXT_MARKER
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 
 CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")
 
-_FRENCH = frozenset(
-    [
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "des",
-        "du",
-        "de",
-        "au",
-        "aux",
-        "et",
-        "ou",
-        "est",
-        "sont",
-        "quel",
-        "quelle",
-        "quels",
-        "quelles",
-        "que",
-        "qui",
-        "quoi",
-        "combien",
-        "comment",
-        "pourquoi",
-        "apres",
-        "avant",
-        "entre",
-        "vers",
-        "avec",
-        "dans",
-        "sur",
-        "sous",
-        "sans",
-        "noeud",
-        "noeuds",
-        "arete",
-        "aretes",
-        "lien",
-        "liens",
-        "feuille",
-        "feuilles",
-        "graphe",
-        "ce",
-        "cette",
-        "ces",
-        "mon",
-        "ma",
-        "mes",
-        "fait",
-        "decris",
-        "explique",
-        "montre",
-        "liste",
-        "ajoute",
-        "cree",
-        "supprime",
-        "efface",
-        "retire",
-        "relie",
-        "connecte",
-        "renomme",
-        "deplace",
-        "mets",
-        "remplace",
-        "range",
-        "reorganise",
-        "bonjour",
-        "merci",
-        "aide",
-        "moi",
-        "il",
-        "elle",
-        "se",
-        "cherche",
-        "trouve",
-        "chemin",
-        "y",
-        "en",
-    ]
+_FRENCH = words(
+    "le la les un une des du de au aux et ou est sont quel quelle quels quelles que qui quoi combien "
+    "comment pourquoi apres avant entre vers avec dans sur sous sans noeud noeuds arete aretes lien "
+    "liens feuille feuilles graphe ce cette ces mon ma mes fait decris explique montre liste ajoute "
+    "cree supprime efface retire relie connecte renomme deplace mets remplace range reorganise "
+    "bonjour merci aide moi il elle se cherche trouve chemin y en"
 )
-_ENGLISH = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "of",
-        "to",
-        "and",
-        "or",
-        "is",
-        "are",
-        "what",
-        "which",
-        "who",
-        "where",
-        "how",
-        "many",
-        "why",
-        "when",
-        "does",
-        "do",
-        "after",
-        "before",
-        "between",
-        "with",
-        "in",
-        "on",
-        "at",
-        "from",
-        "into",
-        "node",
-        "nodes",
-        "edge",
-        "edges",
-        "link",
-        "sheet",
-        "sheets",
-        "graph",
-        "this",
-        "that",
-        "these",
-        "my",
-        "it",
-        "describe",
-        "explain",
-        "show",
-        "list",
-        "add",
-        "create",
-        "delete",
-        "remove",
-        "connect",
-        "rename",
-        "move",
-        "set",
-        "change",
-        "tidy",
-        "hello",
-        "thanks",
-        "help",
-        "me",
-        "there",
-        "find",
-        "path",
-    ]
+_ENGLISH = words(
+    "the a an of to and or is are what which who where how many why when does do after before "
+    "between with in on at from into node nodes edge edges link sheet sheets graph this that these "
+    "my it describe explain show list add create delete remove connect rename move set change tidy "
+    "hello thanks help me there find path"
 )
 _WORD = re.compile(r"[a-z]+")
 _FRENCH_PROMPT = re.compile(r"^Tu es l'assistant|# Règles$", re.MULTILINE)
@@ -231,9 +96,9 @@ def canonical(arguments: Mapping[str, Any]) -> str:
 
 
 def _language(wording: Wording, messages: Sequence[Message]) -> Language:
-    words = _WORD.findall(wording.folded)
-    french = sum(word in _FRENCH for word in words) + sum(c in "éèêàùçœî" for c in wording.original.lower())
-    english = sum(word in _ENGLISH for word in words)
+    said = _WORD.findall(wording.folded)
+    french = sum(word in _FRENCH for word in said) + sum(c in "éèêàùçœî" for c in wording.original.lower())
+    english = sum(word in _ENGLISH for word in said)
     if french != english:
         return "fr" if french > english else "en"
     system = next((m.content for m in messages if isinstance(m, SystemMessage)), "")
@@ -285,9 +150,3 @@ def _context(messages: Sequence[Message]) -> ContextTables:
         elif "type" in rows[0]:
             types = types or rows
     return ContextTables(nodes=nodes, edges=edges, types=types)
-
-
-def says_french(text: str) -> bool:
-    """Return whether a text has more French than English words."""
-    words = _WORD.findall(fold(text))
-    return sum(word in _FRENCH for word in words) > sum(word in _ENGLISH for word in words)

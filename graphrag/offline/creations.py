@@ -9,14 +9,17 @@ from graphrag.offline.intents import Connect, CreateNode, Help, Incomplete, Inte
 from graphrag.offline.wording import Mention, Wording
 
 _CREATE = re.compile(
-    r"(?:add|create|insert|make|put|append|ajoute[rz]?|cree[rz]?|creer|insere[rz]?|mets|mettre|mettez|place[rz]?) "
+    r"(?:add|create|insert|make|put|append|ajoute[rz]?|cree[rz]?|creer|insere[rz]?|mets|mettre|mettez"
+    r"|place[rz]?) "
 )
 _NEGATED = re.compile(r"(?:pas|plus|jamais|rien|aucune?|nothing|no|not) ")
 _CLAUSE = re.compile(
     r"(?:^|(?<=[ ,\ue000-\uf8ff]))(?:"
     r"(?P<between>in between|between|entre)"
-    r"|(?P<after>(?:right |just |juste )?(?:after|behind|following|downstream of|apres|derriere|a la suite de|en aval de))"
-    r"|(?P<before>(?:right |just |juste )?(?:before|in front of|ahead of|upstream of|avant|devant|en amont de))"
+    r"|(?P<after>(?:right |just |juste )?(?:after|behind|following|downstream of|apres|derriere|a la suite"
+    r" de|en aval de))"
+    r"|(?P<before>(?:right |just |juste )?(?:before|in front of|ahead of|upstream of|avant|devant|en amont"
+    r" de))"
     r"|(?P<named>(?:and )?(?:named|called|titled|labell?ed|nommee?|appelee?|intitulee?|du nom de"
     r"|(?:and )?(?:name|call) it|with (?:the )?(?:name|title|label)|avec (?:le|pour) (?:nom|titre)))"
     r"|(?P<type>of (?:the )?type|with (?:the )?type|de type|du type)"

@@ -14,9 +14,12 @@ NODE = r"(?:nodes?|noeuds?|steps?|etapes?|blocks?|blocs?)"
 EDGE = r"(?:edges?|links?|connections?|wires?|arrows?|aretes?|liens?|connexions?|liaisons?|fleches?)"
 GRAPH = r"(?:graphe?|workflow|flow|flux|pipeline|diagram(?:me)?|schema)"
 SHEET = r"(?:sheets?|feuilles?|pages?)"
+THE = r"(?:(?:the|this|that|an?|le|la|les|une?|cette|ce|cet) |l')*"
+OF = r"(?:(?:of|for|in|from|on|de la|de|du|dans|sur) |de l'|d')"
 
 _POLITE = re.compile(
-    r"(?:(?:hi|hello|hey|bonjour|salut|please|ok|okay|now|then|and|so|et|alors|maintenant|ensuite|puis|svp|stp"
+    r"(?:(?:hi|hello|hey|bonjour|salut|please|ok|okay|now|then|and|so|et|alors|maintenant|ensuite|puis|svp"
+    r"|stp"
     r"|s'il (?:te|vous) plait)\b[ ,!.]*"
     r"|(?:can|could|would|will) you (?:please |kindly )?|(?:i want|i would like|i'd like) (?:you )?to |let's "
     r"|(?:peux|pourrais|veux)[- ]tu |(?:pouvez|pourriez)[- ]vous |tu (?:peux|pourrais) "

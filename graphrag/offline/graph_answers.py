@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from graphrag.offline.desk import Call, CannotGoOn, Desk
@@ -23,6 +24,8 @@ SHOWN_TYPES = 12
 LISTED = 50
 MAX_ENTRIES = 4
 MAX_FLOW = 15
+_BEGINS = re.compile(r"trigger|start|entry|inject|webhook|form\b|\bin\b", re.IGNORECASE)
+"""Types and names of nodes by which workflows are begun; other entries only feed them."""
 
 
 def describe_graph(desk: Desk) -> str:
@@ -86,14 +89,21 @@ def _more(desk: Desk, overview: Reading, name: str) -> str:
 
 def _flow(desk: Desk, entries: Sequence[Row]) -> str:
     """Return the edges that follow from the entry that leads to most nodes."""
-    calls = [_walk_on(cell(row.get("_key"))) for row in entries[:MAX_ENTRIES]]
-    longest = max(desk.read_all(*calls), key=lambda reading: len(reading.rows("nodes")))
+    likely = sorted(entries, key=_begins, reverse=True)
+    calls = [_walk_on(cell(row.get("_key"))) for row in likely[:MAX_ENTRIES]]
+    readings = desk.read_all(*calls)
+    begins = [r for r, row in zip(readings, likely, strict=False) if _begins(row)] or readings
+    longest = max(begins, key=lambda reading: len(reading.rows("nodes")))
     lines = edge_lines(longest)
     far = [cell(row.get("_key")) for row in longest.rows("nodes") if row.get("depth") == REACH]
     if far and len(lines) < MAX_FLOW:
         further = desk.read_all(*(_walk_on(key) for key in far[:MAX_ENTRIES]))
         lines = list(dict.fromkeys([*lines, *(line for reading in further for line in edge_lines(reading))]))
     return f"{desk.say('flow')}\n{bullets(lines[:MAX_FLOW])}" if lines else ""
+
+
+def _begins(row: Row) -> bool:
+    return _BEGINS.search(f"{cell(row.get('type'))} {cell(row.get('name'))}") is not None
 
 
 def _walk_on(key: str) -> Call:

@@ -51,7 +51,7 @@ class FindPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """`what` None: nodes of `type` or on `sheet`, where given."""
+    """Nodes may be counted of a `type` or on a `sheet`."""
 
     what: Literal["nodes", "edges", "types", "sheets"]
     type: Mention | None = None
@@ -91,9 +91,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Help:
-    """`topic` names what is done elsewhere: a decision on a proposal, or an undo."""
+    """`topic` names what is done elsewhere (a decision on a proposal, an undo) or asked not to be done."""
 
-    topic: Literal["all", "decide", "undo"] = "all"
+    topic: Literal["all", "decide", "undo", "nothing"] = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from graphrag.offline.wording import Mention, fold, letters
 
 MAX_NEAR = 5
 _PRONOUN = re.compile(
-    r"(?:it|this|that|this one|that one|him|them|one|ca|cela|ceci|celui-ci|celui-la|celle-ci|lui|elle|il|le|la|y)"
+    r"(?:it|this|that|this one|that one|him|them|one|ca|cela|ceci|celui-ci|celui-la|celle-ci|lui|elle|il|le"
+    r"|la|y)"
 )
 _ENGLISH = {
     "filtre": "filter", "journal": "log", "debut": "start", "depart": "start", "demarrage": "start",

@@ -6,9 +6,11 @@ from graphrag.messages import Language
 
 CHANGES: dict[str, dict[Language, str]] = {
     "no_write_tool": {
-        "en": "I cannot propose this change here: your access permits reading only, or the tool for it is not at hand."
+        "en": "I cannot propose this change here: your access permits reading only, or the tool for it is"
+        " not at hand."
         " An editor can ask for it.",
-        "fr": "Je ne peux pas proposer ce changement ici : votre accès ne permet que la lecture, ou l’outil n’est pas"
+        "fr": "Je ne peux pas proposer ce changement ici : votre accès ne permet que la lecture, ou l’outil"
+        " n’est pas"
         " disponible. Un éditeur peut le demander.",
     },
     "nothing_proposed": {
@@ -30,11 +32,13 @@ CHANGES: dict[str, dict[Language, str]] = {
     },
     "cannot_follow": {
         "en": "A node of this type has no input that fits an output of {node}. I have proposed nothing.",
-        "fr": "Un nœud de ce type n’a pas d’entrée qui convienne à une sortie de {node}. Je n’ai rien proposé.",
+        "fr": "Un nœud de ce type n’a pas d’entrée qui convienne à une sortie de {node}. Je n’ai rien"
+        " proposé.",
     },
     "cannot_precede": {
         "en": "A node of this type has no output that fits an input of {node}. I have proposed nothing.",
-        "fr": "Un nœud de ce type n’a pas de sortie qui convienne à une entrée de {node}. Je n’ai rien proposé.",
+        "fr": "Un nœud de ce type n’a pas de sortie qui convienne à une entrée de {node}. Je n’ai rien"
+        " proposé.",
     },
     "an_edge": {
         "en": "connect {source} to {target}, from its output {output}",
@@ -47,7 +51,8 @@ CHANGES: dict[str, dict[Language, str]] = {
         "fr": "{node} n’a pas de sortie {name} ; il a : {outputs}. Je n’ai rien proposé.",
     },
     "no_fitting_handles": {
-        "en": "No output of {source} ({outputs}) fits an input of {target} ({inputs}). I have proposed nothing.",
+        "en": "No output of {source} ({outputs}) fits an input of {target} ({inputs}). I have proposed"
+        " nothing.",
         "fr": "Aucune sortie de {source} ({outputs}) ne convient à une entrée de {target} ({inputs})."
         " Je n’ai rien proposé.",
     },
@@ -73,7 +78,8 @@ CHANGES: dict[str, dict[Language, str]] = {
     },
     "near_fields": {
         "en": "{node} has no field {field}. Is one of these meant: {fields}? I have proposed nothing.",
-        "fr": "{node} n’a pas de champ {field}. S’agit-il de l’un de ceux-ci : {fields} ? Je n’ai rien proposé.",
+        "fr": "{node} n’a pas de champ {field}. S’agit-il de l’un de ceux-ci : {fields} ? Je n’ai rien"
+        " proposé.",
     },
     "move": {"en": "move {node} to {x}, {y}", "fr": "déplacer {node} en {x}, {y}"},
     "side_right": {"en": "to the right of {node}", "fr": "à droite de {node}"},
@@ -83,14 +89,17 @@ CHANGES: dict[str, dict[Language, str]] = {
     "no_sheet_move": {
         "en": "A node cannot be moved to another sheet here: its edges stay on one sheet. Create it there and"
         " delete it here instead. I have proposed nothing.",
-        "fr": "Un nœud ne peut pas changer de feuille ici : ses arêtes restent sur une seule feuille. Créez-le"
+        "fr": "Un nœud ne peut pas changer de feuille ici : ses arêtes restent sur une seule feuille."
+        " Créez-le"
         " là-bas et supprimez-le ici. Je n’ai rien proposé.",
     },
     "tidy": {"en": "arrange {of}", "fr": "disposer {of}"},
-    "all_nodes": {"en": "all {count} nodes{of}", "fr": "tous les {count} nœuds{of}"},
+    "all_nodes": {"en": "all {count} nodes{of}", "fr": "les {count} nœuds{of}"},
     "too_many_to_list": {
-        "en": "I can name only {listed} of {total} nodes, so I have proposed nothing. Say which sheet or which nodes.",
-        "fr": "Je ne peux nommer que {listed} nœuds sur {total} ; je n’ai donc rien proposé. Dites quelle feuille"
+        "en": "I can name only {listed} of {total} nodes, so I have proposed nothing. Say which sheet or"
+        " which nodes.",
+        "fr": "Je ne peux nommer que {listed} nœuds sur {total} ; je n’ai donc rien proposé. Dites quelle"
+        " feuille"
         " ou quels nœuds.",
     },
     "not_possible": {
@@ -150,7 +159,8 @@ CHANGES: dict[str, dict[Language, str]] = {
     },
     "incomplete_move": {
         "en": "Where to? Say: move X to the right of Y, move X to 400, 200, or move X left by 100",
-        "fr": "Où donc ? Dites : déplace X à droite de Y, déplace X en 400, 200, ou déplace X vers la gauche de 100",
+        "fr": "Où donc ? Dites : déplace X à droite de Y, déplace X en 400, 200, ou déplace X vers la gauche"
+        " de 100",
     },
     "incomplete_create": {
         "en": "Between which nodes? Say: add a TYPE between X and Y",

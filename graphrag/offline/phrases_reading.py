@@ -6,10 +6,14 @@ from graphrag.messages import Language
 
 READING: dict[str, dict[Language, str]] = {
     "notice": {
-        "en": "No language model is configured: this answer comes from rules that read the graph. For a model,"
-        " set DEEPSEEK_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY, or NODIUS_LLM_BASE_URL for a local server.",
-        "fr": "Aucun modèle de langage n’est configuré : cette réponse vient de règles qui lisent le graphe. Pour un"
-        " modèle, définissez DEEPSEEK_API_KEY, OPENAI_API_KEY ou ANTHROPIC_API_KEY, ou NODIUS_LLM_BASE_URL pour"
+        "en": "No language model is configured: this answer comes from rules that read the graph. For a"
+        " model,"
+        " set DEEPSEEK_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY, or NODIUS_LLM_BASE_URL for a local"
+        " server.",
+        "fr": "Aucun modèle de langage n’est configuré : cette réponse vient de règles qui lisent le graphe."
+        " Pour un"
+        " modèle, définissez DEEPSEEK_API_KEY, OPENAI_API_KEY ou ANTHROPIC_API_KEY, ou NODIUS_LLM_BASE_URL"
+        " pour"
         " un serveur local.",
     },
     "help_all": {
@@ -18,27 +22,36 @@ READING: dict[str, dict[Language, str]] = {
         "- what comes after or before a node; the path from one node to another\n"
         "- how many nodes, edges or nodes of a type; which types, sheets or unconnected nodes there are\n"
         "- where something happens, by its words\n"
-        "- add a node of a type (named, after, before or between others), connect, delete, rename, set a field,"
+        "- add a node of a type (named, after, before or between others), connect, delete, rename, set a"
+        " field,"
         " move, tidy the layout: each becomes a proposal for a person to decide\n"
         "Put names that hold several words in quotes.",
         "fr": "Sans modèle, je comprends des questions et des ordres simples :\n"
         "- décrire le graphe, ou un nœud par sa clé ou son nom ; montrer son code ou un de ses champs\n"
         "- ce qui vient après ou avant un nœud ; le chemin d’un nœud à un autre\n"
-        "- combien de nœuds, d’arêtes ou de nœuds d’un type ; quels types, feuilles ou nœuds isolés existent\n"
+        "- combien de nœuds, d’arêtes ou de nœuds d’un type ; quels types, feuilles ou nœuds isolés"
+        " existent\n"
         "- où se passe quelque chose, d’après ses mots\n"
-        "- ajouter un nœud d’un type (nommé, après, avant ou entre d’autres), relier, supprimer, renommer, fixer un"
-        " champ, déplacer, ranger la disposition : chaque ordre devient une proposition qu’une personne décide\n"
+        "- ajouter un nœud d’un type (nommé, après, avant ou entre d’autres), relier, supprimer, renommer,"
+        " fixer un"
+        " champ, déplacer, ranger la disposition : chaque ordre devient une proposition qu’une personne"
+        " décide\n"
         "Mettez entre guillemets les noms de plusieurs mots.",
     },
     "help_decide": {
         "en": "I cannot decide a proposal: a person does, beside this answer or with"
         " `nodius review approve|reject ID`.",
-        "fr": "Je ne peux pas décider d’une proposition : une personne le fait, à côté de cette réponse ou avec"
+        "fr": "Je ne peux pas décider d’une proposition : une personne le fait, à côté de cette réponse ou"
+        " avec"
         " `nodius review approve|reject ID`.",
     },
     "help_undo": {
         "en": "I cannot undo: `nodius undo GRAPH` takes the last applied change back.",
         "fr": "Je ne peux pas annuler : `nodius undo GRAPHE` annule le dernier changement appliqué.",
+    },
+    "help_nothing": {
+        "en": "I do nothing then: nothing is proposed.",
+        "fr": "Je ne fais donc rien : rien n’est proposé.",
     },
     "no_tool": {
         "en": "I would have to read the graph for this, and no tool for it is at hand.",
@@ -189,8 +202,10 @@ READING: dict[str, dict[Language, str]] = {
         "fr": "Aucun chemin ne mène de {start} à {end}.",
     },
     "no_short_path": {
-        "en": "I found no path from {start} to {end} within about {reach} steps; longer ones were not looked for.",
-        "fr": "Je n’ai trouvé aucun chemin de {start} à {end} en {reach} étapes environ ; les plus longs n’ont pas"
+        "en": "I found no path from {start} to {end} within about {reach} steps; longer ones were not looked"
+        " for.",
+        "fr": "Je n’ai trouvé aucun chemin de {start} à {end} en {reach} étapes environ ; les plus longs"
+        " n’ont pas"
         " été cherchés.",
     },
     "path_back": {"en": "The other way there is one:", "fr": "Dans l’autre sens, il y en a un :"},

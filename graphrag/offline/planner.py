@@ -87,8 +87,6 @@ def read_intent(conversation: Conversation) -> Intent:
 
 
 def _answer(desk: Desk, intent: Intent) -> str:
-    if isinstance(intent, Incomplete):
-        return desk.say(f"incomplete_{intent.kind}")
     if isinstance(intent, Command):
         if not any(name.startswith("propose_") for name in desk.offered):
             return desk.say("no_write_tool")
@@ -118,10 +116,11 @@ def _change(desk: Desk, command: Command) -> str:
         case Tidy():
             arranging.tidy(desk, command)
         case Incomplete():
-            return desk.say(f"incomplete_{command.kind}")
+            pass
+    return desk.say(f"incomplete_{command.kind}")
 
 
-def _question(desk: Desk, question: Question | Incomplete) -> str | None:
+def _question(desk: Desk, question: Question) -> str | None:
     match question:
         case DescribeGraph():
             return describe_graph(desk)
@@ -151,8 +150,6 @@ def _question(desk: Desk, question: Question | Incomplete) -> str | None:
             return search(desk, question)
         case Help():
             return desk.say(f"help_{question.topic}")
-        case Incomplete():
-            return desk.say(f"incomplete_{question.kind}")
 
 
 def _node_or_type(desk: Desk, question: DescribeNode) -> str | None:
@@ -160,7 +157,8 @@ def _node_or_type(desk: Desk, question: DescribeNode) -> str | None:
     if question.indefinite and not isinstance(find_type(question.node, read_types(desk)), list):
         return describe_type(desk, DescribeType(type=question.node))
     answer = describe_node(desk, question)
-    if answer is None and is_name(question.node) and not question.indefinite:
-        if not isinstance(find_type(question.node, read_types(desk)), list):
-            return describe_type(desk, DescribeType(type=question.node))
-    return answer
+    if answer is not None or question.indefinite or not is_name(question.node):
+        return answer
+    if isinstance(find_type(question.node, read_types(desk)), list):
+        return None
+    return describe_type(desk, DescribeType(type=question.node))

@@ -16,8 +16,10 @@ SHOWN = 5
 _BY_WORDS = ("text", "name", "vector")
 _COMMON = frozenset(
     tokenize(
-        "where is the a an of in on to and or what which who how does do are there happens happen when why node nodes"
-        " find search ou est le la les un une des dans quel quelle quels qui que se passe quand noeud pourquoi du de"
+        "where is the a an of in on to and or what which who how does do are there happens happen when why"
+        " node nodes"
+        " find search ou est le la les un une des dans quel quelle quels qui que se passe quand noeud"
+        " pourquoi du de"
     )
 )
 

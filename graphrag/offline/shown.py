@@ -1,4 +1,4 @@
-"""Writes names, keys and values of the graph into an answer, so that none of them passes for a link of ours."""
+"""Writes names, keys and values of the graph into an answer; none of them passes for a link of ours."""
 
 from __future__ import annotations
 

@@ -139,3 +139,8 @@ def _fold_char(char: str) -> str:
     if low.isascii():
         return low
     return "".join(c for c in unicodedata.normalize("NFKD", low) if not unicodedata.combining(c))
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text that lists some."""
+    return frozenset(text.split())
