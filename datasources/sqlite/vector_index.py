@@ -30,8 +30,8 @@ from datasources.sqlite.rows import GraphRow, array, matrix_of
 from datasources.types import SearchField, Vector
 from datasources.vectors import normalize
 
-CONNECTIVITY = 48
-EXPANSION_ADD = 200
+CONNECTIVITY = 32
+EXPANSION_ADD = 128
 EXPANSION_SEARCH = 1024
 BLOCK = 20_000
 

@@ -27,7 +27,8 @@ import numpy as np
 
 from datasources.base import GraphDataSource
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation, Node, NodeVector, Vector
+from datasources.sqlite.vector_search import FIELDS
+from datasources.types import Hit, Mutation, Node, NodeVector, Vector
 from graphrag.config import load_settings
 from graphrag.embedders import make_embedder
 from graphrag.embeddings import EmbeddingProvider, content_text, embedding_hash, name_text
@@ -72,29 +73,21 @@ class Report:
     disk_bytes: int = 0
     memory_bytes: int = 0
     modes: dict[str, dict[str, float]] | None = None
+    searches: dict[str, float] | None = None
 
 
 async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
-    """Fill a database and measure every mode on it."""
+    """Fill a database, or use the one that is there, and measure every mode on it."""
     embedder = make_embedder(load_settings(embeddings="local"))
     assert embedder is not None
     vocabulary = synthetic.Vocabulary.make(1)
-    report = Report(nodes=size, modes={})
-    path = folder / "bench.db"
-    async with SqliteDatabase(path) as database:
-        source = database.source(synthetic.WORKSPACE)
-        for config in synthetic.type_configs():
-            await source.put_node_config(config)
-        for i in range(SMALL_GRAPHS):
-            await _fill(source, embedder, vocabulary, f"small-{i:03d}", SMALL_NODES, seed=100 + i)
-        report.ingest_nodes_s, report.embed_nodes_s = await _fill(
-            source, embedder, vocabulary, BIG, size, seed=7
-        )
-        started = time.perf_counter()
-        await source.build_indexes(BIG)
-        report.index_s = time.perf_counter() - started
-    gc.collect()
-    async with SqliteDatabase(path) as database:
+    filled = folder / "filled.json"
+    if not await asyncio.to_thread(filled.exists):
+        figures = await _make(size, folder, embedder, vocabulary)
+        await asyncio.to_thread(filled.write_text, json.dumps(figures))
+        gc.collect()
+    report = Report(nodes=size, modes={}, **json.loads(await asyncio.to_thread(filled.read_text)))
+    async with SqliteDatabase(folder / "bench.db") as database:
         source = database.source(synthetic.WORKSPACE)
         questions = list(dict.fromkeys(synthetic.questions(vocabulary, 2 * (WARM_UP + MEASURED), seed=3)))
         vectors = await embedder.embed(questions)
@@ -103,9 +96,30 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
         for mode in modes:
             report.modes[mode] = await _latencies(source, known, questions, mode)
             report.modes[mode]["recall_20"] = await _recall(source, known, questions, mode)
+        report.searches = await _search_recall(source, known, questions)
         report.memory_bytes = max(0, _resident() - before)
     report.disk_bytes = await asyncio.to_thread(_size_of, folder)
     return report
+
+
+async def _make(
+    size: int, folder: Path, embedder: EmbeddingProvider, vocabulary: synthetic.Vocabulary
+) -> dict[str, float]:
+    """Fill a database and build its indexes; return what that took."""
+    async with SqliteDatabase(folder / "bench.db") as database:
+        source = database.source(synthetic.WORKSPACE)
+        for config in synthetic.type_configs():
+            await source.put_node_config(config)
+        for i in range(SMALL_GRAPHS):
+            await _fill(source, embedder, vocabulary, f"small-{i:03d}", SMALL_NODES, seed=100 + i)
+        stored, embedded = await _fill(source, embedder, vocabulary, BIG, size, seed=7)
+        started = time.perf_counter()
+        await source.build_indexes(BIG)
+        return {
+            "ingest_nodes_s": stored,
+            "embed_nodes_s": embedded,
+            "index_s": time.perf_counter() - started,
+        }
 
 
 async def _fill(
@@ -185,6 +199,32 @@ async def _recall(source: GraphDataSource, known: Precomputed, questions: Sequen
     return float(np.mean(shares))
 
 
+async def _search_recall(
+    source: GraphDataSource, known: Precomputed, questions: Sequence[str]
+) -> dict[str, float]:
+    """Return recall@20 of each single search."""
+    exact = ExhaustiveSource.over(source)
+    shares: dict[str, list[float]] = {}
+    for question in questions[-COMPARED:]:
+        for field in FIELDS:
+            found = await source.search_text(BIG, question, limit=20, field=field)
+            wanted = await exact.search_text(BIG, question, limit=20, field=field)
+            shares.setdefault(f"text, {field}", []).append(_share(found, wanted))
+            query: dict[str, Any] = {"model": known.model, "limit": 20, "field": field}
+            near = await source.search_vectors(BIG, known.known[question], **query)
+            nearest = await exact.search_vectors(BIG, known.known[question], **query)
+            shares.setdefault(f"vectors, {field}", []).append(_share(near, nearest))
+    return {name: float(np.mean(values)) for name, values in shares.items()}
+
+
+def _share(found: Sequence[Hit], wanted: Sequence[Hit]) -> float:
+    """Return the share of the wanted scores that was reached: hits of equal score are as good."""
+    if not wanted:
+        return 1.0
+    least = wanted[-1].score - 1e-5
+    return sum(hit.score >= least for hit in found[: len(wanted)]) / len(wanted)
+
+
 def _batches(items: Iterable[T], size: int) -> Iterable[list[T]]:
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
@@ -212,6 +252,11 @@ def show(reports: Sequence[Report]) -> None:
         for mode, row in (report.modes or {}).items():
             figures = f"{row['p50_ms']:.2f} | {row['p95_ms']:.2f} | {row['recall_20']:.3f}"
             print(f"| {report.nodes:,} | {mode} | {figures} |")
+    names = list(reports[0].searches or {})
+    print(f"\n| nodes | {' | '.join(f'recall@20 {name}' for name in names)} |")
+    print("|---:|" + "---:|" * len(names))
+    for r in reports:
+        print(f"| {r.nodes:,} | {' | '.join(f'{(r.searches or {})[name]:.3f}' for name in names)} |")
     print("\n| nodes | ingest nodes/s | embed nodes/s | index s | disk MB | memory MB |")
     print("|---:|---:|---:|---:|---:|---:|")
     for r in reports:
@@ -225,13 +270,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
     parser.add_argument("--modes", default="hybrid,vector", help="retrieval modes")
+    parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     reports: list[Report] = []
-    for size in arguments.sizes.split(","):
-        with tempfile.TemporaryDirectory(prefix="nodius-bench-") as folder:
-            reports.append(asyncio.run(measure(int(size), Path(folder), arguments.modes.split(","))))
-            print(f"{int(size):,} nodes measured", file=sys.stderr)
+    for size in map(int, arguments.sizes.split(",")):
+        with tempfile.TemporaryDirectory(prefix="nodius-bench-") as temporary:
+            folder = Path(temporary) if arguments.keep is None else arguments.keep / str(size)
+            folder.mkdir(parents=True, exist_ok=True)
+            reports.append(asyncio.run(measure(size, folder, arguments.modes.split(","))))
+            print(f"{size:,} nodes measured", file=sys.stderr)
     if arguments.json:
         print(json.dumps([{f: getattr(r, f) for f in Report.__slots__} for r in reports], indent=2))
     else:
