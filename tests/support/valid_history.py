@@ -13,8 +13,8 @@ from graphrag.providers.openai_wire import to_messages
 def check_valid(messages: Sequence[Message]) -> None:
     """Fail unless each call is answered once, right after it was asked, also as both formats send it."""
     _check_ours(messages)
-    _check_openai(to_messages(messages))
-    _check_anthropic(to_request(messages, (), ModelOptions())["messages"])
+    check_openai(to_messages(messages))
+    check_anthropic(to_request(messages, (), ModelOptions())["messages"])
 
 
 def _check_ours(messages: Sequence[Message]) -> None:
@@ -34,7 +34,7 @@ def _check_ours(messages: Sequence[Message]) -> None:
     assert not waiting, f"calls without answer: {waiting}"
 
 
-def _check_openai(messages: list[dict[str, Any]]) -> None:
+def check_openai(messages: list[dict[str, Any]]) -> None:
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
@@ -47,7 +47,7 @@ def _check_openai(messages: list[dict[str, Any]]) -> None:
     assert not waiting
 
 
-def _check_anthropic(turns: list[dict[str, Any]]) -> None:
+def check_anthropic(turns: list[dict[str, Any]]) -> None:
     asked: list[str] = []
     for number, turn in enumerate(turns):
         assert turn["role"] == ("user", "assistant")[number % 2]
