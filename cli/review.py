@@ -81,7 +81,6 @@ def list_approvals(
 
     async def work(services: Services) -> list[Approval]:
         approvals, person = approvals_of(services)
-        await approvals.recover()
         if graph is not None:
             await graph_or_fail(services.source, graph)
         found = await approvals.list(graph_key=graph, status=wanted, limit=limit, by=person)

@@ -46,8 +46,8 @@ from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot
 
 ATTEMPTS = 40
-_PAUSE_S = 0.02
-"""Longest wait before a try again, times the number of tries; others change the graph meanwhile."""
+_PAUSE_S, _LONGEST_S = 0.01, 0.2
+"""Others change the graph meanwhile: the longest wait grows with each try, up to a bound."""
 
 MAX_SHOWN = 5
 
@@ -168,7 +168,7 @@ async def after_doubt(desk: Desk, claimed: Approval) -> Approval | None:
 
 
 async def pause(attempt: int) -> None:
-    await asyncio.sleep(random.uniform(0, _PAUSE_S * (attempt + 1)))
+    await asyncio.sleep(random.uniform(0, min(_LONGEST_S, _PAUSE_S * (attempt + 1))))
 
 
 def judge(claimed: Approval, snapshot: Snapshot) -> Reviewed | Ended:

@@ -44,7 +44,7 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
     if not asker.at_least("editor"):
         raise NotPermitted(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
     proposed = parse_action(action)
-    waiting = [a for a in await _waiting(desk, asked) if a.is_open]
+    waiting = await _waiting(desk, asked)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
     snapshot = await load_snapshot(desk.source, asked.graph_key, proposed)
     meant = renamed(proposed, names, snapshot.nodes)
@@ -82,7 +82,8 @@ async def _waiting(desk: Desk, asked: Asked) -> list[Approval]:
         found += await desk.store.find(
             graph_key=asked.graph_key, thread_id=asked.thread_id, status=status, limit=MAX_WAITING
         )
-    return found
+    now = desk.clock()
+    return [approval for approval in found if approval.status == "claimed" or approval.expires > now]
 
 
 def _reviewed(

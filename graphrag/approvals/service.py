@@ -96,6 +96,8 @@ class Approvals:
     async def get(self, approval_id: str, by: Person) -> Approval:
         """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""
         approval = await self._desk.known(approval_id, by)
+        if self._desk.is_abandoned(approval):
+            approval = await self._recovered(approval)
         if approval.status == "pending" and approval.expires <= self._desk.clock():
             return await self._expired(approval)
         return approval
@@ -112,7 +114,7 @@ class Approvals:
         """Return the workspace's approvals, newest first; nothing for a person of another one."""
         if not self._desk.is_home(by):
             return []
-        await self._sweep()
+        await self.recover()
         return await self._desk.store.find(
             graph_key=graph_key, thread_id=thread_id, status=status, limit=limit
         )
@@ -143,18 +145,17 @@ class Approvals:
         With `older_than_ms=0` every claim counts as abandoned: a decision under way elsewhere then
         finds its approval taken from it, and changes nothing.
         """
-        settled: list[Approval] = []
-        for claimed in await self._desk.store.find(status="claimed", limit=_SWEPT):
-            if self._desk.is_abandoned(claimed, older_than_ms):
-                try:
-                    settled.append(await self._desk.recover_one(claimed))
-                except AlreadyDecided:
-                    continue  # whoever claimed it was at work after all
-        return settled + await self._sweep()
-
-    async def _sweep(self) -> list[Approval]:
+        claimed = await self._desk.store.find(status="claimed", limit=_SWEPT)
+        abandoned = [a for a in claimed if self._desk.is_abandoned(a, older_than_ms)]
+        settled = [await self._recovered(approval) for approval in abandoned]
         due = await self._desk.store.due(self._desk.clock(), limit=_SWEPT)
-        return [await self._expired(approval) for approval in due]
+        return settled + [await self._expired(approval) for approval in due]
+
+    async def _recovered(self, claimed: Approval) -> Approval:
+        try:
+            return await self._desk.recover_one(claimed)
+        except AlreadyDecided:  # whoever claimed it was at work after all
+            return await self._desk.store.get(claimed.id) or claimed
 
     async def _expired(self, approval: Approval) -> Approval:
         try:

@@ -1,0 +1,65 @@
+"""Ten thousand wild calls become proposals or answers, and no graph changes without a decision."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from graphrag.approvals import ApprovalError, Approve, Person, Reject
+from tests.graphrag.approvals.helpers import EDITOR, FLOW, OTHER_EDITOR, REVIEWER, STRANGER, VIEWER, Bench
+from tests.tools.proposing import make_graph
+from tests.tools.test_write_tools_hostile import in_our_graph, mutated
+from tools.base import ToolContext
+from tools.proposals import MalformedProposal
+from tools.write_tools import WRITE_TOOLS, write_toolbox
+
+GRAPHS, CALLS = 50, 200
+
+
+@pytest.mark.slow
+async def test_ten_thousand_wild_calls_change_nothing_without_an_allowed_decision() -> None:
+    chance, told = random.Random(11), Counter[str]()
+    for _ in range(GRAPHS):
+        bench = Bench(database=await make_graph())
+        before, revision = await bench.stored_bytes(), await bench.revision()
+        for number in range(CALLS):
+            told[await _call(bench, chance, f"t{number % 9}", number)] += 1
+        assert await bench.stored_bytes() == before
+        assert await bench.revision() == revision
+        assert (await bench.approvals().audit.verify()).is_sound
+        assert {a.status for a in await bench.approvals().list(by=EDITOR, limit=CALLS)} <= {
+            "pending",
+            "rejected",
+        }
+    assert sum(told.values()) == GRAPHS * CALLS
+    assert min(told["refused"], told["rejected"], told["not permitted"]) > 1_000
+
+
+async def _call(bench: Bench, chance: random.Random, thread: str, number: int) -> str:
+    """Make one call as a model would, and let the wrong people decide what comes of it."""
+    approvals = bench.approvals()
+    tool = chance.choice(WRITE_TOOLS)
+    arguments = mutated(in_our_graph(tool.example), chance)
+    source = await approvals.pending_view(graph_key=FLOW, thread_id=thread)
+    context = ToolContext(source=source, graph_key=FLOW, role="editor")
+    result = await write_toolbox().run(tool.name, json.dumps(arguments), context)
+    if result.is_error:
+        return "refused"
+    asked = {"graph_key": FLOW, "thread_id": thread, "turn": number, "tool_call_id": str(number)}
+    try:
+        approval = await approvals.propose(**asked, action=result.data, asker=EDITOR, model="m")
+    except (ApprovalError, MalformedProposal):
+        return "not proposed"
+    if chance.random() < 0.5:
+        await approvals.decide(approval.id, Reject("\ud800 no"), REVIEWER)
+        return "rejected"
+    wrong = chance.choice([VIEWER, OTHER_EDITOR, STRANGER, Person("ed", "viewer", "acme")])
+    with pytest.raises(ApprovalError):
+        await approvals.decide(approval.id, Approve(), wrong)
+    with pytest.raises(ApprovalError):
+        await replace(bench).approvals().decide(approval.id, Approve(), EDITOR, thread_id="elsewhere")
+    return "not permitted"
