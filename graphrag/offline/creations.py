@@ -70,7 +70,7 @@ def _clauses(wording: Wording, start: int, end: int) -> Spans:
         found = [clause for clause in found if clause.lastgroup != "ends"]
     stops = [clause.start() for clause in found[1:]] + [end]
     spans: Spans = {"head": (start, found[0].start() if found else end)}
-    for clause, stop in zip(found, stops, strict=True):
+    for clause, stop in zip(found, stops, strict=False):
         joint = _JOINT.search(wording.folded, clause.end(), stop) if stop != end else None
         spans.setdefault(clause.lastgroup or "", (clause.end(), joint.start() if joint else stop))
     return spans
