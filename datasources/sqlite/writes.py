@@ -177,10 +177,10 @@ class _Apply:
     def _delete(self, words: WordChanges) -> bool:
         """Delete edges and nodes with what hangs on them; return whether vectors went."""
         m, connection = self.mutation, self.connection
-        for key in m.delete_edges:
-            connection.execute(sql.EDGE_DELETE, (self.edges.pop(key),))
-        self.edge_count -= len(m.delete_edges)
-        gone = [self.nodes.pop(key) for key in m.delete_nodes]
+        cut = [self.edges.pop(key) for key in dict.fromkeys(m.delete_edges)]
+        connection.executemany(sql.EDGE_DELETE, ((rid,) for rid in cut))
+        self.edge_count -= len(cut)
+        gone = [self.nodes.pop(key) for key in dict.fromkeys(m.delete_nodes)]
         if not gone:
             return False
         for rid, old in stored_words(connection, gone).items():

@@ -74,6 +74,7 @@ class SourceMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         self.runner = asyncio.Runner()
+        self.broken = False
         self.oracle: Database = MemoryDatabase()
         self.tested = self.runner.run(entered(self.open_tested()))
         # Versions are opaque and differ between databases: current, and one that is no longer.
@@ -92,22 +93,29 @@ class SourceMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            for workspace in WORKSPACES:
-                for graph in GRAPHS:
-                    self.everything_reads_the_same(workspace, graph)
-            self.answers_are_the_same()
-            self.runner.run(self.tested.__aexit__(None, None, None))
-            self.check_stored()
+            if not self.broken:  # else what follows would hide the first error
+                self.compare_all()
         finally:
             self.runner.run(self.tested.__aexit__(None, None, None))
             self.runner.close()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def compare_all(self) -> None:
+        for workspace in WORKSPACES:
+            for graph in GRAPHS:
+                self.everything_reads_the_same(workspace, graph)
+        self.answers_are_the_same()
+        self.runner.run(self.tested.__aexit__(None, None, None))
+        self.check_stored()
 
     def outcome(self, database: Database, do: Callable[[Database], Awaitable[T]]) -> T | type[SourceError]:
         try:
             return self.runner.run(awaited(do(database)))
         except SourceError as exc:
             return type(exc)
+        except BaseException:
+            self.broken = True
+            raise
 
     def same(self, do: Callable[[Database], Awaitable[T]]) -> T | type[SourceError]:
         """Do it to both databases and compare; the one answer, or the one class of error."""
