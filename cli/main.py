@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review
+from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review, talk, threads
 
 app = typer.Typer(
     name="nodius",
@@ -47,6 +47,9 @@ app.command("prompt")(ask.prompt)
 app.command("embed-nodes")(embed.embed)
 app.command("eval")(evaluate.run_evaluation)
 app.command("doctor")(doctor.doctor)
+app.command("ask")(talk.ask)
+app.command("chat")(talk.chat)
+app.add_typer(threads.threads, name="threads")
 app.add_typer(review.review, name="review")
 app.command("undo")(review.undo)
 app.add_typer(review.audit, name="audit")

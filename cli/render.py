@@ -35,6 +35,11 @@ def line(text: str = "", style: str | None = None) -> None:
     out.print(Text(_harmless(text), style=style or ""))
 
 
+def piece(text: str, style: str | None = None) -> None:
+    """Print a piece of a line that goes on."""
+    out.print(Text(_harmless(text), style=style or ""), end="")
+
+
 def note(text: str) -> None:
     """Print a line for the person, on standard error, so that it does not mix with data."""
     err.print(Text(_harmless(text), style="dim"))

@@ -12,7 +12,7 @@ from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent import Agent
-from graphrag.approvals import Approvals, Person
+from graphrag.approvals import Approvals, Person, Policy
 from graphrag.asking import Asker
 from graphrag.config import Settings
 from graphrag.context import ContextOptions
@@ -49,7 +49,7 @@ class Services:
     box: ToolBox
 
     def local_person(self, role: Role = "admin") -> Person:
-        """Return who is at this machine's command line."""
+        """Return who is at this machine's command line, in a role of their choice."""
         return Person(LOCAL_USER, role, self.settings.workspace)
 
     @property
@@ -119,7 +119,7 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
                 embedder=embedder,
                 retriever=Retriever(source, embedder, options=options, cache_ttl_s=settings.cache_ttl_s),
                 threads=Threads(records),
-                approvals=Approvals(source, records),
+                approvals=Approvals(source, records, policy=Policy.of(settings.deciders)),
                 meter=meter,
                 box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
             )

@@ -1,0 +1,132 @@
+"""The commands `threads list`, `show` and `delete`: conversations that are stored."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_NOTHING,
+    DbOption,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    run,
+    settings_of,
+)
+from cli.turn_view import readable
+from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from graphrag.threads import Thread
+from graphrag.wiring import Services
+
+threads = typer.Typer(help="See and delete stored conversations.", no_args_is_help=True)
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A conversation's id (see `nodius threads list`).")
+]
+
+
+@threads.command("list")
+def list_threads(
+    as_json: JsonOption = False,
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="GRAPH", help="About one graph only.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")
+    ] = 100,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """List conversations, newest first."""
+
+    async def work(services: Services) -> list[Thread]:
+        return await services.threads.list(services.local_person(), graph_key=graph, limit=limit)
+
+    found = run(settings_of(db, workspace, lang), work)
+    if as_json:
+        render.json([thread.summary() for thread in found])
+    elif found:
+        columns = ["id", "graph", "changed", "messages", "tokens", "state", "title"]
+        rows = [
+            [
+                t.key,
+                t.graph_key,
+                _when(t.last_updated_time),
+                t.message_count,
+                t.total_tokens,
+                t.turn.status,
+                t.title,
+            ]
+            for t in found
+        ]
+        render.table(columns, rows, numbers=[3, 4], folded=6)
+    if not found:
+        render.note("There is no conversation yet: `nodius ask` and `nodius chat` begin one.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+@threads.command("show")
+def show(
+    thread_id: IdArgument,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Show a conversation; with --json also what the model was told."""
+
+    async def work(services: Services) -> Thread:
+        return (await services.threads.get(thread_id, services.local_person())).thread
+
+    thread = run(settings_of(db, workspace, lang), work)
+    if as_json:
+        history = {"conversationHistory": thread.conversation_history}
+        render.json({**thread.summary(), **history, "pendingInterrupt": thread.pending_interrupt})
+        return
+    render.line(f"{thread.key}  {thread.graph_key}  {thread.turn.status}  {thread.title}", "bold")
+    for message in thread.messages:
+        _show_message(message)
+
+
+def _show_message(message: Message) -> None:
+    match message:
+        case UserMessage():
+            render.heading(f"> {message.content}")
+        case AssistantMessage():
+            if message.content.strip():
+                render.line(readable(message.content))
+        case ToolMessage():
+            render.line(
+                f"[{message.name}] {message.content.splitlines()[0][:200] if message.content else ''}", "dim"
+            )
+        case SystemMessage():
+            pass
+
+
+@threads.command("delete")
+def delete(
+    thread_id: IdArgument,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Delete a conversation. What it proposed stays to be decided."""
+
+    async def work(services: Services) -> None:
+        await services.threads.delete(thread_id, services.local_person())
+
+    run(settings_of(db, workspace, lang), work)
+    if as_json:
+        render.json({"success": True})
+    else:
+        render.line(f"deleted {thread_id}")
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", "minutes")
