@@ -68,6 +68,8 @@ def _clauses(wording: Wording, start: int, end: int) -> Spans:
     edge = re.compile(rf"{_ARTICLE.pattern}{EDGE}\b").match(wording.folded, start, end)
     if edge is None:
         found = [clause for clause in found if clause.lastgroup != "ends"]
+    # `create a sheet` holds no clause: what is to be made comes first.
+    found = [clause for clause in found if clause.lastgroup != "sheet" or clause.start() > start]
     stops = [clause.start() for clause in found[1:]] + [end]
     spans: Spans = {"head": (start, found[0].start() if found else end)}
     for clause, stop in zip(found, stops, strict=False):

@@ -25,6 +25,8 @@ _ENGLISH = {
     "delai": "delay", "gabarit": "template", "modele": "model", "courriel": "email", "aiguillage": "switch",
     "transformation": "transform", "formulaire": "form", "tableau": "table", "agent": "agent",
 }  # fmt: skip
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[^\W_]+")
 _DID_YOU_MEAN = "; did you mean: "
 
 
@@ -66,7 +68,7 @@ def find_nodes(desk: Desk, mentions: Sequence[Mention], *, sure: bool) -> list[F
         *(Call(name="search_nodes", arguments={"query": text, "limit": 10}) for text in texts[:9]),
     )
     rows = [row for answer in answers for name in ("nodes", "found") for row in answer.rows(name)]
-    chosen = [_choose(mention, rows) for mention in named]
+    chosen = [_choose(mention, rows, stems=not sure) for mention in named]
     near = {i: _near_keys(answers[0], named[i]) for i, choice in enumerate(chosen) if choice is None}
     known = {cell(row.get("_key")): row for row in rows} | desk.seen_nodes()
     unread = list(dict.fromkeys(key for keys in near.values() for key in keys if key not in known))
@@ -109,7 +111,10 @@ def _referent(desk: Desk, mention: Mention, sure: bool) -> Mention:
     return Mention(text=cited[0], quoted=True)
 
 
-def _choose(mention: Mention, rows: Iterable[Row], *, exactly: bool = False) -> Found | Unclear | None:
+def _choose(
+    mention: Mention, rows: Iterable[Row], *, exactly: bool = False, stems: bool = True
+) -> Found | Unclear | None:
+    """Return the only node of a key, of a name or of all the words; `stems`: words may end otherwise."""
     unique = {cell(row.get("_key")): row for row in rows if row.get("_key") is not None}
     if mention.text in unique:
         return Found(row=unique[mention.text])
@@ -118,8 +123,9 @@ def _choose(mention: Mention, rows: Iterable[Row], *, exactly: bool = False) -> 
         row for key, row in unique.items() if low and low in (letters(key), letters(cell(row.get("name"))))
     ]
     if not named and not exactly:
-        wanted = _words(mention.text)
-        named = [row for row in unique.values() if wanted and wanted <= _words_of(row)]
+        wanted = _words(mention.text) if stems else _whole_words(mention.text)
+        words_of = _words_of if stems else _whole_words_of
+        named = [row for row in unique.values() if wanted and wanted <= words_of(row)]
     if len(named) > 1:
         return Unclear(mention=mention, candidates=tuple(named[:10]), several=True)
     return Found(row=named[0]) if named else None
@@ -132,6 +138,15 @@ def _words(text: str) -> set[str]:
 def _words_of(row: Row) -> set[str]:
     text = " ".join(cell(row.get(name)) for name in ("_key", "name", "type"))
     return set(tokenize(text)) | set(tokenize(fold(text)))
+
+
+def _whole_words(text: str) -> set[str]:
+    found: list[str] = _WORD.findall(fold(_HUMP.sub(" ", text)))
+    return {_ENGLISH.get(word, word) for word in found}
+
+
+def _whole_words_of(row: Row) -> set[str]:
+    return _whole_words(" ".join(cell(row.get(name)) for name in ("_key", "name", "type")))
 
 
 def _near_keys(answer: Reading, mention: Mention) -> list[str]:

@@ -47,7 +47,8 @@ _BEFORE = r"(?:before|preceding|ahead of|upstream (?:of|from)|avant|en amont (?:
 _ASKS = (
     r"(?:what|which|who|show|list|give|tell|everything|anything|all|any|the|is|are|nodes?|que|qu'|quoi|quel"
     r"|tout"
-    r"|tous|noeuds?|montre|liste|donne|y a|il y a|et|steps?|etapes?|see|find|how|combien|\d|one|two|three|une?|deux|trois)"
+    r"|tous|noeuds?|montre|liste|donne|y a|il y a|et|steps?|etapes?|see|find|how|combien"
+    r"|\d|one|two|three|une?|deux|trois)"
 )
 _DEEP = re.compile(
     r"\b(?:everything|all|tout|toute|tous|toutes|upstream|downstream|amont|aval|transitive(?:ly|ment)?)\b"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from datasources.text import tokenize
@@ -13,7 +14,7 @@ from graphrag.offline.shown import bullets, cite_row, code, plain
 from tools.compact import squeeze
 
 SHOWN = 5
-_BY_WORDS = ("text", "name", "vector")
+_WORD = re.compile(r"\w[\w.-]*")
 _COMMON = frozenset(
     tokenize(
         "where is the a an of in on to and or what which who how does do are there happens happen when why"
@@ -26,31 +27,28 @@ _COMMON = frozenset(
 
 def search(desk: Desk, wanted: Search) -> str:
     """Name the nodes that match best and what in them does. Raises: Needs, CannotGoOn."""
-    rows = _of_context(desk)
-    context = bool(rows)
+    telling = [word for word in _WORD.findall(wanted.query) if not _COMMON.issuperset(tokenize(word))]
+    words = {token for word in telling for token in tokenize(word)}
+    rows = _of_context(desk, words)
+    links = _links(desk, rows[:SHOWN])
     if not rows:
-        rows = list(desk.read("search_nodes", query=wanted.query, limit=10).rows("found"))
-    words = set(tokenize(wanted.query)) - _COMMON
-    rows = _matching(rows, words)[:SHOWN]
+        query = " ".join(telling) or wanted.query
+        rows = list(desk.read("search_nodes", query=query, limit=10).rows("found"))
     if not rows:
         return desk.say("nothing_found", query=code(wanted.query[:120]))
-    lines = [cite_row(row) + _excerpt(row, words) for row in rows]
-    links = _links(desk, rows) if context else []
+    lines = [cite_row(row) + _excerpt(row, words) for row in rows[:SHOWN]]
     between = f"\n{desk.say('edges_among')}\n{bullets(links)}" if links else ""
     return f"{desk.say('found')}\n{bullets(lines)}{between}\n{desk.say('ask_more')}"
 
 
-def _of_context(desk: Desk) -> list[Row]:
-    """Return the context's nodes that were found by their words or meaning, not by standing nearby."""
+def _of_context(desk: Desk, words: set[str]) -> list[Row]:
+    """Return the context's nodes that share a telling word with the question, else those near in meaning.
+
+    Common words find nodes too, and neighbours come along with them: neither answers anything.
+    """
     nodes = desk.conversation.context.nodes
-    found = [row for row in nodes if any(by in cell(row.get("why")).split(" near ")[0] for by in _BY_WORDS)]
-    return list(found)
-
-
-def _matching(rows: Sequence[Row], words: set[str]) -> list[Row]:
-    """Return the rows that share a word with the question, or all where none does."""
-    sharing = [row for row in rows if words & set(tokenize(_text(row)))]
-    return sharing or list(rows)
+    sharing = [row for row in nodes if words & set(tokenize(_text(row)))]
+    return sharing or [row for row in nodes if "vector" in cell(row.get("why")).split(" near ")[0]]
 
 
 def _text(row: Row) -> str:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 MAX_CHARS = 400
 """Longer messages are not read as a question or a command of a known form; they are searched for."""
 
+READ_CHARS = 4_000
+"""What follows in a message is not read at all."""
+
 MAX_QUOTES = 40
 _FIRST_MARK = 0xE000
 
@@ -96,7 +99,7 @@ class Wording:
 
 def read_wording(message: str) -> Wording:
     """Return the message ready to be matched."""
-    original = _UNUSABLE.sub(" ", message)
+    original = _UNUSABLE.sub(" ", message[:READ_CHARS])
     folded: list[str] = []
     places: list[tuple[int, int]] = []
     quotes: list[str] = []

@@ -1,0 +1,129 @@
+"""Questions in English and French on sample graphs: what is cited and said, through real tools."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag.offline.conversation import CITED
+from tests.graphrag.offline.talk import keys_of, nba, talk, workflow
+
+# graph, question, keys that must be cited, words that must be said
+QUESTIONS = [
+    ("nba", "Describe this graph", "entry-form fetch-api sort-stats", "NBA Stats Pipeline|9 nodes|6 edges"),
+    ("nba", "décris le graphe", "entry-form return", "9 nœuds|6 arêtes"),
+    ("nba", "overview", "fetch-api", "9 nodes"),
+    ("nba", "que fait ce workflow ?", "entry-form", "9 nœuds"),
+    ("nba", "what is fetch-api?", "fetch-api root error-handler filter-active", "API Call|timeoutMs:8000"),
+    ("nba", "qu'est-ce que fetch-api ?", "fetch-api", "du type API Call"),
+    ("nba", "describe Keep active players", "filter-active display-html", "minGames:10"),
+    ("nba", "describe {{node:sort-stats}}", "sort-stats", "has no edge"),
+    ("nba", "what does the filter do?", "filter-active fetch-api", "of type Filter"),
+    ("nba", "que fait filter-active ?", "filter-active", "du type Filter"),
+    ("nba", "what comes after fetch-api?", "error-handler filter-active", "error|success"),
+    ("nba", "Qu'est-ce qui vient avant display-html ?", "filter-active", "Avant"),
+    ("nba", "what comes after fecth-api?", "error-handler filter-active", "nearest is {{node:fetch-api}}"),
+    ("nba", "où va root ?", "fetch-api", "Après"),
+    ("nba", "two steps after root", "error-handler filter-active", "After"),
+    ("nba", "voisins de fetch-api", "root error-handler filter-active", "après : |avant : "),
+    ("nba", "what connects to return?", "display-html", "Before"),
+    ("nba", "et après return ?", "return", "Rien ne vient après"),
+    ("nba", "path from entry-form to return", "entry-form root fetch-api display-html", "5 step(s)"),
+    ("nba", "quel est le chemin de root à error-handler ?", "fetch-api", "—error→"),
+    ("nba", "is sort-stats connected to return?", "sort-stats return", "No path leads"),
+    ("nba", "path from return to root", "return root fetch-api", "No path|other way"),
+    ("nba", "how many nodes are there?", "", "9 nodes and 6 edges"),
+    ("nba", "combien de nœuds de type log-node ?", "", "2 nœud(s)"),
+    ("nba", "combien de filtres ?", "", "1 nœud(s) du type `filter`"),
+    ("nba", "how many nodes on sheet data-processing", "", "2 node(s)"),
+    ("nba", "which types exist?", "", "8 node type(s)|`api-call`"),
+    ("nba", "what is a filter?", "", "Lets through the items|`in L:0; out R:0`"),
+    ("nba", "à quoi sert le type log-node ?", "", "Writes what arrives"),
+    ("nba", "what is the type api-call", "", "network"),
+    ("nba", "quelles feuilles y a-t-il ?", "", "0 main (7 nœuds)|1 data-processing (2 nœuds)"),
+    ("nba", "which nodes are not connected?", "sort-stats disconnected-note", "no edge"),
+    ("nba", "quels nœuds sont isolés ?", "sort-stats disconnected-note", "aucune arête"),
+    ("nba", "list nodes of type log-node", "error-handler disconnected-note", "2 node(s)"),
+    ("nba", "list the nodes on sheet data-processing", "sort-stats disconnected-note", "2 node(s)"),
+    ("nba", "list all nodes", "root return entry-form display-html", "9 node(s)"),
+    ("nba", "what code does error-handler run?", "error-handler", "never show a stack trace"),
+    ("nba", "montre le code de disconnected-note", "disconnected-note", "console.log|son type"),
+    ("nba", "code of display-html", "display-html", "has no code"),
+    ("nba", "what is the timeoutMs of fetch-api?", "fetch-api", "`8000`"),
+    ("nba", "what is the Accept of fetch-api", "fetch-api", "headers.Accept|application/json"),
+    ("nba", "quel est le type de return ?", "return", "`return`"),
+    ("nba", "what is the colour of fetch-api", "fetch-api", "no field `colour`|`url`"),
+    ("nba", "where are errors logged?", "error-handler", "no model has judged"),
+    ("order_refund", "what is this workflow about?", "refund-request-form look-up-order",
+     "Order refund|18 nodes"),
+    ("order_refund", "What happens after Route decision?",
+     "pay-back-customer tell-customer ask-a-colleague", "reject"),
+    ("order_refund", "qu'est-ce qui précède tell-customer ?", "refuse-late-request route-decision", "Avant"),
+    ("order_refund", "chemin de \"Refund request form\" à ask-a-colleague", "refund-clerk", "—escalate→"),
+    ("order_refund", "how does tell-customer reach look-up-order?", "tell-customer", "No path|other way"),
+    ("order_refund", "what is \"Within 30 days?\"", "within-30-days refund-clerk", "of type If"),
+    ("order_refund", "list the notes", "act decide check-the-request", "3 node(s)"),
+    ("order_refund", "combien d'arêtes ?", "", "16 arêtes"),
+    ("order_refund", "quel est le type de refund-clerk ?", "refund-clerk", "langchain.agent"),
+    ("greenhouse_climate", "tout ce qui est en aval de sensor-box", "smooth-readings heater-relay frost",
+     "lt 4"),
+    ("greenhouse_climate", "everything before send-text-message", "alarm one-in-15-minutes alarm-text",
+     "Before"),
+    ("greenhouse_climate", "which nodes are on sheet Alarms?", "alarm catch sms-gateway-answer", "7 node(s)"),
+    ("greenhouse_climate", "c'est quoi un switch ?", "", "Routes messages by rules"),
+    ("greenhouse_climate", "what does the function do", "moving-average decide-heating-and-window",
+     "Several nodes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("graph", "question", "cited", "said"), QUESTIONS)
+async def test_question_is_answered_from_what_the_tools_return(
+    graph: str, question: str, cited: str, said: str
+) -> None:
+    context = nba() if graph == "nba" else await workflow(graph)
+    turn = await talk(context, question)
+    assert set(cited.split()) <= turn.cited
+    for words in said.split("|"):
+        assert words in turn.text
+    assert turn.cited <= await keys_of(context)
+    assert not turn.proposals
+    assert all(not result.is_error for result in turn.results if "no node" not in result.text)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["how do I delete a node?", "comment ajouter un nœud ?", "help", "aide", "Salut", "what can you do"],
+)
+async def test_help_needs_no_tool(question: str) -> None:
+    turn = await talk(nba(), question)
+    assert not turn.calls
+    assert "help" in turn.text or "quotes" in turn.text or "guillemets" in turn.text
+
+
+async def test_unknown_node_of_a_question_falls_back_to_a_search() -> None:
+    turn = await talk(nba(), "what happens after the league answers with an error status?")
+    assert {call.name for call in turn.calls} >= {"search_nodes"}
+    assert "no model has judged" in turn.text
+    assert "fetch-api" in turn.cited
+
+
+async def test_what_is_nowhere_is_not_made_up() -> None:
+    turn = await talk(nba(), "where is the quantum zebra?")
+    assert not CITED.search(turn.text)
+    assert "found nothing" in turn.text
+
+
+async def test_a_graph_without_nodes_is_described_as_such() -> None:
+    from tests.graphrag.offline.talk import made
+
+    turn = await talk(await made([]), "describe the graph")
+    assert "0 nodes and 0 edges" in turn.text
+    assert not turn.cited
+
+
+async def test_more_nodes_than_a_list_holds_are_not_passed_over() -> None:
+    from datasources.types import Node
+    from tests.graphrag.offline.talk import made
+
+    nodes = [Node(key=f"n{i:03}", graph_key="g", type="step") for i in range(80)]
+    turn = await talk(await made(nodes), "list all nodes")
+    assert "50 of the 80 nodes" in turn.text
