@@ -1,4 +1,4 @@
-"""The `demo` command: sample graphs in a database, embedded, and what a question retrieves."""
+"""The `demo` command: sample graphs in a database, embedded, asked, and one changed and back."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cli.ask import summary
 from cli.common import DbOption, LanguageOption, WorkspaceOption, fail, run, settings_of
 from cli.embed import show_report
 from cli.importing import show_outcome
+from cli.tour import tour
 from graphrag.context import build_context_of
 from graphrag.embed_nodes import embed_nodes
 from graphrag.exchange import import_bytes
@@ -58,7 +59,7 @@ def demo(
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Import sample graphs, embed them and show what a question retrieves. Safe to run again."""
+    """Import sample graphs, embed them, ask, change one and undo it. Safe to run again."""
     settings = settings_of(db, workspace, lang)
     question = QUESTIONS[settings.language]
 
@@ -69,6 +70,7 @@ def demo(
         await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
         _show(await services.retriever.retrieve(GRAPH, question), services)
+        await tour(services, GRAPH, first=4)
 
     run(settings, work, creates=True)
     flags = [
@@ -122,6 +124,9 @@ def _try_next(question: str, second: str, flags: Sequence[str]) -> None:
     render.heading("Try next")
     for arguments in (
         ("graphs",),
+        ("ask", "order-refund", second),
+        ("chat", GRAPH),
+        ("audit",),
         ("context", "order-refund", second),
         ("prompt", GRAPH, question),
         ("tools", GRAPH, "--run"),

@@ -81,7 +81,8 @@ class TurnView:
                 render.note(f"[{event.name}]")
             case ToolFinished():
                 self.end_line()
-                if event.is_error or event.name.startswith("propose_"):
+                just_applied = len(self.events) > 1 and isinstance(self.events[-2], ActionApplied)
+                if event.is_error or (event.name.startswith("propose_") and not just_applied):
                     render.note(f"[{event.name}] {event.result_text.splitlines()[0][:300]}")
             case ActionApplied():
                 self.end_line()

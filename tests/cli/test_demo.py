@@ -27,12 +27,35 @@ def test_the_demos_question_finds_where_errors_go(demo_db: str) -> None:
 
 def test_a_second_demo_changes_nothing() -> None:
     invoke("demo")
-    before = printed(invoke("graphs", "--json"))
+    before = [{**graph, "revision": 0} for graph in printed(invoke("graphs", "--json"))]
+    exported = printed(invoke("export", "testgraph001", "--json"))
     again = invoke("demo", "--no-serve")
     assert again.exit_code == 0
     assert again.stdout.count("unchanged graph") == 3
     assert "0 embedded, 49 up to date" in again.stdout
-    assert printed(invoke("graphs", "--json")) == before
+    assert [{**graph, "revision": 0} for graph in printed(invoke("graphs", "--json"))] == before
+    exported_again = printed(invoke("export", "testgraph001", "--json"))
+    assert [exported_again[part] for part in ("nodes", "edges")] == [
+        exported[part] for part in ("nodes", "edges")
+    ]
+
+
+@pytest.mark.parametrize(("language", "done"), [("en", "TAKEN BACK"), ("fr", "ANNULÉ")])
+def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
+    language: str, done: str
+) -> None:
+    result = invoke("demo", "--lang", language)
+    assert result.exit_code == 0, result.output
+    parts = result.stdout.partition("\n4. ")[2].partition("Try next")[0].split("\n> ")
+    asked, proposed, after, undone = parts[1], parts[2], parts[-2], parts[-1]
+    assert "error-handler" in asked
+    assert "+ node ai_" in proposed
+    new = next(word for word in proposed.split() if word.startswith("ai_"))
+    assert f"- {new}" in after
+    assert done in after
+    assert new not in undone
+    assert printed(invoke("audit", "--json"))[0]["event"] == "undone"
+    assert invoke("threads", "list").exit_code == 3
 
 
 def test_what_to_try_next_can_be_typed_as_it_stands() -> None:
