@@ -40,7 +40,7 @@ from graphrag.approvals import (
 from graphrag.audit import Entry, Verification
 from graphrag.config import Settings
 from graphrag.messages import Language
-from graphrag.people import Person, local_admin
+from graphrag.people import Person
 from graphrag.wiring import Services
 from tools.proposals import MalformedProposal, describe, parse_action, to_document
 
@@ -55,9 +55,7 @@ LimitOption = Annotated[
 
 def approvals_of(services: Services) -> tuple[Approvals, Person]:
     """Return the approvals of the workspace and who works at this command line."""
-    settings = services.settings
-    records = services.database.records(settings.workspace)
-    return Approvals(services.source, records), local_admin(settings.workspace)
+    return services.approvals, services.local_person()
 
 
 @review.command("list")

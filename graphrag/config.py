@@ -108,6 +108,12 @@ class Settings(BaseSettings):
     budget_tokens: int = Field(default=4000, ge=100, le=1_000_000, description="tokens of a context")
     cache_ttl_s: float = Field(default=120, ge=0, description="seconds a retrieval is remembered (0: never)")
 
+    deciders: Literal["asker", "reviewer", "four-eyes"] = Field(
+        default="asker",
+        description="who decides a proposed change: asker (an editor in their own threads, or a reviewer), "
+        "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it)",
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="warning", description="least level of logged events"
     )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, Self
 
 from tools.base import Role
+
+Deciders = Literal["asker", "reviewer", "four-eyes"]
+"""Who decides, as it is configured: also the asker, only reviewers, or a reviewer who did not ask."""
 
 RANKS: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
 """From least to most: each may do what those before it may."""
@@ -33,6 +37,11 @@ class Policy:
     asker_decides: bool = True
     four_eyes: bool = False
 
+    @classmethod
+    def of(cls, deciders: Deciders) -> Self:
+        """Return the policy that a setting names."""
+        return cls(asker_decides=deciders == "asker", four_eyes=deciders == "four-eyes")
+
     def objection(self, by: Person, asker: str) -> str | None:
         """Return the message code of what forbids a person to decide, or None."""
         if not by.at_least("editor"):
@@ -42,8 +51,3 @@ class Policy:
                 return "four_eyes"
             return None if self.asker_decides or by.at_least("reviewer") else "deciding_needs_reviewer"
         return None if by.at_least("reviewer") else "deciding_needs_reviewer"
-
-
-def local_admin(workspace: str) -> Person:
-    """Return who works on this computer's own command line, or on a server without sign-in."""
-    return Person("local", "admin", workspace)

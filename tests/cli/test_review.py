@@ -17,7 +17,6 @@ from mock_data import load_json
 from tests.cli.conftest import invoke, printed
 
 GRAPH = "testgraph001"
-ED = Person("ed", "editor", "default")
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def db(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def propose(db: Path, kind: str, **payload: Any) -> str:
+def propose(db: Path, kind: str, *, by: str = "ed", **payload: Any) -> str:
     async def work() -> str:
         async with SqliteDatabase(db) as database:
             approval = await Approvals(database.source("default"), database.records("default")).propose(
@@ -40,7 +39,7 @@ def propose(db: Path, kind: str, **payload: Any) -> str:
                 turn=1,
                 tool_call_id="c1",
                 action={"type": kind, "payload": payload},
-                asker=ED,
+                asker=Person(by, "editor", "default"),
                 model="a-model",
                 reason="it is too slow",
             )
@@ -219,3 +218,14 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
     result = invoke("audit", "verify")
     assert result.exit_code == 1
     assert "entry 1 was changed" in result.stderr
+
+
+def test_with_four_eyes_who_asked_cannot_approve_at_the_command_line(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, others = (propose(db, "delete_edge", by=by, edgeKey="edge-root-fetch") for by in ("local", "ed"))
+    monkeypatch.setenv("NODIUS_DECIDERS", "four-eyes")
+    result = invoke("review", "approve", own)
+    assert result.exit_code == 1
+    assert "somebody else must decide" in result.stderr
+    assert invoke("review", "approve", others).exit_code == 0

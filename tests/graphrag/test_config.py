@@ -153,6 +153,7 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
     assert all(meaning for *_, meaning in table)
     others = {
         "language": "fr",
+        "deciders": "four-eyes",
         "embeddings": "none",
         "mode": "text",
         "log_level": "debug",

@@ -27,8 +27,7 @@ from tests.graphrag.approvals.helpers import (
     a_bench,
 )
 
-OPEN, STRICT = Policy(), Policy(four_eyes=True)
-REVIEWED = Policy(asker_decides=False)
+OPEN, REVIEWED, STRICT = Policy.of("asker"), Policy.of("reviewer"), Policy.of("four-eyes")
 
 ALLOWED = [
     (OPEN, EDITOR),

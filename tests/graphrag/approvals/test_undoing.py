@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.approvals import (
     ApprovalNotFound,
@@ -228,3 +230,22 @@ async def test_of_many_simultaneous_undos_one_happens() -> None:
     )
     assert [type(found) for found in results].count(NothingToUndo) == 19
     assert await bench.stored_bytes() == before
+
+
+async def test_a_file_is_restored_byte_for_byte_too(tmp_path: Path) -> None:
+    async with SqliteDatabase(tmp_path / "graphs.db") as database:
+        bench = await a_bench(database)
+        states = [await bench.stored_bytes()]
+        for kind, payload in (
+            ("delete_node", {"nodeKey": "b"}),
+            ("create_node", {"typeKey": "task", "data": {"x": [1.5, None, {"é": "🦜"}]}}),
+            ("configure_node_type", {"mode": "update", "typeKey": "task", "process": "next(1)"}),
+            ("reorganize_layout", {"nodeKeys": ["a", "c", "d"]}),
+            ("update_node", {"nodeKey": "a", "changes": {"data.deep.new": None, "process": "return 1"}}),
+        ):
+            await _applied(bench, kind, **payload)
+            states.append(await bench.stored_bytes())
+        assert len(set(states)) == len(states)
+        for expected in reversed(states[:-1]):
+            await bench.approvals().undo(FLOW, by=EDITOR)
+            assert await bench.stored_bytes() == expected
