@@ -92,7 +92,7 @@ class Thread(Document):
     user_id: str
     context_type: str | None = None
     title: str = ""
-    conversation_history: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    conversation_history: list[Any] = Field(default_factory=list[Any])
     pending_interrupt: Any = None
     total_prompt_tokens: int = 0
     total_completion_tokens: int = 0
