@@ -58,7 +58,7 @@ class ContextTables:
 class Conversation:
     """The messages, read. `rounds` counts the answers of this turn that called tools.
 
-    `last_cited` are the keys cited by the answer before the question, in order.
+    `last_question` and `last_answer` came before; `last_cited` are the keys that answer cited, in order.
     """
 
     question: Wording
@@ -67,6 +67,8 @@ class Conversation:
     answered: tuple[Answered, ...]
     rounds: int
     earlier_texts: tuple[str, ...]
+    last_question: str
+    last_answer: str
     last_cited: tuple[str, ...]
 
 
@@ -81,13 +83,19 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     ]
     return Conversation(
         question=wording,
-        language=_language(wording, messages),
+        language=_language(messages),
         context=_context(messages),
         answered=_answered(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),
         earlier_texts=tuple(said),
+        last_question=_last_question(messages[: max(last, 0)]),
+        last_answer=before[-1] if before else "",
         last_cited=tuple(dict.fromkeys(CITED.findall(before[-1]))) if before else (),
     )
+
+
+def _last_question(messages: Sequence[Message]) -> str:
+    return next((m.content for m in reversed(messages) if isinstance(m, UserMessage)), "")
 
 
 def canonical(arguments: Mapping[str, Any]) -> str:
@@ -95,14 +103,23 @@ def canonical(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def _language(wording: Wording, messages: Sequence[Message]) -> Language:
-    said = _WORD.findall(wording.folded)
-    french = sum(word in _FRENCH for word in said) + sum(c in "éèêàùçœî" for c in wording.original.lower())
-    english = sum(word in _ENGLISH for word in said)
-    if french != english:
-        return "fr" if french > english else "en"
+def _language(messages: Sequence[Message]) -> Language:
+    """Return the language of the last message of the person that shows one, else the system prompt's."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            french = _frenchness(read_wording(message.content))
+            if french:
+                return "fr" if french > 0 else "en"
     system = next((m.content for m in messages if isinstance(m, SystemMessage)), "")
     return "fr" if _FRENCH_PROMPT.search(system) else "en"
+
+
+def _frenchness(wording: Wording) -> int:
+    """Return how many words and letters of a text are French rather than English."""
+    said = _WORD.findall(wording.folded)
+    french = sum(word in _FRENCH for word in said)
+    accents = sum(char in "éèêàùçœî" for char in wording.original.lower())
+    return french + min(accents, 1) - sum(word in _ENGLISH for word in said)
 
 
 def _answered(turn: Sequence[Message]) -> tuple[Answered, ...]:

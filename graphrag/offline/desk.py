@@ -49,10 +49,20 @@ class CannotGoOn(Exception):
 
 
 class Desk:
-    """Hands out what was read, and asks for what was not."""
+    """Hands out what was read, and asks for what was not.
 
-    def __init__(self, conversation: Conversation, offered: frozenset[str]) -> None:
+    `meant` says what the person, asked back, named instead of an unclear name.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        offered: frozenset[str],
+        *,
+        meant: Mapping[str, str] | None = None,
+    ) -> None:
         self.conversation, self.offered = conversation, offered
+        self.meant = meant or {}
         self.language: Language = conversation.language
         self._known = {
             (a.name, canonical(a.arguments)): a.reading or Reading(is_error=True)

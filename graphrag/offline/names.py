@@ -103,6 +103,8 @@ def which(desk: Desk, unclear: Unclear) -> str:
 
 def _referent(desk: Desk, mention: Mention, sure: bool) -> Mention:
     """Return what `it` means: the one node the last answer cited (a question takes the first of several)."""
+    if code(mention.text) in desk.meant:
+        return Mention(text=desk.meant[code(mention.text)], quoted=True)
     if mention.quoted or not _PRONOUN.fullmatch(fold(mention.text)):
         return mention
     cited = list(desk.conversation.last_cited)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphrag.offline import arranging, changing, creating
-from graphrag.offline.commands import read_command
 from graphrag.offline.conversation import Conversation
 from graphrag.offline.desk import Call, CannotGoOn, Desk, Needs
 from graphrag.offline.flow_answers import is_name, neighbours, path
-from graphrag.offline.forms import spoken
 from graphrag.offline.graph_answers import (
     count,
     describe_graph,
@@ -50,9 +48,9 @@ from graphrag.offline.intents import (
 from graphrag.offline.names import find_type, read_types
 from graphrag.offline.node_answers import describe_node, show_code, show_field
 from graphrag.offline.outcomes import report
-from graphrag.offline.questions import MAX_QUERY, read_question
+from graphrag.offline.questions import MAX_QUERY
 from graphrag.offline.search_answers import search
-from graphrag.offline.wording import MAX_CHARS
+from graphrag.offline.understanding import understand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +63,17 @@ class Step:
 
 def next_step(conversation: Conversation, offered: frozenset[str]) -> Step:
     """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
-    desk = Desk(conversation, offered)
+    understood = understand(conversation)
+    desk = Desk(conversation, offered, meant=understood.meant)
     proposed = desk.proposed()
     if proposed:  # never a second proposal in a turn, whatever became of the first
         return Step(text=report(desk, proposed))
     try:
-        return Step(text=_answer(desk, read_intent(conversation)))
+        return Step(text=_answer(desk, understood.intent))
     except Needs as needs:
         return Step(text=needs.text, calls=needs.calls)
     except CannotGoOn as stop:
         return Step(text=stop.text)
-
-
-def read_intent(conversation: Conversation) -> Intent:
-    """Return what the question of a conversation asks for."""
-    wording = conversation.question
-    if len(wording.folded) > MAX_CHARS:
-        return Search(query=wording.original.strip()[:MAX_QUERY])
-    said = spoken(wording)
-    return read_command(said) or read_question(said)
 
 
 def _answer(desk: Desk, intent: Intent) -> str:

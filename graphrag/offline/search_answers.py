@@ -14,6 +14,7 @@ from graphrag.offline.shown import bullets, cite_row, code, plain
 from tools.compact import squeeze
 
 SHOWN = 5
+_PIECES = re.compile(r"\n|,(?=[\w.]+:)|(?<=[.!?]) ")
 _WORD = re.compile(r"\w[\w.-]*")
 _COMMON = frozenset(
     tokenize(
@@ -60,7 +61,7 @@ def _excerpt(row: Row, words: set[str]) -> str:
     pieces = [
         piece
         for name in ("process", "data", "holds")
-        for piece in cell(row.get(name)).replace(",", ",\n").splitlines()
+        for piece in _PIECES.split(cell(row.get(name)))
         if piece.strip()
     ]
     best = max(pieces, key=lambda piece: len(words & set(tokenize(piece))), default="")

@@ -165,6 +165,37 @@ async def test_it_is_not_guessed_for_a_change_where_several_were_cited() -> None
     assert not second.proposals
 
 
+async def answered_back(command: str, name: str) -> Turn:
+    context = nba()
+    first = await talk(context, command)
+    assert not first.proposals
+    return await talk(context, name, before=[UserMessage(content=command), *first.messages])
+
+
+async def test_naming_the_node_after_a_question_back_carries_the_command_out() -> None:
+    turn = await answered_back("delete the log node", "error-handler")
+    assert turn.proposals[0] == (
+        "propose_delete_node",
+        {"nodeKey": "error-handler", "reason": turn.proposals[0][1]["reason"]},
+    )
+    turn = await answered_back("supprime fetch-apy", "fetch-api")
+    assert "Je propose de supprimer" in turn.text
+    assert turn.proposals[0][1]["nodeKey"] == "fetch-api"
+    turn = await answered_back('connect filter-active to "log"', "{{node:error-handler}}")
+    assert turn.proposals[0][1]["targetKey"] == "error-handler"
+
+
+async def test_another_message_after_a_question_back_leaves_the_command_alone() -> None:
+    for message in ("what is error-handler?", "no", "never mind, leave it as it is"):
+        turn = await answered_back("delete the log node", message)
+        assert not turn.proposals
+
+
+async def test_bare_name_is_described() -> None:
+    assert "of type API Call" in (await talk(nba(), "fetch-api")).text
+    assert "is of type Transform" in (await talk(nba(), "Sort by points")).text
+
+
 async def decided(command: str, decision: Decision | None, language: Language = "en") -> tuple[Turn, bool]:
     """Return the turn of a command whose proposal is really decided, and whether the graph changed."""
     database = open_nba()
