@@ -95,7 +95,7 @@ def _best(hits: Sequence[Hit]) -> float:
 def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scores:
     """Return the scores after walking the edges.
 
-    Shapes: seeds float64[n], not negative; links n×n, symmetric, no self loops.
+    Shapes: seeds float64[n], not negative; links n×n of 0 and 1, symmetric, no self loops.
     Where a node has no edge its score stays its own share, as if the walk came straight back.
     """
     best = float(seeds.max(initial=0.0))
@@ -103,13 +103,15 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
         return seeds
     restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
     restart = restart / restart.sum()
-    degree = np.asarray(links.sum(axis=1), dtype=np.float64).ravel()
+    starts, ends = cast(Integers, links.indptr), cast(Integers, links.indices)
+    degree = np.diff(starts)
     scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
+    weights = np.repeat(scale, degree) * scale[ends]
+    walk = sparse.csr_array((options.damping * weights, ends, starts), shape=(len(seeds), len(seeds)))
+    start = (1.0 - options.damping) * restart
     score: Scores = restart
-    stay = 1.0 - options.damping
     for _ in range(options.iterations):
-        walked = cast(Scores, links @ (scale * score))
-        score = stay * restart + options.damping * (scale * walked)
+        score = start + cast(Scores, walk @ score)
     return score
 
 

@@ -12,8 +12,9 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import neg
 from typing import Literal
+
+import numpy as np
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES
@@ -80,6 +81,7 @@ class Retriever:
         self._source = source
         self._embedder = embedder
         self.options = options or RetrievalOptions()
+        self._own_options = repr(self.options)
         self._cache: Cache[Retrieval] = Cache(ttl_s=cache_ttl_s, max_entries=cache_entries)
 
     @property
@@ -105,11 +107,15 @@ class Retriever:
         graph = await self._source.get_graph(graph_key)
         query = " ".join(question[:MAX_QUERY_CHARS].split())
         # A graph made anew under an old key may be at an old revision; its time of creation tells.
-        rest = (graph.revision, graph.created_time, query.casefold(), repr(options))
+        rest = (graph.revision, graph.created_time, query.casefold(), self._written(options))
         found, cached = await self._cache.get(
             graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
         )
         return replace(found, cached=True, question=question) if cached else found
+
+    def _written(self, options: RetrievalOptions) -> str:
+        """Return the options as part of a cache key; writing them out takes longer than a look-up."""
+        return self._own_options if options is self.options else repr(options)
 
     async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
         """Return the best nodes for a query; none rather than nodes that have nothing to do with it.
@@ -259,13 +265,12 @@ class _Search:
     async def _links(self, fused: Mapping[str, float]) -> list[Link]:
         if self.options.rank.damping <= 0:
             return []
-        best = [
-            key
-            for _, key in sorted(zip(map(neg, fused.values()), fused, strict=True))[
-                : self.options.rank.candidates
-            ]
-        ]
-        return await self.source.get_links(self.graph_key, best, limit=MAX_LINKS)
+        keys, most = list(fused), self.options.rank.candidates
+        if len(keys) > most:
+            scores = np.fromiter(fused.values(), dtype=np.float64, count=len(keys))
+            rows: list[int] = np.argpartition(-scores, most)[:most].tolist()
+            keys = [keys[row] for row in rows]
+        return await self.source.get_links(self.graph_key, keys, limit=MAX_LINKS)
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:
         inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))
