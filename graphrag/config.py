@@ -114,6 +114,36 @@ class Settings(BaseSettings):
         "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it)",
     )
 
+    host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")
+    port: int = Field(default=8426, ge=0, le=65535, description="port of `nodius serve` (0: any free one)")
+    auth_secret: SecretStr | None = Field(
+        default=None, min_length=32, description="secret of HS256 tokens, 32 characters or more"
+    )
+    auth_public_key: str | None = Field(
+        default=None, min_length=1, description="public key of RS256 tokens: PEM, or the path of a PEM file"
+    )
+    auth_jwks: str | None = Field(
+        default=None, min_length=1, description="key set of RS256 tokens: an https address, or a file"
+    )
+    auth_issuer: str | None = Field(
+        default=None, min_length=1, description="tokens must be issued by it (`iss`)"
+    )
+    auth_audience: str | None = Field(
+        default=None, min_length=1, description="tokens must be meant for it (`aud`)"
+    )
+    auth_leeway_s: int = Field(default=30, ge=0, le=600, description="seconds that clocks may differ")
+    cors_origins: str = Field(
+        default="", description="other web origins that may call the server, separated by commas"
+    )
+    rate_limit: int = Field(
+        default=30, ge=0, description="messages to models a minute for each person of a server (0: no limit)"
+    )
+    max_body_bytes: int = Field(
+        default=1 << 20,
+        ge=1024,
+        description="bytes of a request at most; an import may have 16 times as many",
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="warning", description="least level of logged events"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from graphrag.approval_messages import APPROVALS
+from graphrag.service_messages import SERVICE
 
 Language = Literal["en", "fr"]
 
@@ -40,6 +41,7 @@ MESSAGES: dict[str, dict[Language, str]] = {
     "forbidden": {"en": "Not allowed", "fr": "Non autorisé"},
     "stale": {"en": "Out of date", "fr": "Périmé"},
     **APPROVALS,
+    **SERVICE,
 }
 
 

@@ -1,0 +1,57 @@
+"""What the web service tells its clients of a request that it does not carry out, in French and English.
+
+Facts stand in braces.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
+    "unauthorized": {"en": "Sign in first", "fr": "Authentifiez-vous d’abord"},
+    "invalid_message": {"en": "The message is not valid", "fr": "Le message n’est pas valide"},
+    "too_large": {"en": "The request is too large", "fr": "La requête est trop grande"},
+    "method_not_allowed": {
+        "en": "This address does not know that method",
+        "fr": "Cette adresse ne connaît pas cette méthode",
+    },
+    "no_such_address": {"en": "there is nothing at this address", "fr": "il n’y a rien à cette adresse"},
+    "no_token": {"en": "a bearer token is needed", "fr": "un jeton est nécessaire"},
+    "token_malformed": {"en": "this is not a signed token", "fr": "ce n’est pas un jeton signé"},
+    "token_algorithm": {
+        "en": "the token is signed in a way that is not accepted here",
+        "fr": "le jeton est signé d’une façon qui n’est pas acceptée ici",
+    },
+    "token_signature": {
+        "en": "the token's signature is wrong",
+        "fr": "la signature du jeton est fausse",
+    },
+    "token_expired": {"en": "the token has expired", "fr": "le jeton a expiré"},
+    "token_early": {"en": "the token is not valid yet", "fr": "le jeton n’est pas encore valable"},
+    "token_claims": {
+        "en": "the token lacks a claim, or it is not for this service: {claim}",
+        "fr": "il manque une information au jeton, ou il n’est pas pour ce service : {claim}",
+    },
+    "keys_unavailable": {
+        "en": "the keys that check tokens cannot be read now",
+        "fr": "les clés qui vérifient les jetons sont illisibles pour l’instant",
+    },
+    "foreign_page": {
+        "en": "pages of other sites may not call this service",
+        "fr": "les pages d’autres sites ne peuvent pas appeler ce service",
+    },
+    "needs_role": {
+        "en": "{user} is a {role}: this needs the role {needed}",
+        "fr": "{user} est {role} : il faut pour cela le rôle {needed}",
+    },
+    "at_most_bytes": {"en": "at most {limit} bytes", "fr": "au plus {limit} octets"},
+    "wait_seconds": {"en": "wait {seconds} s", "fr": "attendez {seconds} s"},
+    "several_workspaces": {
+        "en": "name the workspace: {names}",
+        "fr": "nommez l’espace de travail : {names}",
+    },
+    "unforeseen": {
+        "en": "the request {request} failed and was logged",
+        "fr": "la requête {request} a échoué et a été notée",
+    },
+}
