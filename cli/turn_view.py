@@ -74,8 +74,9 @@ class TurnView:
     def _print(self, event: Event) -> None:
         match event:
             case Token():
-                render.piece(readable(event.text))
-                self._in_line = not event.text.endswith("\n")
+                text = event.text if self._in_line else event.text.lstrip("\n")
+                render.piece(readable(text))
+                self._in_line = not text.endswith("\n") if text else self._in_line
             case ToolStarted():
                 self.end_line()
                 render.note(f"[{event.name}]")

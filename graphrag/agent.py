@@ -23,8 +23,9 @@ from graphrag.history import unanswered
 from graphrag.messages import Language
 from graphrag.opening import open_turn
 from graphrag.providers.base import SystemMessage
+from graphrag.providers.openai_wire import clean
 from graphrag.retriever import Retriever
-from graphrag.threads import NothingToResume, ThreadOfOtherGraph, Threads
+from graphrag.threads import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
 from graphrag.tool_calls import CallPlace, Requested, ToolCalls
 from graphrag.turns import RunningTurn
 from graphrag.watch import Alone, watched
@@ -75,9 +76,12 @@ class Agent:
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
-        Raises, before the first event: ThreadNotFound, ThreadOfOtherGraph, ThreadBusy, GraphNotFound.
-        Later failures are `Failed`.
+        Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
+        GraphNotFound. Later failures are `Failed`.
         """
+        message = clean(message)
+        if not message.strip():
+            raise EmptyMessage
         if thread_id is None:
             stored = self._threads.begin(graph_key, person, title=message, context_type=context_type)
         else:

@@ -23,6 +23,9 @@ from tools.base import Role, ToolBox
 
 log = logging.getLogger(__name__)
 
+APART = "\n\n"
+"""Between what a model says before and after it called something."""
+
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
 
@@ -61,6 +64,9 @@ class Asker:
             async with aclosing(self._stream(turn, reply, final=final)) as events:
                 async for event in events:
                     if isinstance(event, Token):
+                        if reply.text == event.text and turn.text and not turn.text[-1].isspace():
+                            turn.answer.append(APART)
+                            yield Token(text=APART)
                         turn.answer.append(event.text)
                     if not (final and isinstance(event, ToolStarted)):
                         yield event

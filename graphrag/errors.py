@@ -13,7 +13,14 @@ from graphrag.importers import UnreadableWorkflow
 from graphrag.messages import Language, message
 from graphrag.prompts.library import PromptError
 from graphrag.providers import errors as models
-from graphrag.threads import NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph, ThreadVersion
+from graphrag.threads import (
+    EmptyMessage,
+    NothingToResume,
+    ThreadBusy,
+    ThreadNotFound,
+    ThreadOfOtherGraph,
+    ThreadVersion,
+)
 from graphrag.usage import UsageLimitReached
 from graphrag.window import WindowTooSmall
 from tools.arguments import MalformedArguments
@@ -87,6 +94,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     approvals.NothingToUndo: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
     approvals.UndoRefused: Meaning(code="stale", http_status=409),
     ThreadNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
+    EmptyMessage: Meaning(code="invalid", http_status=422),
     ThreadOfOtherGraph: Meaning(code="invalid", http_status=409),
     ThreadBusy: Meaning(code="busy", http_status=409, retryable=True),
     ThreadVersion: Meaning(code="damaged", http_status=500),

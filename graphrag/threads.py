@@ -42,6 +42,11 @@ class ThreadNotFound(ThreadError):
         super().__init__(f"there is no conversation {thread_id[:80]!r} of yours")
 
 
+class EmptyMessage(ThreadError):
+    def __init__(self) -> None:
+        super().__init__("the message is empty: write what you want to know or to change")
+
+
 class ThreadOfOtherGraph(ThreadError):
     def __init__(self, *, thread_id: str, graph_key: str, asked: str) -> None:
         self.thread_id, self.graph_key, self.asked = thread_id, graph_key, asked

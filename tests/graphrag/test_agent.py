@@ -29,7 +29,7 @@ from graphrag.providers.base import (
     UserMessage,
 )
 from graphrag.providers.errors import ModelContextTooLong, ModelFailed, ModelStreamBroken
-from graphrag.threads import NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
+from graphrag.threads import EmptyMessage, NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
 from graphrag.usage import UsageLimits
 from tests.support.agents import (
     EDITOR,
@@ -114,6 +114,31 @@ async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() 
     assert isinstance(told, ToolMessage)
     assert (told.call_id, told.content) == (detail.id, finished.result_text)
     assert events[-1].text == "Let me look. It calls an API."  # type: ignore[union-attr]
+
+
+async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
+    looking = Says(text="Let me look.", calls=[call("search_nodes", SEARCH)])
+    with ScriptedProvider(looking, Says(pieces=["Fou", "nd."])) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            messages = await setting.messages(only(events, TurnStarted).thread_id)
+    assert shown(events) == only(events, Completed).text == "Let me look.\n\nFound."
+    assert messages[-1] == AssistantMessage(content="Found.")
+
+
+@pytest.mark.parametrize("message", ["", " \n\t "])
+async def test_an_empty_message_begins_nothing(message: str) -> None:
+    with ScriptedProvider() as model:
+        async with setting_of(model) as setting:
+            with pytest.raises(EmptyMessage):
+                await setting.ask(message)
+            assert not await setting.threads.list(EDITOR)
+
+
+async def test_a_message_that_is_no_whole_text_is_answered_all_the_same() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            assert shown(await setting.ask("half \ud800 \x00 pair")) == "ok"
 
 
 async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> None:
