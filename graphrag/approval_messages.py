@@ -92,6 +92,10 @@ _REASONS: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "it builds on {other}, which is {status}",
         "fr": "cela s’appuie sur {other}, dont l’état est {status}",
     },
+    "failed_altered": {
+        "en": "the stored proposal was altered after it was made",
+        "fr": "la proposition enregistrée a été altérée après sa création",
+    },
     "failed_graph_gone": {"en": "the graph no longer exists", "fr": "le graphe n’existe plus"},
     "failed_refused": {
         "en": "the database refused it: {problem}",

@@ -173,8 +173,11 @@ async def pause(attempt: int) -> None:
 
 def judge(claimed: Approval, snapshot: Snapshot) -> Reviewed | Ended:
     """Review a claimed action on the graph as it is; it must do what was shown, to what was shown."""
-    action, is_edit = claimed.effective_action, claimed.decision is not None and claimed.decision.action
-    if not is_edit:
+    action, decision = claimed.effective_action, claimed.decision
+    edited_hash = decision.action_hash if decision else None
+    if canonical_hash(action) != (edited_hash or claimed.action_hash):
+        return Ended(status="failed", reason=Reason(code="failed_altered"))
+    if edited_hash is None:
         changed = changed_since(claimed.touched, touched(action, snapshot))
         if changed:
             return Ended(status="stale", reason=_stale(changed))

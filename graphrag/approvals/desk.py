@@ -27,6 +27,7 @@ from graphrag.approvals.model import SYSTEM, Approval, Decided, Outcome, Reason,
 from graphrag.approvals.store import ApprovalStore
 from graphrag.audit import Audit
 from graphrag.people import Person, Policy
+from tools.proposals import hash_of
 
 CLAIM_MS = 60_000
 """A claim that is older was made by a process that died."""
@@ -120,6 +121,14 @@ def already_decided(approval: Approval) -> AlreadyDecided:
     )
 
 
+def change_hash(approval: Approval) -> str | None:
+    """Return what identifies the applied change and its inverse, so that neither can be exchanged later."""
+    result = approval.result
+    if result is None or result.mutation is None:
+        return None
+    return hash_of([result.mutation, result.inverse])
+
+
 def audit_facts(
     approval: Approval,
     event: str,
@@ -148,6 +157,7 @@ def audit_facts(
         "revision": revision,
         "changes": keys,
         "inverse": f"approval/{approval.id}" if revision is not None else None,
+        "changeHash": change_hash(approval),
         "undoes": approval.undoes,
         "why": reason.model_dump(exclude_none=True) if reason else None,
     }

@@ -10,7 +10,7 @@ from datasources.types import Mutation
 from graphrag.actions.mutation import inverse_mutation
 from graphrag.approvals.codec import mutation_from_document, mutation_to_document
 from graphrag.approvals.deciding import ATTEMPTS, keys_of, pause, permit
-from graphrag.approvals.desk import Desk, audit_facts
+from graphrag.approvals.desk import Desk, audit_facts, change_hash
 from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound, NothingToUndo, UndoRefused
 from graphrag.approvals.model import KIND, Approval, Decided, Outcome
 from graphrag.approvals.restore import irregular_edges, restoration
@@ -67,6 +67,8 @@ async def _take_back(desk: Desk, approval: Approval, by: Person) -> Approval:
     applied, inverse = mutation_from_document(result.mutation), mutation_from_document(result.inverse)
     now = await _snapshot(desk, applied, inverse)
     plan = restoration(now, applied, inverse, set(result.irregular))
+    if not await _is_as_audited(desk, approval):
+        raise UndoRefused(approval_id=approval.id, changed=[f"approval/{approval.id}: was altered"])
     obstacles = [*plan.obstacles, *await _uses_elsewhere(desk, now, plan.mutation)]
     if obstacles:
         current = await desk.store.get(approval.id)
@@ -95,6 +97,12 @@ async def _take_back(desk: Desk, approval: Approval, by: Person) -> Approval:
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
     return await desk.store.get(taken_back.id) or taken_back
+
+
+async def _is_as_audited(desk: Desk, approval: Approval) -> bool:
+    """Say whether the stored change is the one that the audit log vouches for."""
+    entries = await desk.audit.entries(approval_id=approval.id, limit=1)
+    return bool(entries) and entries[0].facts.get("changeHash") == change_hash(approval)
 
 
 def _record_of(desk: Desk, approval: Approval, mutation: Mutation, now: Snapshot, by: Person) -> Approval:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import orjson
 import pytest
 
-from datasources.errors import InvalidMutation, SourceTimeout
+from datasources.base import Record
+from datasources.errors import BadDocument, InvalidMutation, SourceTimeout
 from datasources.types import Mutation
-from graphrag.approvals import ApprovalBusy, Approvals, Approve, Reject, deciding, outcome_text
+from graphrag.approvals import ApprovalBusy, Approvals, Approve, Reject, UndoRefused, deciding, outcome_text
 from graphrag.approvals.desk import CLAIM_MS
 from tests.contracts.samples import a_node
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
@@ -156,3 +158,46 @@ async def test_an_old_claim_is_given_back_by_whoever_looks_first() -> None:
     bench.clock.now += CLAIM_MS
     assert (await bench.approvals().get(approval_id, EDITOR)).status == "pending"
     assert (await bench.approvals().decide(approval_id, Reject(), EDITOR)).status == "rejected"
+
+
+async def _altered(bench: Bench, approval_id: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Rewrite a stored approval, as somebody with the database in their hands could."""
+    stored = await bench.records.get("approval", approval_id)
+    document = orjson.loads(orjson.dumps(stored.data))
+    change(document)
+    await bench.records.put(
+        Record(kind="approval", key=approval_id, data=document), expected_version=stored.version
+    )
+
+
+async def test_a_proposal_altered_in_the_database_is_not_carried_out() -> None:
+    bench = await a_bench()
+    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    await _altered(bench, approval.id, lambda d: d["action"]["payload"].update(nodeKey="c"))
+    failed = await bench.approvals().decide(approval.id, Approve(), EDITOR)
+    assert failed.status == "failed"
+    assert "altered" in outcome_text(failed)
+    assert await bench.state() == before
+
+
+async def test_an_inverse_altered_in_the_database_is_not_applied() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
+    await bench.approvals().decide(approval.id, Approve(), EDITOR)
+    before = await bench.state()
+
+    def plant(document: dict[str, Any]) -> None:
+        document["result"]["inverse"]["putNodes"][0]["process"] = "steal()"
+
+    await _altered(bench, approval.id, plant)
+    with pytest.raises(UndoRefused, match="was altered"):
+        await bench.approvals().undo(FLOW, by=EDITOR)
+    assert await bench.state() == before
+
+
+async def test_an_approval_of_a_newer_program_is_refused_by_name() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    await _altered(bench, approval.id, lambda d: d.update(schemaVersion=2))
+    with pytest.raises(BadDocument, match="schemaVersion"):
+        await bench.approvals().decide(approval.id, Approve(), EDITOR)
