@@ -88,9 +88,42 @@ def database_file(url: str) -> Path | None:
     raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {scheme!r}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all workspaces of a process have in common: one database, one embedder, one meter."""
+
+    settings: Settings
+    database: Database
+    embedder: EmbeddingProvider | None
+    meter: UsageMeter
+
+    def services(self, workspace: str) -> Services:
+        """Return what a request for a workspace works with. Keep it: its caches are worth something."""
+        settings = self.settings.model_copy(update={"workspace": workspace})
+        source, records = self.database.source(workspace), self.database.records(workspace)
+        options = RetrievalOptions(
+            mode=settings.mode,
+            max_nodes=settings.max_nodes,
+            max_depth=settings.max_depth,
+            seeds=settings.seeds,
+            min_cosine=settings.min_cosine,
+        )
+        return Services(
+            settings=settings,
+            database=self.database,
+            source=source,
+            embedder=self.embedder,
+            retriever=Retriever(source, self.embedder, options=options, cache_ttl_s=settings.cache_ttl_s),
+            threads=Threads(records),
+            approvals=Approvals(source, records, policy=Policy.of(settings.deciders)),
+            meter=self.meter,
+            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
+        )
+
+
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncGenerator[Services]:
-    """Open everything a command needs and close it again.
+async def open_shared(settings: Settings) -> AsyncGenerator[Shared]:
+    """Open the database and the embedder, for every workspace, and close them again.
 
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
@@ -104,28 +137,17 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
     embedder = _metered(make_embedder(settings), settings, meter)
     try:
         async with open_database(settings.db, settings.workspace) as database:
-            source, records = database.source(settings.workspace), database.records(settings.workspace)
-            options = RetrievalOptions(
-                mode=settings.mode,
-                max_nodes=settings.max_nodes,
-                max_depth=settings.max_depth,
-                seeds=settings.seeds,
-                min_cosine=settings.min_cosine,
-            )
-            yield Services(
-                settings=settings,
-                database=database,
-                source=source,
-                embedder=embedder,
-                retriever=Retriever(source, embedder, options=options, cache_ttl_s=settings.cache_ttl_s),
-                threads=Threads(records),
-                approvals=Approvals(source, records, policy=Policy.of(settings.deciders)),
-                meter=meter,
-                box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
-            )
+            yield Shared(settings=settings, database=database, embedder=embedder, meter=meter)
     finally:
         if embedder is not None:
             await embedder.aclose()
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncGenerator[Services]:
+    """Open everything that a command needs and close it again. Raises: as `open_shared`."""
+    async with open_shared(settings) as shared:
+        yield shared.services(settings.workspace)
 
 
 @asynccontextmanager
