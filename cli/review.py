@@ -88,11 +88,8 @@ def list_approvals(
     if as_json:
         render.json([approval_document(approval) for approval in found])
     elif found:
-        columns = ["id", "graph", "status", "asked by", "expires", "what"]
-        rows = [
-            [a.id, a.graph_key, a.status, a.asker, _when(a.expires), _what(a, settings.language)]
-            for a in found
-        ]
+        columns = ["id", "graph", "status", "asked by", "when", "what"]
+        rows = [[a.id, a.graph_key, a.status, a.asker, _due(a), _what(a, settings.language)] for a in found]
         render.table(columns, rows, folded=len(columns) - 1)
     if not found:
         render.note("Nothing has been proposed." if wanted is None else f"Nothing is {wanted}.")
@@ -113,6 +110,11 @@ def approval_document(approval: Approval) -> dict[str, Any]:
 def _what(approval: Approval, language: Language) -> str:
     text = describe(approval.effective_action, language)
     return f"undo: {text}" if approval.undoes else text
+
+
+def _due(approval: Approval) -> str:
+    decision = approval.decision
+    return _when(decision.at) if decision else f"until {_when(approval.expires)}"
 
 
 def _when(at_ms: int) -> str:

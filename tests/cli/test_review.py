@@ -72,7 +72,8 @@ def test_list_puts_what_waits_first_and_filters_by_status(db: Path) -> None:
     waiting, done = rename(db, "One"), rename(db, "Two")
     assert invoke("review", "reject", done).exit_code == 0
     text = invoke("review", "list").stdout
-    assert text.index(waiting) < text.index(done)
+    assert text.index(waiting) < text.index("until 20") < text.index(done)
+    assert text.count("until 20") == 1
     (found,) = printed(invoke("review", "list", "--json", "--status", "rejected"))
     assert found["id"] == done
     assert invoke("review", "list", "--status", "applied").exit_code == 3
