@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import itemgetter
 from typing import cast
 
 import numpy as np
@@ -70,7 +69,8 @@ def fuse(
 ) -> dict[str, float]:
     """Return the weighted sum of each node's scores, every signal from 0 to its own best.
 
-    A signal of `candidates` hits or more was cut: its least score stands for all that is behind.
+    Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
+    all that is behind.
     """
     fused: dict[str, float] = {}
     for name, hits in signals.items():
@@ -78,7 +78,7 @@ def fuse(
         if best <= 0 or weight <= 0:
             continue
         cut = candidates is not None and len(hits) >= candidates
-        least = max(0.0, min(map(itemgetter(1), hits))) if cut else 0.0
+        least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
             least = 0.0
         span = best - least
@@ -89,7 +89,7 @@ def fuse(
 
 
 def _best(hits: Sequence[Hit]) -> float:
-    return max(map(itemgetter(1), hits), default=0.0)
+    return hits[0].score if hits else 0.0
 
 
 def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scores:
@@ -186,7 +186,9 @@ def _reasons(
             continue
         least = REASON_SHARE * best
         for key, score in hits:
-            if score >= least and key in wanted:
+            if score < least:
+                break
+            if key in wanted:
                 strong.setdefault(key, []).append((-score / best, name))
     return {key: tuple(name for _, name in sorted(found)) for key, found in strong.items()}
 

@@ -11,7 +11,9 @@ from datasources.types import Hit, Link
 from graphrag.rank import RankOptions, adjacency, fuse, rank, spread
 
 keys = st.sampled_from([f"n{i}" for i in range(12)])
-hits = st.lists(st.builds(Hit, keys, st.floats(0, 100)), max_size=12, unique_by=lambda hit: hit.key)
+hits = st.lists(st.builds(Hit, keys, st.floats(0, 100)), max_size=12, unique_by=lambda hit: hit.key).map(
+    lambda found: sorted(found, key=lambda hit: -hit.score)
+)
 signals = st.dictionaries(st.sampled_from(["text", "name", "vector", "name-vector"]), hits, max_size=4)
 links = st.lists(st.builds(Link, keys, keys), max_size=30)
 
