@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 APART = "\n\n"
 """Between what a model says before and after it called something."""
+
+TOOLS_SHARE = 0.5
+"""Of the room for a prompt, for tools at most: a small window is offered fewer of them."""
 
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
@@ -122,9 +125,25 @@ class Asker:
 
     def _tools(self, role: Role) -> _Offered:
         if role not in self._offered:
-            schemas = tuple(self._box.schemas(role))
-            self._offered[role] = _Offered(schemas, prompt_tokens((), schemas))
+            self._offered[role] = _fitting(
+                [(tool.schema(), tool.writes) for tool in self._box.offered(role)],
+                int(room(self.provider.context_window) * TOOLS_SHARE),
+            )
         return self._offered[role]
+
+
+def _fitting(tools: Sequence[tuple[ToolSchema, bool]], limit: int) -> _Offered:
+    """Return the tools that `limit` tokens hold: those that read first, then the shortest that write."""
+    sizes = [prompt_tokens((), [schema]) for schema, _ in tools]
+    kept: set[int] = set()
+    total = 0
+    for place in sorted(range(len(tools)), key=lambda i: (tools[i][1], sizes[i])):
+        if total + sizes[place] <= limit:
+            kept.add(place)
+            total += sizes[place]
+    if len(kept) < len(tools):
+        log.warning("tools_left_out", extra={"offered": len(kept), "of": len(tools), "tokens": limit})
+    return _Offered(tuple(schema for i, (schema, _) in enumerate(tools) if i in kept), total)
 
 
 def _difference(before: Totals, after: Totals) -> UsageReported:

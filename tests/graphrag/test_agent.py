@@ -31,6 +31,7 @@ from graphrag.providers.base import (
 from graphrag.providers.errors import ModelContextTooLong, ModelFailed, ModelStreamBroken
 from graphrag.threads import EmptyMessage, NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
 from graphrag.usage import UsageLimits
+from graphrag.window import prompt_tokens, room
 from tests.support.agents import (
     EDITOR,
     GRAPH,
@@ -440,6 +441,19 @@ async def test_a_question_larger_than_the_window_is_refused_before_the_model_is_
     assert fault.code == "context_length"
     assert "larger window" in fault.en
     assert not model.requests
+
+
+@pytest.mark.parametrize("window", [4_096, 8_192, 128_000])
+async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: int) -> None:
+    with ScriptedProvider("It logs errors.", context_window=window) as model:
+        async with setting_of(model) as setting:
+            assert shown(await setting.ask("Where are errors logged?")) == "It logs errors."
+    asked = model.requests[0]
+    assert prompt_tokens(asked.messages, asked.tools) <= room(window)
+    names = [tool["function"]["name"] for tool in asked.tools]
+    assert "search_nodes" in names or window < 8_000
+    assert ("propose_configure_node_type" in names) == (window == 128_000)
+    assert "Where are errors logged?" in asked.messages[-1].content
 
 
 async def test_a_limit_of_usage_refuses_the_next_call() -> None:

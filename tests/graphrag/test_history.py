@@ -185,7 +185,7 @@ def test_an_outcome_of_a_proposal_is_in_the_summary() -> None:
 # windows
 
 
-@given(turns=st.integers(1, 20), result=st.sampled_from([10, 3_000, 60_000]), limit=st.integers(200, 6_000))
+@given(turns=st.integers(1, 20), result=st.sampled_from([10, 3_000, 20_000]), limit=st.integers(200, 6_000))
 def test_what_is_sent_fits_or_is_refused_before_the_model_does(turns: int, result: int, limit: int) -> None:
     whole = conversation(turns, "z w " * (result // 4))
     try:
