@@ -10,9 +10,10 @@ from graphrag.offline.changing import reason_of
 from graphrag.offline.desk import MAX_CALLS, Call, CannotGoOn, Desk
 from graphrag.offline.graph_answers import LISTED, failed, query_of
 from graphrag.offline.intents import Move, Tidy
-from graphrag.offline.names import sheet_row, the_nodes, the_sheet
+from graphrag.offline.names import the_nodes
 from graphrag.offline.readings import Reading, Row, cell
 from graphrag.offline.shown import cite, plain
+from graphrag.offline.type_names import sheet_row, the_sheet
 
 GAP_X = 100
 GAP_Y = 60

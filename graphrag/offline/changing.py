@@ -10,10 +10,11 @@ from typing import Any, NoReturn
 from graphrag.offline.desk import Call, CannotGoOn, Desk
 from graphrag.offline.handles import Handle, fitting_pair, handles_of_node, named
 from graphrag.offline.intents import Connect, DeleteEdge, DeleteNodes, Rename, SetField
-from graphrag.offline.names import Found, Unclear, find_nodes, overview_and_types, the_nodes, the_type, which
+from graphrag.offline.names import Found, Unclear, find_nodes, the_nodes, which
 from graphrag.offline.node_answers import data_of, field_path, fields_of
 from graphrag.offline.readings import Row, cell
 from graphrag.offline.shown import bullets, cite, code, ends_of, plain
+from graphrag.offline.type_names import overview_and_types, the_type
 from graphrag.offline.wording import Mention, letters
 from tools.toon import compact_json
 

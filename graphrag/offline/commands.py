@@ -122,17 +122,34 @@ _FORMS: list[Form] = [
         rf" (?:to|and|a|au|et|vers|jusqu'a) (?P<b>.+)",
         _delete_edge,
     ),
+    form(rf"{_DELETE} {THE}{EDGE} (?P<a>.+?) ?(?:->|=>|→) ?(?P<b>.+)", _delete_edge),
     form(rf"{_DELETE} {THE}{EDGE}(?: (?P<key>.+))?", _delete_edge),
-    form(rf"{_DELETE} (?P<a>.+)", _delete),
+    form(rf"{_DELETE} (?P<a>.+?)(?: (?:from|in|of|du|dans|de) {THE}{GRAPH})?", _delete),
     form(rf"{_DISCONNECT} (?P<a>.+?) (?:(?:from|and|to|de la|de|du|et|a) |de l'|d')(?P<b>.+)", _delete_edge),
     form(rf"{_CONNECT} (?:from )?(?P<a>.+?) {_TO} (?P<b>.+?){_LABEL}", _connect),
     form(rf"{_CONNECT}(?: .*)?", lambda _: Incomplete(kind="connect")),
     form(rf"{_RENAME} (?P<a>.+?) (?:to|as|into|en|a|comme) (?P<v>.+)", _rename),
+    form(rf"(?:call|name|appelle[rz]?|nomme[rz]?) (?P<a>.+?) (?P<v>{QUOTE})", _rename),
     form(rf"{_RENAME}(?: .*)?", lambda _: Incomplete(kind="rename")),
     *MOVE_FORMS,
     form(
+        rf"{_SET} {THE}(?P<f>{_FIELD}) {OF}(?P<n>.+?) (?:from|de) \S+ (?:to|a) (?P<v>.+)",
+        _set,
+    ),
+    form(
+        rf"{_SET} {THE}(?P<f>{_FIELD}) (?:from|de) \S+ (?:to|a) (?P<v>.+?) (?:on|in|of|for|sur|dans|de)"
+        rf" (?P<n>.+)",
+        _set,
+    ),
+    form(
         rf"{_SET} {THE}(?:field |value of |property |champ |valeur (?:de |du )|propriete )?(?P<f>{_FIELD})"
         rf" {OF}(?P<n>.+?) (?:to|as|=|with|by|a|en|par|sur) (?P<v>.+)",
+        _set,
+    ),
+    form(
+        rf"{_SET} {THE}(?P<f>{QUOTE}|[\w$][\w$.-]*)(?: ?= ?| to | a | en )(?P<v>.+?) (?:on|in|for|sur|dans"
+        rf"|pour)"
+        rf" (?P<n>.+)",
         _set,
     ),
     form(rf"{_SET} (?P<n>.+?)'s (?:field )?(?P<f>{_FIELD}) ?(?:to|as|=|with) ?(?P<v>.+)", _set),

@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 from graphrag.offline.desk import Call, CannotGoOn, Desk
 from graphrag.offline.handles import Handles, fitting_pair, handles_of_node, handles_of_type
 from graphrag.offline.intents import CreateNode
-from graphrag.offline.names import Found, overview_and_types, the_nodes, the_sheet, the_type
+from graphrag.offline.names import Found, the_nodes
 from graphrag.offline.readings import Reading, Row, cell
 from graphrag.offline.shown import cite, code, ends_of, plain
+from graphrag.offline.type_names import overview_and_types, the_sheet, the_type
 from graphrag.offline.wording import Mention
 
 Payload = dict[str, Any]

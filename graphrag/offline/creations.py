@@ -9,7 +9,7 @@ from graphrag.offline.intents import Connect, CreateNode, Help, Incomplete, Inte
 from graphrag.offline.wording import Mention, Wording
 
 _CREATE = re.compile(
-    r"(?:add|create|insert|make|put|append|ajoute[rz]?|cree[rz]?|creer|insere[rz]?|mets|mettre|mettez"
+    r"(?:add|create|insert|make|put|append|ajoute[rz]?|cree[rz]?|creer|insere[rz]?|mets|mettre|mettez|new|nouveau|nouvelle"
     r"|place[rz]?) "
 )
 _NEGATED = re.compile(r"(?:pas|plus|jamais|rien|aucune?|nothing|no|not) ")

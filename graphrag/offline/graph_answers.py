@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from graphrag.offline.desk import Call, CannotGoOn, Desk
 from graphrag.offline.flow_answers import REACH, edge_lines
 from graphrag.offline.intents import Count, DescribeType, ListNodes
-from graphrag.offline.names import (
+from graphrag.offline.readings import Reading, Row, cell
+from graphrag.offline.shown import bullets, cite_row, code, fenced, plain
+from graphrag.offline.type_names import (
     find_type,
     overview_and_types,
     read_types,
@@ -17,8 +19,6 @@ from graphrag.offline.names import (
     the_type,
     type_lines,
 )
-from graphrag.offline.readings import Reading, Row, cell
-from graphrag.offline.shown import bullets, cite_row, code, fenced, plain
 
 SHOWN_TYPES = 12
 LISTED = 50

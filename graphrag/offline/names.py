@@ -6,12 +6,11 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from datasources.text import tokenize
 from graphrag.offline.desk import Call, CannotGoOn, Desk
 from graphrag.offline.readings import Reading, Row, cell
-from graphrag.offline.shown import bullets, cite_row, code, plain
+from graphrag.offline.shown import bullets, cite_row, code
 from graphrag.offline.wording import Mention, fold, letters
 
 MAX_NEAR = 5
@@ -19,7 +18,7 @@ _PRONOUN = re.compile(
     r"(?:it|this|that|this one|that one|him|them|one|ca|cela|ceci|celui-ci|celui-la|celle-ci|lui|elle|il|le"
     r"|la|y)"
 )
-_ENGLISH = {
+ENGLISH = {
     "filtre": "filter", "journal": "log", "debut": "start", "depart": "start", "demarrage": "start",
     "retour": "return", "entree": "entry", "requete": "request", "erreur": "error", "fonction": "function",
     "delai": "delay", "gabarit": "template", "modele": "model", "courriel": "email", "aiguillage": "switch",
@@ -125,26 +124,28 @@ def _choose(
         row for key, row in unique.items() if low and low in (letters(key), letters(cell(row.get("name"))))
     ]
     if not named and not exactly:
-        wanted = _words(mention.text) if stems else _whole_words(mention.text)
-        words_of = _words_of if stems else _whole_words_of
-        named = [row for row in unique.values() if wanted and wanted <= words_of(row)]
+        wanted = words_said(mention.text) if stems else _whole_words(mention.text)
+        words_found = words_of if stems else _whole_words_of
+        named = [row for row in unique.values() if wanted and wanted <= words_found(row)]
     if len(named) > 1:
         return Unclear(mention=mention, candidates=tuple(named[:10]), several=True)
     return Found(row=named[0]) if named else None
 
 
-def _words(text: str) -> set[str]:
-    return set(tokenize(" ".join(_ENGLISH.get(word, word) for word in fold(text).split())))
+def words_said(text: str) -> set[str]:
+    """Return the stems of what a person said; words for common types in French become English."""
+    return set(tokenize(" ".join(ENGLISH.get(word, word) for word in fold(text).split())))
 
 
-def _words_of(row: Row) -> set[str]:
+def words_of(row: Row) -> set[str]:
+    """Return the stems of what a row is called."""
     text = " ".join(cell(row.get(name)) for name in ("_key", "name", "type"))
     return set(tokenize(text)) | set(tokenize(fold(text)))
 
 
 def _whole_words(text: str) -> set[str]:
     found: list[str] = _WORD.findall(fold(_HUMP.sub(" ", text)))
-    return {_ENGLISH.get(word, word) for word in found}
+    return {ENGLISH.get(word, word) for word in found}
 
 
 def _whole_words_of(row: Row) -> set[str]:
@@ -163,8 +164,8 @@ def _near_keys(answer: Reading, mention: Mention) -> list[str]:
 
 def _nearly(mention: Mention, near: list[Row], rows: Sequence[Row], sure: bool) -> Found | Unclear:
     if not near:
-        wanted = _words(mention.text)
-        near = [row for row in rows if len(wanted & _words_of(row)) * 2 >= max(1, len(wanted))][:3]
+        wanted = words_said(mention.text)
+        near = [row for row in rows if len(wanted & words_of(row)) * 2 >= max(1, len(wanted))][:3]
     elif len(near) == 1 and not sure and _is_alike(mention.text, near[0]):
         return Found(row=near[0], guessed=True)
     unique = {cell(row.get("_key")): row for row in near}
@@ -175,87 +176,3 @@ def _is_alike(text: str, row: Row) -> bool:
     low = letters(text)
     names = (letters(cell(row.get("_key"))), letters(cell(row.get("name"))))
     return any(difflib.SequenceMatcher(None, low, name).ratio() >= 0.75 for name in names if name)
-
-
-def find_type(mention: Mention, rows: Sequence[Row]) -> Row | list[Row]:
-    """Return the type that is meant, or those that may be (none: nothing is near)."""
-    wanted, spelt = fold(mention.text), {letters(mention.text)}
-    spelt |= {letters(_ENGLISH.get(word, word)) for word in (wanted, wanted.removesuffix("s"))}
-    named = [row for row in rows if mention.text == cell(row.get("type"))]
-    named = named or [
-        row for row in rows if spelt & {letters(cell(row.get("type"))), letters(cell(row.get("name")))}
-    ]
-    if not named:
-        words = _words(mention.text)
-        of_type = [(row, _words_of({"type": row.get("type"), "name": row.get("name")})) for row in rows]
-        named = [row for row, own in of_type if words and words <= own]
-    if len(named) == 1:
-        return named[0]
-    if named:
-        return named[:10]
-    texts = {letters(cell(row.get(name))): row for row in rows for name in ("type", "name")}
-    near = difflib.get_close_matches(letters(mention.text), list(texts), n=MAX_NEAR, cutoff=0.6)
-    return list({cell(texts[text].get("type")): texts[text] for text in near}.values())
-
-
-def the_type(desk: Desk, mention: Mention | None, rows: Sequence[Row]) -> Row:
-    """Return the type of a mention. Raises: CannotGoOn with a question back."""
-    found: Row | list[Row] = find_type(mention, rows) if mention is not None else []
-    if not isinstance(found, list):
-        return found
-    name = code(mention.text) if mention else ""
-    if found:
-        ask = f"{desk.say('near_types', name=name)}\n{type_lines(found)}"
-    elif mention is not None:
-        ask = f"{desk.say('no_such_type', name=name)}\n{type_lines(rows[:15])}"
-    else:
-        ask = f"{desk.say('which_type')}\n{type_lines(rows[:15])}"
-    raise CannotGoOn(ask)
-
-
-def type_lines(rows: Sequence[Row]) -> str:
-    return bullets([type_line(row) for row in rows])
-
-
-def type_line(row: Row) -> str:
-    name, description = cell(row.get("name")), cell(row.get("description"))
-    shown = code(cell(row.get("type")))
-    if name and letters(name) != letters(cell(row.get("type"))):
-        shown += f" {plain(name, 80)}"
-    return f"{shown}: {plain(description, 160)}" if description else shown
-
-
-def the_sheet(desk: Desk, mention: Mention, overview: Reading) -> str:
-    """Return the label of a sheet, as `0 main`. Raises: CannotGoOn with a question back."""
-    labels = [cell(row.get("sheet")) for row in overview.rows("sheets")]
-    wanted = letters(mention.text)
-    for label in labels:
-        number, _, name = label.partition(" ")
-        if mention.text in (label, number, name) or (wanted and wanted in (letters(name), letters(label))):
-            return label
-    near = [label for label in labels if wanted and wanted in letters(label)]
-    if len(near) == 1:
-        return near[0]
-    shown = bullets([plain(label, 80) for label in (near or labels)[:20]])
-    raise CannotGoOn(f"{desk.say('no_such_sheet', name=code(mention.text))}\n{shown}")
-
-
-def sheet_row(overview: Reading, label: str) -> Row:
-    """Return the row of a sheet in the overview."""
-    none: Row = {}
-    return next((row for row in overview.rows("sheets") if cell(row.get("sheet")) == label), none)
-
-
-def read_types(desk: Desk) -> tuple[Row, ...]:
-    """Return the types of the workspace, the most used first. Raises: Needs, CannotGoOn."""
-    return desk.read("list_available_node_types", limit=100).rows("types")
-
-
-def overview_and_types(desk: Desk) -> tuple[Reading, tuple[Row, ...]]:
-    """Return the overview and the types, asked at once. Raises: Needs, CannotGoOn."""
-    arguments: dict[str, Any] = {"limit": 100}
-    overview, types = desk.read_all(
-        Call(name="read_graph_overview", arguments={}),
-        Call(name="list_available_node_types", arguments=arguments),
-    )
-    return overview, types.rows("types")

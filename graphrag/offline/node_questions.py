@@ -36,7 +36,8 @@ WHAT_IS = (
 )
 _THIS = r"(?:this|the|that|my|our|ce|cet|le|mon|notre|du|d'un)"
 _IS_GRAPH = re.compile(
-    rf"(?:{_THIS} )?(?:whole |tout )?{GRAPH}(?: (?:do|does|about|for|like|complete?))*|this|ceci|ca|that"
+    rf"(?:(?:what|how|in|inside|dans|about|of|is) )*(?:{_THIS} )?(?:whole |tout )?{GRAPH}"
+    r"(?: (?:do|does|is|works?|about|for|like|complete?))*|this|ceci|ca|that"
 )
 _INDEFINITE = re.compile(r"(?:an?|une?) ")
 _VERB_BEHIND = re.compile(r" (?:do|does|for|mean|about)$")
@@ -142,7 +143,11 @@ PATH_FORMS: list[Form] = [
     ),
 ]
 OWN_FORMS: list[Form] = [
-    form(rf"(?:{SHOW} |what is |what's |quel est |read )?(?:the |le )?{_CODE} {OF}(?P<n>.+)", _code),
+    form(
+        rf"(?:{SHOW} |what is |what's |what does |quel est |read )?(?:the |le )?{_CODE} {OF}(?P<n>.+?)(?:"
+        rf" do)?",
+        _code,
+    ),
     form(
         rf"(?:what|which|quel) {_CODE} (?:does |is |do |est |a |execute |lance |contient |utilise"
         rf" )+(?P<n>.+?)"
@@ -150,6 +155,7 @@ OWN_FORMS: list[Form] = [
         _code,
     ),
     form(rf"(?:{SHOW} )?(?P<n>.+?)'s {_CODE}", _code),
+    form(rf"{SHOW} (?:the |le )?{_CODE} (?P<n>.+)", _code),
     form(
         rf"(?:{SHOW} |{WHAT_IS} |sur )?(?:which |the |le |la |quel |quelle )?"
         rf"(?P<f>type|sheet|feuille|position|size|taille|name|nom) {OF}(?P<n>.+)",
@@ -180,6 +186,16 @@ AROUND_FORMS: list[Form] = [
     ),
     form(
         r"(?:what|which nodes?|who) (?:is|are) (?:connected|linked|next|close|around|near)(?: to)? (?P<n>.+)",
+        _neighbours,
+    ),
+    form(
+        rf"{_WHO} (?P<after>depends? on|uses the (?:output|result) of|depend(?:ent)? de) (?P<n>.+)",
+        _neighbours,
+    ),
+    form(
+        rf"(?P<before>d'ou (?:viennent|vient)(?: les donnees)?|where does the (?:data|input))"
+        rf" (?:{OF})?(?P<n>.+?)"
+        r"(?: come from)?",
         _neighbours,
     ),
     form(r"(?:a quoi|avec quoi) est (?:relie|connecte)e? (?P<n>.+)", _neighbours),

@@ -14,7 +14,8 @@ _MOVE = (
     r"|mettez)"
 )
 _TIDY = (
-    r"(?:tidy(?: up)?|clean up|re-?arrange|arrange|reorgani[sz]e|organi[sz]e|lay ?out|auto-?layout|align|redo"
+    r"(?:tidy(?: up)?|clean up|re-?arrange|arrange|reorgani[sz]e|organi[sz]e|lay ?out|auto[- ]?layout|align"
+    r"|redo"
     r"|range[rz]?|reorganise[rz]?|organise[rz]?|re-?arrange[rz]?|dispose[rz]?|aligne[rz]?|ordonne[rz]?"
     r"|(?:mets|mettre|remets) de l'ordre(?: dans)?)"
 )
@@ -30,6 +31,7 @@ _BESIDE = (
     r"(?:(?:to|on|at) the (?P<s1>right|left) (?:side )?of|(?P<s2>right|left) of"
     r"|(?:just |right )?(?P<s3>below|under|beneath|underneath|above|over|on top)(?: of)?"
     r"|a (?:la )?(?P<s4>droite|gauche) (?:de la|de l'|de|du|d')"
+    r"|(?P<s6>next to|beside|a cote (?:de la|de l'|de|du|d'))"
     r"|(?:en[- ]|au[- ]|juste )*(?P<s5>dessous|dessus|sous)(?: de la| de l'| de| du| d')?)(?: |(?<='))"
 )
 _TOWARDS = (
@@ -59,7 +61,7 @@ def _move(match: Match) -> Intent | None:
     if match.word("x"):
         return Move(node=node, point=(float(match.word("x")), float(match.word("y"))))
     named = next((w for w in (match.word(f"s{i}") for i in range(1, 6)) if w), match.word("s"))
-    side = _SIDES.get(named)
+    side = "right" if match.word("s6") else _SIDES.get(named)
     other = match.mention("b")
     if side is None:
         return None
@@ -100,11 +102,11 @@ MOVE_FORMS: list[Form] = [
         _move,
     ),
     form(rf"{_MOVE} (?P<a>.+?) {_BESIDE}(?P<b>.+)", _move),
+    form(rf"{_MOVE} (?P<a>.+?) (?:by |de )?(?P<d>\d{{1,6}}) ?(?:px|pixels?|units?)? {_TOWARDS}", _move),
     form(
         rf"{_MOVE} (?P<a>.+?) {_TOWARDS}(?: (?:by|de|of) (?P<d>\d{{1,6}}))?(?: ?(?:px|pixels?|units?))?",
         _move,
     ),
-    form(rf"{_MOVE} (?P<a>.+?) (?:by |de )?(?P<d>\d{{1,6}}) ?(?:px|pixels?|units?)? {_TOWARDS}", _move),
 ]
 TIDY_FORMS: list[Form] = [form(rf"{_TIDY}(?P<rest> .*|)", _tidy)]
 LATE_MOVE_FORMS: list[Form] = [

@@ -45,11 +45,11 @@ from graphrag.offline.intents import (
     Tidy,
     Unconnected,
 )
-from graphrag.offline.names import find_type, read_types
 from graphrag.offline.node_answers import describe_node, show_code, show_field
 from graphrag.offline.outcomes import report
 from graphrag.offline.questions import MAX_QUERY
 from graphrag.offline.search_answers import search
+from graphrag.offline.type_names import find_type, read_types
 from graphrag.offline.understanding import understand
 
 

@@ -36,10 +36,9 @@ _LIST = (
     rf"(?:{SHOW}|which are|what are|enumerate|enumere[rz]?)(?: (?:all|every|tous|toutes))?"
     r"(?: (?:of )?(?:the|les|le|la))?"
 )
+_TYPES = r"(?:node )?(?:types?|kinds?|sorts?|sortes?)(?: (?:of|de) (?:nodes?|noeuds?))?"
 _GENERIC = re.compile(
-    rf"(?:the |les |des |d')?(?:(?P<nodes>{NODE})|(?P<edges>{EDGE})|(?P<types>(?:node )?types?(?: de"
-    rf" noeuds?)?)"
-    rf"|(?P<sheets>{SHEET}))"
+    rf"(?:the |les |des |d')?(?:(?P<nodes>{NODE})|(?P<edges>{EDGE})|(?P<types>{_TYPES})|(?P<sheets>{SHEET}))"
 )
 _EXIST = (
     r"(?: (?:are there|is there|exist|are|there are|do (?:we|i|you) have|does (?:it|this \w+|the \w+) have"
@@ -52,7 +51,8 @@ _SHEETED = rf"(?:on|in|of|sur|dans|de)(?: (?:the|la))? ?{SHEET} (?P<sheet>.+?)"
 _UNLINKED = (
     r"(?:unconnected|disconnected|isolated|orphan(?:ed|s)?|unlinked|unwired|loose|lonely|stray|deconnectee?s?"
     r"|isolee?s?|orphelin(?:e)?s?|(?:not|non|pas) (?:connected|linked|wired|reliee?s?|connectee?s?|relies)"
-    rf"|(?:without|with no|sans)(?: any| aucune?)? {EDGE})"
+    rf"|(?:without|with no|have no|has no|having no|sans|n'ont (?:pas|aucune?))(?: any| aucune?| de)?"
+    rf" (?:d')?{EDGE})"
 )
 _CHANGING = (
     r"(?:add|create|delete|remove|connect|rename|set|change|move|ajouter|creer|supprimer|relier|connecter"
@@ -136,6 +136,11 @@ _GRAPH_FORMS: list[Form] = [
         rf"(?:what|which|combien|quels?|quelles?|how many|are there|y a[- ]t[- ]il|{_LIST}|list).*"
         rf"(?:{_UNLINKED} (?:any )?(?:{NODE})|(?:{NODE})\b.*{_UNLINKED}).*",
         lambda _: Unconnected(),
+    ),
+    form(rf"(?:the |les )?{NODE} {_UNLINKED}|{_UNLINKED} {NODE}", lambda _: Unconnected()),
+    form(
+        r"de quoi (?:parle|traite|s'agit[- ]il|est fait)\b.*|(?:what is it|c'est) (?:all )?(?:about|quoi)",
+        lambda _: DescribeGraph(),
     ),
     form(rf"(?:what(?: is|'s)|which|quels?|quelles?|qu'est-ce qui) .*{_UNLINKED}", lambda _: Unconnected()),
     form(
