@@ -79,7 +79,8 @@ class Desk:
 
     def read_all(self, *calls: Call) -> list[Reading]:
         """Return what several read tools answer, asked at once. Raises: Needs, CannotGoOn."""
-        missing = [call for call in calls if (call.name, canonical(call.arguments)) not in self._known]
+        wanted = {(call.name, canonical(call.arguments)): call for call in calls}
+        missing = [call for signature, call in wanted.items() if signature not in self._known]
         if missing:
             self._request(missing[:MAX_CALLS])
         return [self._known[call.name, canonical(call.arguments)] for call in calls]
