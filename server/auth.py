@@ -1,0 +1,210 @@
+"""Who is calling: a signed token becomes an identity; without sign-in configured it is the local admin.
+
+Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm chooses the key, never the token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from graphrag.config import Settings, SettingsError
+from graphrag.people import RANKS, Person
+from graphrag.wiring import LOCAL_USER
+from server.errors import AuthError, RoleNeeded
+from server.jwks import KeySet
+from server.origin import check_own_page
+from tools.base import Role
+
+MAX_TOKEN = 16_384
+MAX_NAME = 200
+MAX_WORKSPACES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Somebody with the workspaces they may work in, in order; never empty."""
+
+    user_id: str
+    role: Role
+    workspaces: tuple[str, ...]
+    username: str = ""
+
+    def person(self, workspace: str) -> Person:
+        """Return them as they are in one of their workspaces."""
+        return Person(self.user_id, self.role, workspace)
+
+    def require(self, role: Role) -> None:
+        """Raises: RoleNeeded when they are less than that."""
+        if RANKS.index(self.role) < RANKS.index(role):
+            raise RoleNeeded(user_id=self.user_id, role=self.role, needed=role)
+
+
+class Authenticator:
+    """Reads tokens as the settings say. Raises: SettingsError for a key that is none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        secret = settings.auth_secret
+        self._secret = secret.get_secret_value() if secret else None
+        self._public_key = _public_key(settings.auth_public_key) if settings.auth_public_key else None
+        self._key_set = KeySet(settings.auth_jwks) if settings.auth_jwks else None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether callers must sign in."""
+        return any(key is not None for key in (self._secret, self._public_key, self._key_set))
+
+    async def authenticate(self, token: str | None) -> Identity:
+        """Return who carries a token. Raises: AuthError, KeysUnavailable.
+
+        Where nothing is configured everybody is the local admin: let `check_own_page` see to it that
+        they are at this computer.
+        """
+        if not self.is_configured:
+            return Identity(
+                user_id=LOCAL_USER, role="admin", workspaces=(self._settings.workspace,), username=LOCAL_USER
+            )
+        if not token:
+            raise AuthError(code="no_token")
+        return identity_of(await self._claims(token))
+
+    async def _claims(self, token: str) -> dict[str, Any]:
+        if len(token) > MAX_TOKEN:
+            raise AuthError(code="token_malformed")
+        try:
+            header = jwt.get_unverified_header(token)
+        except (jwt.PyJWTError, ValueError) as exc:
+            raise AuthError(code="token_malformed") from exc
+        algorithm = header.get("alg")
+        key = await self._key(algorithm, header.get("kid"))
+        settings = self._settings
+        needed = [
+            "exp",
+            *(["iss"] if settings.auth_issuer else []),
+            *(["aud"] if settings.auth_audience else []),
+        ]
+        try:
+            return jwt.decode(
+                token,
+                key,
+                algorithms=[str(algorithm)],
+                audience=settings.auth_audience,
+                issuer=settings.auth_issuer,
+                leeway=settings.auth_leeway_s,
+                options={"require": needed, "verify_aud": settings.auth_audience is not None},
+            )
+        except jwt.PyJWTError as exc:
+            raise _refusal(exc) from exc
+        except (ValueError, OverflowError) as exc:  # numbers of dates that no clock shows
+            raise AuthError(code="token_malformed") from exc
+
+    async def _key(self, algorithm: object, key_id: object) -> Any:
+        if algorithm == "HS256" and self._secret is not None:
+            return self._secret
+        if algorithm == "RS256" and self._key_set is not None:
+            return await self._key_set.key(key_id if isinstance(key_id, str) else None)
+        if algorithm == "RS256" and self._public_key is not None:
+            return self._public_key
+        raise AuthError(code="token_algorithm")
+
+
+def _refusal(exc: jwt.PyJWTError) -> AuthError:
+    match exc:
+        case jwt.ExpiredSignatureError():
+            return AuthError(code="token_expired")
+        case jwt.ImmatureSignatureError():
+            return AuthError(code="token_early")
+        case jwt.MissingRequiredClaimError():
+            return AuthError(code="token_claims", claim=exc.claim)
+        case jwt.InvalidAudienceError():
+            return AuthError(code="token_claims", claim="aud")
+        case jwt.InvalidIssuerError():
+            return AuthError(code="token_claims", claim="iss")
+        case jwt.InvalidSignatureError() | jwt.InvalidKeyError():
+            return AuthError(code="token_signature")
+        case jwt.exceptions.InvalidSubjectError():
+            return AuthError(code="token_claims", claim="sub")
+        case _:
+            return AuthError(code="token_malformed")
+
+
+def identity_of(claims: dict[str, Any]) -> Identity:
+    """Read the claims of a token that was checked. Raises: AuthError.
+
+    User: `sub`, else `userId`. Workspaces: `workspaces`, else `workspace`. Role: the highest of `roles`
+    or `role`; without a role that we know a person reads only.
+    """
+    user = next((_name(claims[name]) for name in ("sub", "userId") if name in claims), None)
+    if user is None:
+        raise AuthError(code="token_claims", claim="sub")
+    listed = claims.get("workspaces", claims.get("workspace"))
+    workspaces = dict.fromkeys(_name(item) for item in _items(listed))
+    workspaces.pop(None, None)
+    if not workspaces or len(workspaces) > MAX_WORKSPACES:
+        raise AuthError(code="token_claims", claim="workspaces")
+    named = _items(claims.get("roles", claims.get("role")))
+    roles = [role for role in RANKS if role in named]
+    shown = next((_name(claims[name]) for name in ("username", "name") if name in claims), None)
+    return Identity(
+        user_id=user,
+        role=roles[-1] if roles else "viewer",
+        workspaces=tuple(name for name in workspaces if name is not None),
+        username=shown or user,
+    )
+
+
+def _items(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else [value]
+
+
+def _name(value: Any) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
+        return None
+    return value
+
+
+def _public_key(text: str) -> RSAPublicKey:
+    """Read PEM text, or the file of that name. Raises: SettingsError."""
+    try:
+        pem = (
+            text.encode() if text.lstrip().startswith("-----BEGIN") else Path(text).expanduser().read_bytes()
+        )
+        key = load_pem_public_key(pem)
+    except (OSError, ValueError, UnsupportedAlgorithm) as exc:
+        reason = f"it is neither a PEM public key nor a file with one ({type(exc).__name__})"
+        raise SettingsError(name="auth_public_key", origin="settings", reason=reason) from None
+    if not isinstance(key, RSAPublicKey):
+        raise SettingsError(name="auth_public_key", origin="settings", reason="it is not an RSA key")
+    return key
+
+
+_bearer = HTTPBearer(
+    auto_error=False, description="A signed token; not needed where sign-in is not configured."
+)
+
+
+async def caller(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+) -> Identity:
+    """Return who calls an endpoint. Raises: AuthError, KeysUnavailable, ForeignPage."""
+    authenticator: Authenticator = request.app.state.server.authenticator
+    if not authenticator.is_configured:
+        check_own_page(request)
+    identity = await authenticator.authenticate(given.credentials if given else None)
+    request.state.user_id = identity.user_id
+    return identity
+
+
+Caller = Annotated[Identity, Depends(caller)]
+"""An endpoint's parameter: who calls it."""

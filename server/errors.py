@@ -1,0 +1,115 @@
+"""Errors of the server room: why a request is refused before it reaches the service.
+
+ServerError
+├── AuthError            nobody, or somebody whose token is not good; `code` says why
+├── KeysUnavailable      the keys that check tokens cannot be read
+├── ForeignPage          a page of another site calls a server without sign-in
+├── RoleNeeded           this person's role does not allow it
+├── WorkspaceUnclear     the person has several workspaces and named none
+├── RequestTooLarge      more bytes than are taken
+├── TooManyRequests      this person asks models too often
+└── TurnBroken           the turn began and failed; the thread is valid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphrag.faults import Fault
+from graphrag.messages import Language, message
+from tools.base import Role
+
+
+class ServerError(Exception):
+    """Base of what this room raises on purpose. `code` names the text that a person reads."""
+
+    code = "internal"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what stands in the text's places."""
+        return {}
+
+    def text(self, language: Language) -> str:
+        """Return what to tell a person."""
+        return message(self.code, language).format(**self.facts())
+
+    def __str__(self) -> str:
+        return self.text("en")
+
+
+class AuthError(ServerError):
+    def __init__(self, *, code: str, claim: str = "") -> None:
+        self.code, self.claim = code, claim
+        super().__init__(code)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"claim": self.claim}
+
+
+class KeysUnavailable(ServerError):
+    code = "keys_unavailable"
+
+
+class ForeignPage(ServerError):
+    code = "foreign_page"
+
+
+class RoleNeeded(ServerError):
+    code = "needs_role"
+
+    def __init__(self, *, user_id: str, role: Role, needed: Role) -> None:
+        self.user_id, self.role, self.needed = user_id, role, needed
+        super().__init__(role, needed)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"user": self.user_id, "role": self.role, "needed": self.needed}
+
+
+class WorkspaceUnclear(ServerError):
+    code = "several_workspaces"
+
+    def __init__(self, *, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(self.names)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"names": ", ".join(self.names[:20])}
+
+
+class RequestTooLarge(ServerError):
+    """Units: bytes."""
+
+    code = "at_most_bytes"
+
+    def __init__(self, *, limit: int) -> None:
+        self.limit = limit
+        super().__init__(limit)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"limit": self.limit}
+
+
+class TooManyRequests(ServerError):
+    code = "wait_seconds"
+
+    def __init__(self, *, retry_after_s: float) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(retry_after_s)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"seconds": self.wait_s}
+
+    @property
+    def wait_s(self) -> int:
+        """Whole seconds after which it is worth trying again."""
+        return max(1, -int(-self.retry_after_s // 1))
+
+
+class TurnBroken(ServerError):
+    def __init__(self, *, thread_id: str, fault: Fault) -> None:
+        self.thread_id, self.fault = thread_id, fault
+        super().__init__(fault.code)
+
+    def text(self, language: Language) -> str:
+        return self.fault.message(language)

@@ -1,0 +1,182 @@
+"""Errors on their way out: the one table from an exception to a status and a body; nothing else is told.
+
+A body is `{"error": {code, message, retryable, requestId, details?}}`. No trace, no statement and no
+text of an error that nobody foresaw reaches a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+
+from graphrag.approvals import ProposalRefused
+from graphrag.errors import Meaning, describe
+from graphrag.faults import FaultCode
+from graphrag.messages import Language, message
+from server import errors
+
+MAX_DETAILS = 20
+
+MEANINGS: dict[type[errors.ServerError], Meaning] = {
+    errors.AuthError: Meaning(code="unauthorized", http_status=401),
+    errors.KeysUnavailable: Meaning(code="unavailable", http_status=503, retryable=True),
+    errors.ForeignPage: Meaning(code="forbidden", http_status=403),
+    errors.RoleNeeded: Meaning(code="forbidden", http_status=403),
+    errors.WorkspaceUnclear: Meaning(code="invalid_message", http_status=422),
+    errors.RequestTooLarge: Meaning(code="too_large", http_status=413),
+    errors.TooManyRequests: Meaning(code="rate_limit", http_status=429, retryable=True),
+}
+
+TURN_STATUS: dict[FaultCode, int] = {
+    "rate_limit": 503,
+    "server_error": 502,
+    "auth_error": 502,
+    "timeout": 504,
+    "network": 502,
+    "content_filter": 422,
+    "context_length": 413,
+    "usage_limit": 429,
+    "internal": 500,
+}
+"""What a turn that broke off is to HTTP. Of a provider's 429 the caller is not guilty: 503."""
+
+_FRAMEWORK = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a client is told of an error."""
+
+    status: int
+    code: str
+    message: str
+    retryable: bool = False
+    details: Mapping[str, Any] | Sequence[Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def body(self, request_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.retryable,
+            "requestId": request_id,
+        }
+        return {"error": found if self.details is None else {**found, "details": self.details}}
+
+
+def told(exc: Exception, language: Language, request_id: str = "") -> Told:
+    """Return what a client is told of any error."""
+    if isinstance(exc, errors.TurnBroken):
+        return _turn(exc, language)
+    if isinstance(exc, errors.ServerError):
+        return _server(exc, language)
+    if isinstance(exc, RequestValidationError):
+        return _invalid(exc, language)
+    if isinstance(exc, HTTPException):
+        return _framework(exc, language)
+    known = describe(exc, language)
+    if known is None:
+        text = message("unforeseen", language).format(request=request_id)
+        return Told(status=500, code="internal", message=f"{message('internal', language)}: {text}")
+    details = None
+    if isinstance(exc, ProposalRefused):
+        details = [{"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]]
+    return Told(
+        status=known.http_status,
+        code=known.code,
+        message=known.message,
+        retryable=known.retryable,
+        details=details,
+    )
+
+
+def _turn(exc: errors.TurnBroken, language: Language) -> Told:
+    fault = exc.fault
+    headers = {"Retry-After": str(max(1, round(fault.retry_after_s)))} if fault.retry_after_s else {}
+    return Told(
+        status=TURN_STATUS[fault.code],
+        code=fault.code,
+        message=fault.message(language),
+        retryable=fault.retryable,
+        details={"threadId": exc.thread_id},
+        headers=headers,
+    )
+
+
+def _server(exc: errors.ServerError, language: Language) -> Told:
+    meaning = next(MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS)
+    headers: dict[str, str] = {}
+    if isinstance(exc, errors.AuthError):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(exc, errors.TooManyRequests):
+        headers["Retry-After"] = str(exc.wait_s)
+    return Told(
+        status=meaning.http_status,
+        code=meaning.code,
+        message=f"{message(meaning.code, language)}: {exc.text(language)}",
+        retryable=meaning.retryable,
+        headers=headers,
+    )
+
+
+def _invalid(exc: RequestValidationError, language: Language) -> Told:
+    """Name each fault with its place; what was sent is not repeated."""
+    details = [
+        {"where": ".".join(str(part) for part in fault["loc"])[:200], "what": str(fault["msg"])[:500]}
+        for fault in exc.errors()[:MAX_DETAILS]
+    ]
+    first = f"{details[0]['where']}: {details[0]['what']}" if details else ""
+    return Told(
+        status=422,
+        code="invalid_message",
+        message=f"{message('invalid_message', language)}: {first}",
+        details=_storable(details),
+    )
+
+
+def _storable(details: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Replace half surrogate pairs, which a name sent by a client may hold and JSON may not."""
+    return [{k: v.encode("utf-8", "replace").decode() for k, v in d.items()} for d in details]
+
+
+def _framework(exc: HTTPException, language: Language) -> Told:
+    code = _FRAMEWORK.get(exc.status_code, "invalid_message" if exc.status_code < 500 else "internal")
+    more = f": {message('no_such_address', language)}" if code == "not_found" else ""
+    status = 422 if exc.status_code == 400 else exc.status_code  # a body that is not JSON
+    return Told(
+        status=status, code=code, message=message(code, language) + more, headers=dict(exc.headers or {})
+    )
+
+
+def language_of(connection: HTTPConnection) -> Language:
+    """Return the language that a client prefers of ours, else the settings'."""
+    preferred = connection.headers.get("accept-language", "").strip().lower()[:2]
+    if preferred == "fr":
+        return "fr"
+    if preferred == "en":
+        return "en"
+    return connection.app.state.server.settings.language
+
+
+def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
+    """Return the answer to a request that failed."""
+    request_id = str(getattr(request.state, "request_id", ""))
+    answer = told(exc, language_of(request), request_id)
+    return JSONResponse(answer.body(request_id), answer.status, dict(answer.headers))
+
+
+def install(app: FastAPI) -> None:
+    """Let errors of endpoints and of the framework leave through `respond`."""
+
+    async def handle(request: Request, exc: Exception) -> JSONResponse:
+        return respond(request, exc)
+
+    for kind in (RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, handle)

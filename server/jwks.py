@@ -1,0 +1,99 @@
+"""The public keys that check tokens, from a key set that is published at an address or stands in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import jwt
+import orjson
+
+from graphrag.config import SettingsError
+from server.errors import AuthError, KeysUnavailable
+from server.origin import is_loopback
+
+log = logging.getLogger(__name__)
+
+FRESH_S = 300.0
+"""A key set is read again when it is older: keys that were withdrawn stop working."""
+
+PAUSE_S = 15.0
+"""Between two looks for a key that is not in the set: forged key ids must not call the issuer each time."""
+
+TIMEOUT_S = 5.0
+MAX_BYTES = 1 << 20
+
+
+class KeySet:
+    """Keys by their ids. Read when first needed, then as often as is worth it. Units: seconds."""
+
+    def __init__(self, address: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises: SettingsError for an address that strangers on the way could answer for."""
+        self._address, self._clock = address, clock
+        self._is_remote = "://" in address
+        if self._is_remote:
+            parts = urlsplit(address)
+            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+                reason = "a key set is read from a file, an https address or this computer"
+                raise SettingsError(name="auth_jwks", origin="settings", reason=reason)
+        self._keys: dict[str | None, Any] = {}
+        self._read_at: float | None = None
+        self._tried_at: float | None = None
+        self._reading = asyncio.Lock()
+
+    async def key(self, key_id: str | None) -> Any:
+        """Return the public key of an id; None is the only key's. Raises: AuthError, KeysUnavailable."""
+        if self._is_due(key_id):
+            async with self._reading:
+                if self._is_due(key_id):
+                    await self._refresh()
+        if not self._keys:
+            raise KeysUnavailable
+        if key_id is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        if key_id not in self._keys:
+            raise AuthError(code="token_signature")
+        return self._keys[key_id]
+
+    def _is_due(self, key_id: str | None) -> bool:
+        now = self._clock()
+        if self._tried_at is not None and now - self._tried_at < PAUSE_S:
+            return False
+        is_stale = self._read_at is None or now - self._read_at >= FRESH_S
+        return is_stale or (key_id is not None and key_id not in self._keys)
+
+    async def _refresh(self) -> None:
+        self._tried_at = self._clock()
+        try:
+            raw = await (self._download() if self._is_remote else asyncio.to_thread(self._load))
+            self._keys = _keys(raw)
+            self._read_at = self._clock()
+        except (httpx2.HTTPError, OSError, orjson.JSONDecodeError, jwt.PyJWTError, ValueError) as exc:
+            # The keys that are known go on working: an issuer that is down must not lock everybody out.
+            log.warning("keys_unavailable", extra={"error": type(exc).__name__, "known": len(self._keys)})
+
+    async def _download(self) -> bytes:
+        async with httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client:
+            answer = await client.get(self._address)
+            answer.raise_for_status()
+            return answer.content
+
+    def _load(self) -> bytes:
+        return Path(self._address).expanduser().read_bytes()
+
+
+def _keys(raw: bytes) -> dict[str | None, Any]:
+    """Return the RSA signing keys of a set. Raises: PyJWTError, ValueError."""
+    if len(raw) > MAX_BYTES:
+        raise ValueError("the key set is too large")
+    document: Any = orjson.loads(raw)
+    if not isinstance(document, dict):
+        raise ValueError("a key set is an object")  # noqa: TRY004 - it is the value of what was read
+    found = jwt.PyJWKSet.from_dict(document).keys  # pyright: ignore[reportUnknownArgumentType]
+    return {key.key_id: key.key for key in found if key.key_type == "RSA" and key.public_key_use != "enc"}

@@ -1,0 +1,100 @@
+"""What the server counts for Prometheus. No label names a person, a workspace or a graph."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from graphrag.events import ActionApplied, Completed, Event, Failed, ProposalPending, ToolFinished, ToolLimit
+from graphrag.usage import CallUsage
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
+
+
+class Metrics:
+    """The counters of one server, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        self._requests = Counter(
+            "nodius_http_requests", "Requests answered", ["method", "route", "status"], registry=r
+        )
+        self._request_s = Histogram(
+            "nodius_http_request_seconds", "Time of a request", ["route"], buckets=_SECONDS, registry=r
+        )
+        self._calls = Counter(
+            "nodius_model_calls", "Calls of models and embedders", ["kind", "provider"], registry=r
+        )
+        self._tokens = Counter(
+            "nodius_model_tokens", "Tokens of models", ["provider", "direction"], registry=r
+        )
+        self._cost = Counter("nodius_model_cost_dollars", "Known cost of models", ["provider"], registry=r)
+        self._tools = Counter("nodius_tool_calls", "Calls of tools by models", ["tool", "error"], registry=r)
+        self._turns = Counter("nodius_turns", "Turns by how they ended", ["ending"], registry=r)
+        self._running = Gauge("nodius_turns_running", "Turns under way", registry=r)
+        self._turn_s = Histogram(
+            "nodius_turn_seconds", "Time of a turn until it ends or waits", buckets=_SECONDS, registry=r
+        )
+        self._decisions = Counter(
+            "nodius_approval_decisions", "Decisions by what became of them", ["status"], registry=r
+        )
+        self._proposals = Counter("nodius_proposals", "Proposals that wait for people", registry=r)
+        self._edits = Counter("nodius_live_edits", "Messages of live editing", ["kind", "ok"], registry=r)
+        self._saves = Counter("nodius_live_saves", "Saves of live graphs", ["ok"], registry=r)
+        self._retrieval_s = Histogram(
+            "nodius_retrieval_seconds", "Time of a retrieval", buckets=_SECONDS, registry=r
+        )
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        known = method if method in _METHODS else "other"
+        self._requests.labels(known, route, str(status)).inc()
+        self._request_s.labels(route).observe(seconds)
+
+    def model_call(self, call: CallUsage) -> None:
+        self._calls.labels(call.kind, call.provider).inc()
+        self._tokens.labels(call.provider, "prompt").inc(max(0, call.tokens.prompt))
+        self._tokens.labels(call.provider, "completion").inc(max(0, call.tokens.completion))
+        if call.cost_usd:
+            self._cost.labels(call.provider).inc(max(0.0, call.cost_usd))
+
+    def turn_began(self) -> None:
+        self._running.inc()
+
+    def turn_ended(self, seconds: float) -> None:
+        self._running.dec()
+        self._turn_s.observe(seconds)
+
+    def event(self, event: Event, known_tools: frozenset[str]) -> None:
+        """Count what an event of a turn tells; a tool that a model made up is `other`."""
+        match event:
+            case ToolFinished():
+                name = event.name if event.name in known_tools else "other"
+                self._tools.labels(name, str(event.is_error).lower()).inc()
+            case ProposalPending():
+                self._proposals.inc(len(event.approvals))
+                self._turns.labels("proposal").inc()
+            case Completed():
+                self._turns.labels("answer").inc()
+            case ToolLimit():
+                self._turns.labels("tool_limit").inc()
+            case Failed():
+                self._turns.labels(event.fault.code).inc()
+            case ActionApplied() | _:
+                pass
+
+    def decision(self, status: str) -> None:
+        self._decisions.labels(status).inc()
+
+    def live_edit(self, kind: str, *, ok: bool) -> None:
+        self._edits.labels(kind, str(ok).lower()).inc()
+
+    def live_save(self, *, ok: bool) -> None:
+        self._saves.labels(str(ok).lower()).inc()
+
+    def retrieval(self, seconds: float) -> None:
+        self._retrieval_s.observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all of it as Prometheus reads it."""
+        return generate_latest(self.registry)

@@ -1,0 +1,52 @@
+"""Tells which pages may call: a server without sign-in answers this computer's own pages alone.
+
+A site that somebody visits can make their browser call an address of this computer. The name it
+called (Host) and the page that called (Origin) give it away, also when a name was made to point here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from server.errors import ForeignPage
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address is this computer's own."""
+    bare = host.strip("[]").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def check_own_page(connection: HTTPConnection) -> None:
+    """Let only this computer in, and only its own pages. Raises: ForeignPage."""
+    peer = connection.client.host if connection.client else ""
+    called = _host(f"//{connection.headers.get('host', '')}")
+    origin = connection.headers.get("origin")
+    if not is_loopback(peer) or not is_loopback(called):
+        raise ForeignPage
+    if origin is not None and _authority(origin) != connection.headers.get("host", "").lower():
+        raise ForeignPage
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _authority(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:
+        return ""
