@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,6 +59,25 @@ def test_a_reader_that_leaves_early_is_no_fault(demo_db: str) -> None:
         assert "BrokenPipe" not in errors, command
 
 
+@contextmanager
+def _opened_by(running: subprocess.Popen[str], pipe: Path) -> Generator[None]:
+    """Hold the pipe open for writing from when the program reads it; fail if it ends before."""
+    while True:
+        assert running.poll() is None, running.stderr
+        try:
+            writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as exc:
+            if exc.errno != errno.ENXIO:  # ENXIO: nobody reads it yet
+                raise
+            time.sleep(0.02)
+            continue
+        try:
+            yield
+        finally:
+            os.close(writer)
+        return
+
+
 def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "never.json"
     os.mkfifo(pipe)
@@ -67,7 +90,7 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as running:
-        with pipe.open("wb"):  # opens once the program reads it: the first file is stored by then
+        with _opened_by(running, pipe):  # once the program reads it the first file is stored
             running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
