@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from datasources.mock import MemoryDatabase, open_nba
@@ -31,6 +32,7 @@ from tools.write_tools import WRITE_TOOLS
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS))
 MOST_ANSWERS = 4
 
+_workflows: dict[str, ToolContext] = {}
 Outcome = Callable[[ToolCall, ToolResult], Awaitable[str]]
 
 
@@ -74,7 +76,7 @@ async def talk(
     start.append(UserMessage(content=question))
     turn = Turn(messages=[])
     while True:
-        answer = await complete(provider, [*start, *turn.messages], BOX.schemas(context.role), options)
+        answer = await complete(provider, [*start, *turn.messages], schemas(context.role), options)
         turn.answers += 1
         assert turn.answers <= MOST_ANSWERS, "it does not end"
         turn.messages.append(AssistantMessage(content=answer.text, tool_calls=answer.tool_calls))
@@ -93,18 +95,28 @@ async def talk(
             )
 
 
+@cache
+def schemas(role: Any) -> list[dict[str, Any]]:
+    """Return the tools of a role as a provider gets them; writing them out takes longer than a turn."""
+    return BOX.schemas(role)
+
+
+@cache
 def nba(role: Any = "editor") -> ToolContext:
+    """Return the sample graph, shared: proposing changes nothing."""
     return ToolContext(source=open_nba().source("test"), graph_key="testgraph001", role=role)
 
 
 async def workflow(name: str) -> ToolContext:
-    """Return a sample workflow, imported."""
-    source = MemoryDatabase().source("test")
-    file = f"{name}.json"
-    raw = load_text(f"workflows/{file}").encode()
-    outcome = await import_bytes(source, raw, file_name=file, graph_key=name)
-    assert outcome.refused is None
-    return ToolContext(source=source, graph_key=name, role="editor")
+    """Return a sample workflow, imported once."""
+    if name not in _workflows:
+        source = MemoryDatabase().source("test")
+        file = f"{name}.json"
+        raw = load_text(f"workflows/{file}").encode()
+        outcome = await import_bytes(source, raw, file_name=file, graph_key=name)
+        assert outcome.refused is None
+        _workflows[name] = ToolContext(source=source, graph_key=name, role="editor")
+    return _workflows[name]
 
 
 async def made(

@@ -32,7 +32,7 @@ from graphrag.providers.base import (
     complete,
 )
 from graphrag.retriever import Retriever
-from tests.graphrag.offline.talk import BOX, Turn, nba, talk
+from tests.graphrag.offline.talk import Turn, nba, schemas, talk
 from tools.base import ToolResult
 
 NOTICE = PHRASES["notice"]
@@ -42,7 +42,7 @@ EDITOR = Person("ed", "editor", "test")
 async def chunks(messages: Sequence[Message], options: ModelOptions | None = None) -> list[Chunk]:
     provider = OfflineProvider()
     options = options or ModelOptions()
-    return [chunk async for chunk in provider.stream(messages, BOX.schemas("editor"), options)]
+    return [chunk async for chunk in provider.stream(messages, schemas("editor"), options)]
 
 
 def asked(question: str, *before: Message) -> list[Message]:
@@ -86,7 +86,7 @@ async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> No
 
 @pytest.mark.parametrize("options", [ModelOptions(tool_choice="none"), None])
 async def test_without_tools_nothing_is_called_and_nothing_claimed(options: ModelOptions | None) -> None:
-    tools = [] if options is None else BOX.schemas("editor")
+    tools = [] if options is None else schemas("editor")
     answer = await complete(OfflineProvider(), asked("describe this graph"), tools, options or ModelOptions())
     assert not answer.tool_calls
     assert "no tool" in answer.text
@@ -266,13 +266,13 @@ async def test_feedback_cannot_pass_for_an_outcome() -> None:
 async def test_unanswered_call_ends_the_turn_without_a_second_proposal() -> None:
     call = ToolCall(id="c1", name="propose_delete_node", arguments='{"nodeKey":"return","reason":"r"}')
     messages = [*asked("delete return"), AssistantMessage(tool_calls=(call,))]
-    answer = await complete(OfflineProvider(), messages, BOX.schemas("editor"))
+    answer = await complete(OfflineProvider(), messages, schemas("editor"))
     assert not answer.tool_calls
     assert "not told what became" in answer.text
 
 
 async def test_failing_reads_are_reported_not_repeated() -> None:
-    first = await complete(OfflineProvider(), asked("describe this graph"), BOX.schemas("editor"))
+    first = await complete(OfflineProvider(), asked("describe this graph"), schemas("editor"))
     failure = "ERROR unavailable\n- the database did not answer in time; try once more"
     messages: list[Message] = [
         *asked("describe this graph"),
@@ -282,7 +282,7 @@ async def test_failing_reads_are_reported_not_repeated() -> None:
             for call in first.tool_calls
         ),
     ]
-    answer = await complete(OfflineProvider(), messages, BOX.schemas("editor"))
+    answer = await complete(OfflineProvider(), messages, schemas("editor"))
     assert not answer.tool_calls
     assert "did not answer in time" in answer.text
 
@@ -294,7 +294,7 @@ async def test_turn_goes_on_in_another_process_from_the_messages_alone() -> None
         if not isinstance(whole.messages[cut], AssistantMessage):
             continue
         messages = asked("what comes after fetch-api?", *[])
-        answer = await complete(OfflineProvider(), [*messages, *whole.messages[:cut]], BOX.schemas("editor"))
+        answer = await complete(OfflineProvider(), [*messages, *whole.messages[:cut]], schemas("editor"))
         expected = whole.messages[cut]
         assert isinstance(expected, AssistantMessage)
         assert answer.text == expected.content
