@@ -14,6 +14,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 """Changes no length, as `str.lower` may."""
 _FOLDED = tuple(marker.translate(_LOWER) for marker in MARKERS)
 _OPENING = re.compile("|".join(re.escape(marker) for marker in _FOLDED))
+_LONGEST = max(map(len, MARKERS))
 _NAME = re.compile(r"[a-z_]{0,40}")
 
 
@@ -25,6 +26,7 @@ class LeakFilter:
         self._held = ""
         self._marker: str | None = None
         self._closing: str | None = None
+        self._recent = ""
 
     def feed(self, text: str) -> str:
         """Take a piece and return what may be shown by now."""
@@ -60,18 +62,22 @@ class LeakFilter:
         if found is None:
             keep = _possible_beginning(folded)
             cut = len(self._held) - keep
-            shown.append(self._held[:cut])
+            self._show(self._held[:cut], shown)
             self._held = self._held[cut:]
             return False
         self.leaked = True
-        before = self._held[: found.start()]
-        # "<tool", a call and "_call>" must not join into a marker.
-        shown.append(before[: len(before) - _possible_beginning(folded[: found.start()])])
+        self._show(self._held[: found.start()], shown)
+        if _possible_beginning(self._recent):
+            self._show(" ", shown)  # "<tool", a call and "_call>" must not join into a marker
         self._held = self._held[found.end() :]
         self._marker = found.group()
         if self._marker.endswith(">"):
             self._closing = "</" + self._marker[1:]
         return True
+
+    def _show(self, text: str, shown: list[str]) -> None:
+        shown.append(text)
+        self._recent = (self._recent + text.translate(_LOWER))[-_LONGEST:]
 
     def _name(self) -> bool:
         """Read the element's name after a DSML marker; its closing mark repeats it."""

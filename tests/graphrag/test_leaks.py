@@ -60,7 +60,8 @@ def test_text_is_shown_as_soon_as_it_cannot_be_a_marker() -> None:
 
 
 def test_taking_a_call_out_joins_no_marker_of_what_stands_around_it() -> None:
-    assert filtered(["<tool<tool_call>{}</tool_call>_call>x"]) == ("_call>x", True)
+    assert filtered(["<tool<tool_call>{}</tool_call>_call>x"]) == ("<tool _call>x", True)
+    assert filtered("<tool<tool_call>{}</tool_call>_call>x") == ("<tool _call>x", True)
 
 
 @given(text=harmless, pieces=st.lists(harmless, max_size=6), block=st.sampled_from(BLOCKS))
