@@ -232,7 +232,14 @@ class Database(Protocol):
 
 
 class MemoryGraphProvider(Protocol):
-    """The live working copy of a graph, where there is one; the memory overlay reads it."""
+    """The live working copy of a graph, while it holds what is not stored; the memory overlay reads it.
+
+    Decision: without unsaved changes there is nothing to give (None): the store then says the same.
+    """
+
+    async def get_live_graph(self, graph_key: str) -> Graph | None:
+        """Return the graph document; its revision differs from that of any other content of the graph."""
+        ...
 
     async def get_live_nodes(self, graph_key: str) -> list[Node] | None: ...
 
@@ -244,5 +251,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "approval": ("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
     "audit": ("graphKey", "sequence", "userId", "approvalId"),
     "lease": ("owner", "expiresTime"),
+    "journal": ("graphKey", "sequence"),
+    "history": ("graphKey", "timestamp"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""

@@ -24,7 +24,7 @@ from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, S
 from datasources.sqlite.record_indexes import index_statements
 
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
-VERSION = 1
+VERSION = 2
 BUSY_S = 10.0
 PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
@@ -126,7 +126,10 @@ FIRST = (
 )
 """Version 1. A later version appends its own steps to MIGRATIONS; these are never changed."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FIRST, *index_statements()),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (*FIRST, *index_statements()),
+    tuple(index_statements()),  # version 2: records of more kinds may be queried
+)
 
 
 def connect(path: Path) -> sqlite3.Connection:
