@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from graphrag.providers.registry import choose, make_provider
 from graphrag.retriever import RetrievalOptions, Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import ToolCalls
-from graphrag.usage import UsageLimits, UsageMeter
+from graphrag.usage import CallUsage, UsageLimits, UsageMeter
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
@@ -122,8 +122,12 @@ class Shared:
 
 
 @asynccontextmanager
-async def open_shared(settings: Settings) -> AsyncGenerator[Shared]:
+async def open_shared(
+    settings: Settings, *, on_call: Callable[[CallUsage], None] | None = None
+) -> AsyncGenerator[Shared]:
     """Open the database and the embedder, for every workspace, and close them again.
+
+    `on_call` hears of each call of a model; it may not raise.
 
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
@@ -132,7 +136,8 @@ async def open_shared(settings: Settings) -> AsyncGenerator[Shared]:
             call_tokens=settings.max_call_tokens,
             total_tokens=settings.max_total_tokens,
             total_cost_usd=settings.max_total_cost,
-        )
+        ),
+        on_call=on_call,
     )
     embedder = _metered(make_embedder(settings), settings, meter)
     try:

@@ -152,7 +152,7 @@ def identity_of(claims: dict[str, Any]) -> Identity:
     if not workspaces or len(workspaces) > MAX_WORKSPACES:
         raise AuthError(code="token_claims", claim="workspaces")
     named = _items(claims.get("roles", claims.get("role")))
-    roles = [role for role in RANKS if role in named]
+    roles: list[Role] = [role for role in RANKS if role in named]
     shown = next((_name(claims[name]) for name in ("username", "name") if name in claims), None)
     return Identity(
         user_id=user,
