@@ -1,0 +1,223 @@
+"""The WebSocket at `/ws`: one connection from its sign-in to its end.
+
+A client signs in with its first message, or sends a token with each `ai:*` message. Messages are
+taken up one after the other, in order; turns run beside them. What is no message gets an error, and
+the connection stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from graphrag.messages import Language
+from server.auth import Identity
+from server.errors import AuthError, ForeignPage, ServerError
+from server.faults import language_of, told
+from server.origin import check_own_page
+from server.places import Places
+from server.state import ServerState
+from server.ws_ai import AiLimits, Conversations, RunningTurns
+from server.ws_events import error_message
+from server.ws_faults import auth_result, fault_message, is_unforeseen, refusal
+from server.ws_messages import (
+    AiChat,
+    AiInterrupt,
+    AiMessage,
+    Authenticate,
+    ClientMessage,
+    InvalidMessage,
+    Ping,
+    parse_message,
+)
+from server.ws_outbox import ClientGone, Outbox, OutboxLimits
+
+log = logging.getLogger(__name__)
+
+router = APIRouter()
+
+NOT_AUTHENTICATED = 4001
+AUTHENTICATION_TIMEOUT = 4002
+WORKSPACE_DENIED = 4003
+TRY_AGAIN_LATER = 1013
+_SIGN_IN = "sign in first: send `authenticate` with a token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WsOptions:
+    """Bounds of a connection. Units: seconds."""
+
+    sign_in_s: float = 15.0
+    outbox: OutboxLimits = field(default_factory=OutboxLimits)
+    ai: AiLimits = field(default_factory=AiLimits)
+
+
+@router.websocket("/ws")
+async def serve(socket: WebSocket) -> None:
+    """Serve one client. Without sign-in configured it must be a page or program of this computer."""
+    state: ServerState = socket.app.state.server
+    if not state.authenticator.is_configured:
+        try:
+            check_own_page(socket)
+        except ForeignPage:
+            await socket.close(1008)  # before it is accepted: the client sees HTTP 403
+            return
+    await socket.accept()
+    app_state = socket.app.state
+    if not hasattr(app_state, "running_turns"):
+        app_state.running_turns = RunningTurns()
+    options: WsOptions = getattr(app_state, "ws_options", WsOptions())
+    await Connection(socket, state, app_state.running_turns, options).run()
+
+
+class Connection:
+    """One client. It ends when the client goes, does not read, or has to be turned away."""
+
+    def __init__(
+        self, socket: WebSocket, state: ServerState, turns: RunningTurns, options: WsOptions
+    ) -> None:
+        self._socket, self._state, self._turns, self._options = socket, state, turns, options
+        self._language: Language = language_of(socket)
+        self._identity: Identity | None = None
+        self._outbox = Outbox(socket.send_text, options.outbox)
+        self._conversations = Conversations(self._outbox, turns, options.ai)
+        self._deadline = asyncio.timeout(options.sign_in_s)
+
+    async def run(self) -> None:
+        """Serve the client to the end of the connection."""
+        sending = asyncio.create_task(self._send())
+        receiving = asyncio.create_task(self._receive())
+        try:
+            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done() and (code := receiving.result()) is not None:
+                await self._outbox.close()
+                await sending
+                await self._socket.close(code)
+        except (ClientGone, WebSocketDisconnect):
+            log.debug("ws_client_gone")
+        finally:
+            receiving.cancel()
+            await self._outbox.close(ClientGone())
+            sending.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+            await asyncio.shield(self._conversations.aclose())
+
+    async def _send(self) -> None:
+        """Send what waits to be sent until the connection ends."""
+        try:
+            await self._outbox.run()
+        except ClientGone as gone:
+            log.info("ws_client_slow", extra={"waited_s": gone.waited_s})
+        except (WebSocketDisconnect, RuntimeError):  # the framework's words for a closed connection
+            await self._outbox.close(ClientGone())
+
+    async def _receive(self) -> int | None:
+        """Take messages up until the client goes; return the code to close with if it has to go."""
+        try:
+            async with self._deadline:
+                if not self._state.authenticator.is_configured:
+                    self._signed_in(await self._state.authenticator.authenticate(None))
+                while True:
+                    frame = await self._socket.receive()
+                    if frame["type"] == "websocket.disconnect":
+                        return None
+                    code = await self._take(frame)
+                    if code is not None:
+                        return code
+        except ClientGone:
+            return None
+        except TimeoutError:
+            if not self._deadline.expired():
+                raise
+            await self._outbox.put(auth_result(error="no sign-in came in time"))
+            return AUTHENTICATION_TIMEOUT
+
+    async def _take(self, frame: Any) -> int | None:
+        """Answer one frame; return a code if the connection is to be closed."""
+        text = frame.get("text")
+        try:
+            message, _ = parse_message(frame.get("bytes") or b"" if text is None else text)
+        except InvalidMessage as exc:
+            known = self._identity is not None or (exc.type or "").startswith("ai:")
+            await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
+            return None
+        if isinstance(message, Authenticate):
+            return await self._authenticate(message)
+        if isinstance(message, AiMessage):
+            await self._ai(message)
+        elif self._identity is None:
+            await self._outbox.put(auth_result(message.id, error=_SIGN_IN))
+        else:
+            await self._signed(message)
+        return None
+
+    async def _signed(self, message: ClientMessage) -> None:
+        """Answer a message of somebody who is signed in."""
+        if isinstance(message, Ping):
+            pong = {"type": "__pong__"}
+            await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
+
+    async def _ai(self, message: AiMessage) -> None:
+        """Take up a message of a conversation; what refuses it is its `ai:error`."""
+        try:
+            identity = self._identity
+            if message.token is not None:
+                identity = await self._state.authenticator.authenticate(message.token)
+                self._deadline.reschedule(None)
+            if identity is None:
+                await self._outbox.put(auth_result(message.id, error=_SIGN_IN))
+                return
+            await self._ai_of(message, identity)
+        except ClientGone:
+            raise
+        except Exception as exc:  # the one door: what a person may know of it is said
+            facts = {"type": message.type, "error": type(exc).__name__}
+            log.info("ws_refused", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
+            await self._outbox.put(fault_message(message.id, exc, self._language))
+
+    async def _ai_of(self, message: AiMessage, identity: Identity) -> None:
+        if isinstance(message, AiInterrupt):
+            thread_id = message.thread_id
+            if thread_id:
+                found = self._turns.interrupt(identity, thread_id)
+            else:
+                found = self._conversations.interrupt_asked(message.id)
+            if not found:
+                text = "there is no turn under way that could be stopped"
+                await self._outbox.put(error_message(message.id, "not_found", text))
+            return
+        self._state.limiter.spend(identity.user_id)
+        places = Places(self._state, identity)
+        if isinstance(message, AiChat):
+            place, _ = await places.of_graph(message.graph_key)
+            await self._conversations.chat(place, message)
+        else:
+            place, _ = await places.of_thread(message.thread_id)
+            await self._conversations.resume(place, message)
+
+    def _signed_in(self, identity: Identity) -> None:
+        self._identity = identity
+        self._deadline.reschedule(None)
+
+    async def _authenticate(self, message: Authenticate) -> int | None:
+        try:
+            identity = await self._state.authenticator.authenticate(message.token)
+        except ServerError as exc:
+            found = told(exc, self._language)
+            await self._outbox.put(auth_result(message.id, error=found.message))
+            if found.retryable:
+                return TRY_AGAIN_LATER
+            denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
+            return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED
+        if self._identity is not None and self._identity.user_id != identity.user_id:
+            error = "somebody else is signed in here: open another connection"
+            await self._outbox.put(auth_result(message.id, error=error))
+            return None
+        self._signed_in(identity)
+        await self._outbox.put(auth_result(message.id, identity=identity))
+        return None

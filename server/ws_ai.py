@@ -1,0 +1,245 @@
+"""The conversations of one WebSocket connection: several turns side by side, each under its `_id`.
+
+A turn's messages end with exactly one `ai:complete` or `ai:error`. When the client goes, every turn
+is stopped and stored; when a waiting proposal is decided elsewhere, its turn goes on under its `_id`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
+from graphrag.events import Completed, Event, Failed, ProposalPending, ToolLimit
+from graphrag.threads import NothingToResume, Thread, ThreadBusy
+from server.auth import Identity
+from server.places import Place
+from server.ws_events import Message, WireTurn
+from server.ws_faults import fault_message, is_unforeseen
+from server.ws_messages import AiChat, AiResume
+from server.ws_outbox import ClientGone, Outbox
+from server.ws_waiting import decided_elsewhere
+
+log = logging.getLogger(__name__)
+
+Events = AsyncGenerator[Event]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AiLimits:
+    """Turns under way and waits for decisions of one connection; seconds between looks at a decision."""
+
+    turns: int = 16
+    waits: int = 64
+    poll_s: float = 1.0
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end."""
+
+    wire: WireTurn
+    place: Place
+    task: asyncio.Task[None] | None = None
+    started: bool = False
+    interrupted: bool = False
+    ended: bool = False
+
+    def is_of(self, identity: Identity, thread_id: str) -> bool:
+        person = self.place.person
+        is_theirs = person.user_id == identity.user_id and person.workspace in identity.workspaces
+        return is_theirs and self.wire.thread_id == thread_id
+
+
+class RunningTurns:
+    """The turns under way in this process: a person may stop theirs from another connection."""
+
+    def __init__(self) -> None:
+        self._turns: dict[int, RunningTurn] = {}
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def add(self, turn: RunningTurn) -> int:
+        number = next(self._numbers)
+        self._turns[number] = turn
+        return number
+
+    def remove(self, number: int) -> None:
+        self._turns.pop(number, None)
+
+    def interrupt(self, identity: Identity, thread_id: str) -> bool:
+        """Stop a person's turn in a thread; say whether there was one."""
+        return stop(turn for turn in self._turns.values() if turn.is_of(identity, thread_id))
+
+
+def stop(turns: Iterable[RunningTurn]) -> bool:
+    """Stop turns as a person does; say whether there was one that had not ended."""
+    found = [turn for turn in turns if not turn.ended]
+    for turn in found:
+        if not turn.interrupted and turn.task is not None and turn.started:
+            turn.task.cancel()  # one that has not started sees by itself that it is not wanted
+        turn.interrupted = True
+    return bool(found)
+
+
+class Conversations:
+    """Runs the turns that one client asks for. `shared` are those of the whole process."""
+
+    def __init__(self, outbox: Outbox, shared: RunningTurns, limits: AiLimits | None = None) -> None:
+        self._outbox, self._shared, self.limits = outbox, shared, limits or AiLimits()
+        self._running: dict[int, RunningTurn] = {}
+        self._waits: dict[str, asyncio.Task[None]] = {}
+
+    async def chat(self, place: Place, asked: AiChat) -> None:
+        """Begin to answer a message; returns at once."""
+        events = place.agent.run(
+            asked.thread_id, asked.graph_key, asked.message, place.person, context_type=asked.context_type
+        )
+        await self._begin(WireTurn(asked.id, place.language), place, events, asked.thread_id)
+
+    async def resume(self, place: Place, asked: AiResume) -> None:
+        """Begin to go on where a thread waits; returns at once."""
+        events = resumed(place, asked)
+        await self._begin(WireTurn(asked.id, place.language), place, events, asked.thread_id)
+
+    def interrupt_asked(self, id_: float) -> bool:
+        """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
+        return stop(turn for turn in self._running.values() if turn.wire.id == id_)
+
+    async def aclose(self) -> None:
+        """Stop every turn and wait until each is stored; the client is gone."""
+        tasks = [turn.task for turn in self._running.values() if turn.task is not None]
+        tasks += self._waits.values()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _begin(self, wire: WireTurn, place: Place, events: Events, thread_id: str | None) -> None:
+        if self._is_full(wire):
+            await events.aclose()
+            text = f"a connection may have {self.limits.turns} turns at once, each under its own _id"
+            await self._outbox.put(wire.error("busy", text, retryable=True))
+            return
+        turn = RunningTurn(wire=wire, place=place)
+        wire.thread_id = thread_id
+        number = self._shared.add(turn)
+        self._running[number] = turn
+        turn.task = asyncio.create_task(self._run(turn, events))
+        turn.task.add_done_callback(lambda _: self._ended(number))
+
+    def _is_full(self, wire: WireTurn) -> bool:
+        taken = any(turn.wire.id == wire.id for turn in self._running.values())
+        return taken or len(self._running) >= self.limits.turns
+
+    def _ended(self, number: int) -> None:
+        self._shared.remove(number)
+        self._running.pop(number, None)
+
+    async def _run(self, turn: RunningTurn, events: Events) -> None:
+        """Send a turn to its end, whatever that is."""
+        turn.started = True
+        if turn.interrupted:
+            await self._last_word(turn, turn.wire.stopped())
+            return
+        try:
+            pending = await self._send_all(turn, events)
+            if pending is not None:
+                self._wait_for(turn, pending)
+        except ClientGone:
+            return
+        except asyncio.CancelledError:
+            if not turn.interrupted or turn.ended:
+                raise
+            await self._last_word(turn, turn.wire.stopped())
+        except Exception as exc:  # the one door: what a person may know of it is said
+            facts = {"thread_id": turn.wire.thread_id, "error": type(exc).__name__}
+            log.warning("ws_turn_failed", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
+            await self._last_word(turn, fault_message(turn.wire.id, exc, turn.place.language))
+
+    async def _send_all(self, turn: RunningTurn, events: Events) -> ProposalPending | None:
+        pending: ProposalPending | None = None
+        async with aclosing(events) as stream:
+            async for event in stream:
+                for message in turn.wire.messages(event):
+                    await self._outbox.put(message)
+                turn.ended = isinstance(event, Completed | ProposalPending | ToolLimit | Failed)
+                if isinstance(event, ProposalPending):
+                    pending = event
+        return pending
+
+    async def _last_word(self, turn: RunningTurn, message: Message) -> None:
+        try:
+            await self._outbox.put(message)
+        except ClientGone:
+            log.debug("client_gone", extra={"thread_id": turn.wire.thread_id})
+        turn.ended = True
+
+    def _wait_for(self, turn: RunningTurn, pending: ProposalPending) -> None:
+        """Have decisions that are made elsewhere reach this client."""
+        earlier = self._waits.pop(pending.thread_id, None)
+        if earlier is not None and earlier is not asyncio.current_task():
+            earlier.cancel()
+        if len(self._waits) >= self.limits.waits:
+            self._waits.pop(next(iter(self._waits))).cancel()
+        self._waits[pending.thread_id] = asyncio.create_task(self._go_on_when_decided(turn, pending))
+
+    async def _go_on_when_decided(self, turn: RunningTurn, pending: ProposalPending) -> None:
+        place, thread_id = turn.place, pending.thread_id
+        decided = await decided_elsewhere(
+            approvals=place.services.approvals,
+            threads=place.services.threads,
+            thread_id=thread_id,
+            approval_ids=[approval.id for approval in pending.approvals],
+            person=place.person,
+            is_busy=lambda: any(t.wire.thread_id == thread_id for t in self._running.values()),
+            poll_s=self.limits.poll_s,
+        )
+        self._waits.pop(thread_id, None)
+        if decided:
+            wire = WireTurn(turn.wire.id, place.language)
+            await self._begin(wire, place, going_on(place, thread_id), thread_id)
+
+
+async def resumed(place: Place, asked: AiResume) -> Events:
+    """Yield the events of a thread that a person resumes: with a decision, with more rounds, or again."""
+    thread = (await place.services.threads.get(asked.thread_id, place.person)).thread
+    grant = asked.approved if thread.turn.status == "limit" else None
+    decision = None if grant is not None or _is_retry(thread, asked) else _decision(asked)
+    events = place.agent.resume(
+        asked.thread_id,
+        place.person,
+        decision=decision,
+        approval_id=asked.approval_id,
+        grant_rounds=grant,
+    )
+    async with aclosing(events) as stream:
+        async for event in stream:
+            yield event
+
+
+def _is_retry(thread: Thread, asked: AiResume) -> bool:
+    """A turn that broke off, with nothing to decide, is tried again."""
+    broken = thread.turn.status in ("failed", "running")
+    return broken and asked.approved and asked.approval_id is None and not thread.turn.open
+
+
+def _decision(asked: AiResume) -> Decision:
+    if not asked.approved:
+        return Reject(asked.feedback or "")
+    return Approve() if asked.edited_action is None else ApproveEdited(asked.edited_action)
+
+
+async def going_on(place: Place, thread_id: str) -> Events:
+    """Yield the events of a thread after a decision elsewhere; none if somebody else went on with it."""
+    try:
+        async with aclosing(place.agent.resume(thread_id, place.person)) as stream:
+            async for event in stream:
+                yield event
+    except (ThreadBusy, NothingToResume):
+        return

@@ -1,0 +1,227 @@
+"""The events of a turn as the messages of the chat protocol. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from graphrag.approvals import Approval
+from graphrag.events import (
+    ActionApplied,
+    Completed,
+    Event,
+    Failed,
+    ProposalPending,
+    Token,
+    ToolFinished,
+    ToolLimit,
+    ToolStarted,
+    TurnStarted,
+    UsageReported,
+)
+from graphrag.messages import Language
+from server.ws_outbox import encode
+from tools.proposals import to_document
+
+Message = dict[str, Any]
+
+_CODES = {
+    "invalid": "invalid_message",
+    "unreadable": "invalid_message",
+    "conflict": "stale",
+    "unavailable": "network",
+    "usage_limit": "rate_limit",
+    "request_refused": "server_error",
+    "auth_error": "auth_error",
+    "not_found": "not_found",
+    "forbidden": "forbidden",
+    "busy": "busy",
+    "stale": "stale",
+    "rate_limit": "rate_limit",
+    "server_error": "server_error",
+    "timeout": "timeout",
+    "network": "network",
+    "content_filter": "content_filter",
+    "context_length": "context_length",
+    "invalid_message": "invalid_message",
+    "too_large": "invalid_message",
+    "unauthorized": "auth_error",
+}
+"""From what an error means to the codes that clients know; anything else is `internal`."""
+
+
+def wire_code(code: str) -> str:
+    """Return the code of `ai:error` for the code of a meaning or a fault."""
+    return _CODES.get(code, "internal")
+
+
+class WireTurn:
+    """One turn on its way to a client: gives every event its messages, all under the turn's `_id`."""
+
+    def __init__(self, id: float, language: Language) -> None:
+        self.id = id
+        self.language: Language = language
+        self.thread_id: str | None = None
+        self.text: list[str] = []
+        self.usage: list[UsageReported] = []
+
+    def messages(self, event: Event) -> Iterator[Message]:
+        """Yield what a client is sent of an event."""
+        match event:
+            case TurnStarted():
+                self.thread_id = event.thread_id
+            case Token():
+                self.text.append(event.text)
+                yield self._of("ai:token", token=event.text)
+            case ToolStarted():
+                yield self._of("ai:tool_start", toolCallId=event.call_id, toolName=event.name)
+            case ToolFinished():
+                yield self._of("ai:tool_result", toolCallId=event.call_id, result=event.result_text)
+            case UsageReported():
+                yield self._of("ai:usage", usage=_usage(event))
+            case ActionApplied():
+                yield self._applied(event.approval)
+            case ToolLimit():
+                facts = {"roundsUsed": event.rounds_used, "maxExtended": event.max_extended}
+                yield self._of("ai:tool_limit", **facts)
+                document = {"type": "tool_limit", "message": event.text, **facts}
+                yield self.complete(event.thread_id, encode(document))
+            case ProposalPending():
+                yield self.complete(event.thread_id, encode(interrupt_document(event.text, event.approvals)))
+            case Completed():
+                yield self.complete(event.thread_id, event.text)
+            case Failed():
+                fault = event.fault
+                yield self.error(
+                    fault.code,
+                    fault.message(self.language),
+                    retryable=fault.retryable,
+                    details=_details(fault.retry_after_s, event.thread_id),
+                )
+
+    def stopped(self) -> Message:
+        """Return the end of a turn that a person stopped: what was said of its answer until then."""
+        return {**self.complete(self.thread_id or "", "".join(self.text)), "stopped": True}
+
+    def complete(self, thread_id: str, full_text: str) -> Message:
+        return self._of("ai:complete", threadId=thread_id, fullText=full_text)
+
+    def error(
+        self, code: str, text: str, *, retryable: bool = False, details: Mapping[str, Any] | None = None
+    ) -> Message:
+        return error_message(self.id, code, text, retryable=retryable, details=details)
+
+    def _applied(self, approval: Approval) -> Message:
+        result = approval.result
+        conversion = result.conversion if result and result.conversion else {}
+        revision = result.revision if result else None
+        return self._of(
+            "ai:apply_action",
+            action={**_NOTHING, **conversion},
+            applied=True,
+            revision=revision,
+            approvalId=approval.id,
+        )
+
+    def _of(self, type_: str, **fields: Any) -> Message:
+        return {"type": type_, "_id": self.id, **fields}
+
+
+_NOTHING: Message = {
+    "instructions": [],
+    "nodesToCreate": [],
+    "edgesToCreate": [],
+    "nodeKeysToDelete": [],
+    "edgeKeysToDelete": [],
+    "sheetId": "0",
+}
+
+
+def error_message(
+    id_: float | None,
+    code: str,
+    text: str,
+    *,
+    retryable: bool = False,
+    details: Mapping[str, Any] | None = None,
+) -> Message:
+    """Return an `ai:error`; without `_id` where the message that it answers had none."""
+    message: Message = {
+        "type": "ai:error",
+        "error": text,
+        "code": wire_code(code),
+        "retryable": retryable,
+    }
+    if id_ is not None:
+        message["_id"] = id_
+    if details:
+        message["details"] = dict(details)
+    return message
+
+
+def interrupt_document(text: str, approvals: Sequence[Approval]) -> Message:
+    """Return what a client shows while proposals wait; the oldest stands where there is room for one."""
+    first = approvals[0]
+    action = to_document(first.action)
+    document: Message = {
+        "type": "interrupt",
+        "message": text,
+        "proposedAction": action,
+        "toolCall": {
+            "id": first.tool_call_id,
+            "name": f"propose_{first.action.type}",
+            "args": {**action["payload"], "reason": first.reason},
+        },
+        "approvals": [
+            {
+                "id": approval.id,
+                "toolCallId": approval.tool_call_id,
+                "action": to_document(approval.action),
+                "preview": approval.preview,
+                "reason": approval.reason,
+                "dependsOn": list(approval.depends_on),
+                "expiresAt": approval.expires,
+            }
+            for approval in approvals
+        ],
+    }
+    diffs = code_diffs(first)
+    return {**document, "codeDiffs": diffs} if diffs else document
+
+
+def code_diffs(approval: Approval) -> list[Message]:
+    """Return the code that a proposal changes, before and after."""
+    changed = [*approval.preview.get("nodesChanged", []), *approval.preview.get("typesChanged", [])]
+    payload = to_document(approval.action)["payload"]
+    return [
+        {
+            "field": ".".join(field["path"]),
+            "original": field["before"],
+            "modified": field["after"],
+            "patches": payload.get("patches", []),
+            "key": change["key"],
+        }
+        for change in changed
+        for field in change["fields"]
+        if field["path"][-1:] == ["process"]
+        and isinstance(field.get("before"), str)
+        and isinstance(field.get("after"), str)
+    ]
+
+
+def _usage(event: UsageReported) -> Message:
+    usage: Message = {
+        "promptTokens": event.prompt,
+        "completionTokens": event.completion,
+        "totalTokens": event.prompt + event.completion,
+    }
+    if event.cost_usd is not None:
+        usage["cost"] = event.cost_usd
+    return usage
+
+
+def _details(retry_after_s: float | None, thread_id: str) -> Message:
+    details: Message = {"threadId": thread_id}
+    if retry_after_s is not None:
+        details["retryAfterS"] = retry_after_s
+    return details

@@ -1,0 +1,219 @@
+"""The messages a WebSocket client may send, strict: an unknown key, type or form is refused by name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+MAX_CHARS = 4 * 1024 * 1024
+"""Longest frame that is read at all. Units: characters."""
+MAX_TEXT = 100_000
+MAX_INSTRUCTIONS = 20
+MAX_ELEMENTS = 2_000
+MAX_IDS = 1_000
+
+
+class InvalidMessage(Exception):
+    """A frame is no message of the protocol; the text says where and what to send instead.
+
+    `type` and `id` are those of the frame, where it has any that can be answered.
+    """
+
+    def __init__(self, *, reason: str, type: str | None = None, id: float | None = None) -> None:
+        self.reason, self.type, self.id = reason, type, id
+        super().__init__(reason)
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
+    )
+
+
+Id = Annotated[int | float, Field(alias="_id")]
+OptionalId = Annotated[int | float | None, Field(alias="_id")]
+Key = Annotated[str, Field(min_length=1, max_length=400)]
+Name = Annotated[str, Field(min_length=1, max_length=400)]
+
+
+class Authenticate(_Message):
+    type: Literal["authenticate"]
+    id: OptionalId = None
+    token: Annotated[str, Field(max_length=20_000)]
+
+
+class Ping(_Message):
+    type: Literal["__ping__"]
+    id: OptionalId = None
+
+
+class _AiMessage(_Message):
+    id: Id
+    token: Annotated[str | None, Field(max_length=20_000)] = None
+
+
+class AiChat(_AiMessage):
+    type: Literal["ai:chat"]
+    graph_key: Key
+    message: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+    thread_id: Key | None = None
+    context_type: Literal["graph", "nodeConfig", "htmlClass", "home"] | None = None
+
+
+class AiResume(_AiMessage):
+    type: Literal["ai:resume"]
+    thread_id: Key
+    approved: bool
+    feedback: Annotated[str | None, Field(max_length=MAX_TEXT)] = None
+    approval_id: Key | None = None
+    edited_action: dict[str, Any] | None = None
+
+
+class AiInterrupt(_AiMessage):
+    """An empty `thread_id` means the turn that was asked for under the same `_id`."""
+
+    type: Literal["ai:interrupt"]
+    thread_id: Annotated[str, Field(max_length=400)] = ""
+
+
+class _SyncMessage(_Message):
+    # Editors send more than the protocol names (their own user, times): it is not looked at.
+    model_config = ConfigDict(extra="ignore")
+
+    id: OptionalId = None
+
+
+class RegisterUser(_SyncMessage):
+    type: Literal["registerUserOnGraph"]
+    name: Annotated[str, Field(max_length=400)]
+    sheet_id: Key
+    graph_key: Key
+    from_timestamp: Annotated[int | float, Field(ge=0)] = 0
+
+
+class DisconnectUser(_SyncMessage):
+    type: Literal["disconnedUserOnGraph"]
+    graph_key: Key
+
+
+class ApplyInstructions(_SyncMessage):
+    type: Literal["applyInstructionToGraph"]
+    instructions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_INSTRUCTIONS)]
+
+
+class CreateElements(_SyncMessage):
+    type: Literal["batchCreateElements"]
+    sheet_id: Key
+    nodes: Annotated[list[dict[str, Any]], Field(max_length=MAX_ELEMENTS)] = []
+    edges: Annotated[list[dict[str, Any]], Field(max_length=MAX_ELEMENTS)] = []
+
+
+class DeleteElements(_SyncMessage):
+    type: Literal["batchDeleteElements"]
+    sheet_id: Key
+    node_keys: Annotated[list[Key], Field(max_length=MAX_ELEMENTS)] = []
+    edge_keys: Annotated[list[Key], Field(max_length=MAX_ELEMENTS)] = []
+
+
+class CreateSheet(_SyncMessage):
+    type: Literal["createSheet"]
+    name: Name
+    key: Key | None = None
+
+
+class RenameSheet(_SyncMessage):
+    type: Literal["renameSheet"]
+    key: Key
+    name: Name
+
+
+class DeleteSheet(_SyncMessage):
+    type: Literal["deleteSheet"]
+    key: Key
+
+
+class GenerateIds(_SyncMessage):
+    type: Literal["generateUniqueId"]
+    ids: Annotated[list[Any], Field(max_length=MAX_IDS)]
+
+
+class ForceSave(_SyncMessage):
+    type: Literal["forceSave"]
+
+
+class ToggleAutoSave(_SyncMessage):
+    type: Literal["toggleAutoSave"]
+    enabled: bool
+
+
+AiMessage = AiChat | AiResume | AiInterrupt
+SyncMessage = (
+    RegisterUser
+    | DisconnectUser
+    | ApplyInstructions
+    | CreateElements
+    | DeleteElements
+    | CreateSheet
+    | RenameSheet
+    | DeleteSheet
+    | GenerateIds
+    | ForceSave
+    | ToggleAutoSave
+)
+ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
+
+_FORMS: dict[str, type[BaseModel]] = {
+    "authenticate": Authenticate,
+    "__ping__": Ping,
+    "ai:chat": AiChat,
+    "ai:resume": AiResume,
+    "ai:interrupt": AiInterrupt,
+    "registerUserOnGraph": RegisterUser,
+    "disconnedUserOnGraph": DisconnectUser,
+    "applyInstructionToGraph": ApplyInstructions,
+    "batchCreateElements": CreateElements,
+    "batchDeleteElements": DeleteElements,
+    "createSheet": CreateSheet,
+    "renameSheet": RenameSheet,
+    "deleteSheet": DeleteSheet,
+    "generateUniqueId": GenerateIds,
+    "forceSave": ForceSave,
+    "toggleAutoSave": ToggleAutoSave,
+}
+
+
+def parse_message(raw: str | bytes) -> tuple[ClientMessage, dict[str, Any]]:
+    """Return a frame as a message, and as it was sent. Raises: InvalidMessage."""
+    if isinstance(raw, bytes):
+        raise InvalidMessage(reason="a binary frame: send JSON in text frames")
+    if len(raw) > MAX_CHARS:
+        raise InvalidMessage(reason=f"the message is longer than {MAX_CHARS} characters: send less at once")
+    try:
+        loaded: Any = orjson.loads(raw)
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as exc:
+        raise InvalidMessage(reason=f"not JSON: {str(exc)[:200]}") from exc
+    if not isinstance(loaded, dict):
+        raise InvalidMessage(reason="not a JSON object: a message is an object with a `type`")
+    return _read(cast(dict[str, Any], loaded))
+
+
+def _read(document: dict[str, Any]) -> tuple[ClientMessage, dict[str, Any]]:
+    type_, id_ = document.get("type"), _number(document.get("_id"))
+    if not isinstance(type_, str):
+        raise InvalidMessage(reason="`type` is missing or no text", id=id_)
+    form = _FORMS.get(type_)
+    if form is None:
+        raise InvalidMessage(reason=f"there is no message type {type_[:80]!r}", id=id_)
+    try:
+        return cast(ClientMessage, form.model_validate(document)), document
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"] if part not in ("int", "float"))[:200]
+        raise InvalidMessage(reason=f"`{where}`: {first['msg']}", type=type_, id=id_) from exc
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
