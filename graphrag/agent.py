@@ -22,7 +22,7 @@ from graphrag.events import Event, TurnStarted
 from graphrag.history import unanswered
 from graphrag.messages import Language
 from graphrag.opening import open_turn
-from graphrag.providers.base import SystemMessage
+from graphrag.providers.base import LLMProvider, SystemMessage
 from graphrag.providers.openai_wire import clean
 from graphrag.retriever import Retriever
 from graphrag.threads import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
@@ -63,6 +63,11 @@ class Agent:
         self._threads, self._approvals = threads, approvals
         self._context_options = context_options
         self._alone = Alone()
+
+    @property
+    def provider(self) -> LLMProvider:
+        """Whose model answers."""
+        return self._asker.provider
 
     async def run(
         self,

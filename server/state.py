@@ -64,6 +64,10 @@ class ServerState:
         """Return the services of a workspace."""
         return (await self.workspace(name)).services
 
+    async def model(self) -> LLMProvider:
+        """Return whoever answers here."""
+        return (await self.workspace(self.settings.workspace)).agent.provider
+
     async def _opened(self, name: str) -> Workspace:
         services = self.shared.services(name)
         agent = await self._stack.enter_async_context(open_agent(services, self._provider))

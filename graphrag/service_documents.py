@@ -1,0 +1,305 @@
+"""The bodies of the REST service, as the server checks and the client reads them.
+
+What a client sends is strict: an unknown key or another type is refused. What it is sent may grow:
+a client leaves alone what it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from graphrag.approvals.model import MAX_FEEDBACK, Status
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+ContextType = Literal["graph", "nodeConfig", "htmlClass", "home"]
+MAX_MESSAGE = 100_000
+
+
+class Asked(BaseModel):
+    """What a client sends."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
+    )
+
+
+class Answer(BaseModel):
+    """What a client is sent."""
+
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
+
+
+class ChatRequest(Asked):
+    """A message of a person about a graph; without `threadId` a new conversation."""
+
+    graph_key: Id
+    message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE, pattern=r"\S")]
+    thread_id: Id | None = None
+    context_type: ContextType | None = None
+
+
+class ResumeRequest(Asked):
+    """A decision of what a conversation waits for; without `approvalId` of its oldest proposal."""
+
+    thread_id: Id
+    approved: bool
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] | None = None
+    approval_id: Id | None = None
+    edited_action: dict[str, Any] | None = None
+
+
+class ThreadsRequest(Asked):
+    graph_key: Id | None = None
+    context_type: ContextType | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+
+class DecisionRequest(Asked):
+    """`editedAction` is carried out in place of the proposed one; only with an approval."""
+
+    verdict: Literal["approve", "reject"]
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
+    edited_action: dict[str, Any] | None = None
+
+
+class UndoRequest(Asked):
+    """Which change is taken back; by default the graph's last that stands."""
+
+    approval_id: Id | None = None
+
+
+class ToolCallMade(Answer):
+    name: str
+    args: dict[str, Any] | str
+    result: str
+    error: bool = False
+
+
+class ToolCallAsked(Answer):
+    id: str
+    name: str
+    args: dict[str, Any]
+
+
+class ApprovalWaiting(Answer):
+    """Units: `expiresAt` in milliseconds since 1970."""
+
+    id: str
+    tool_call_id: str
+    action: dict[str, Any]
+    preview: dict[str, Any]
+    reason: str = ""
+    depends_on: list[str] = Field(default_factory=list[str])
+    expires_at: int
+
+
+class Applied(Answer):
+    """A change that was carried out in this turn, and the graph's revision after it."""
+
+    approval_id: str
+    revision: int | None = None
+    keys: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
+
+
+class TokensUsed(Answer):
+    """Units: tokens; `cost` in US dollars, absent where nobody knows the price."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    cost: float | None = None
+
+
+class ChatAnswer(Answer):
+    """How a turn ended: with an answer, with proposals that wait, or at the limit of tool rounds."""
+
+    thread_id: str
+    type: Literal["message", "interrupt", "tool_limit"]
+    message: str
+    tool_calls: list[ToolCallMade] = Field(default_factory=list[ToolCallMade])
+    usage: TokensUsed = TokensUsed()
+    applied: list[Applied] = Field(default_factory=list[Applied])
+    proposed_action: dict[str, Any] | None = None
+    tool_call: ToolCallAsked | None = None
+    code_diffs: list[dict[str, Any]] | None = None
+    approvals: list[ApprovalWaiting] | None = None
+    rounds_used: int | None = None
+    max_extended: int | None = None
+
+
+class ThreadSummary(Answer):
+    """Units: times in milliseconds since 1970, cost in US dollars."""
+
+    thread_id: str
+    graph_key: str
+    context_type: str | None = None
+    title: str = ""
+    total_tokens: int = 0
+    total_cost: float = 0.0
+    provider: str | None = None
+    model: str | None = None
+    message_count: int = 0
+    tool_call_count: int = 0
+    created_time: int = 0
+    last_updated_time: int = 0
+
+
+class ThreadList(Answer):
+    threads: list[ThreadSummary]
+
+
+class ThreadMessages(Answer):
+    """Messages in OpenAI's form; `status` says where the last turn stands."""
+
+    thread_id: str
+    conversation_history: list[dict[str, Any]]
+    pending_interrupt: dict[str, Any] | None = None
+    status: str = "idle"
+
+
+class Success(Answer):
+    success: bool = True
+
+
+class GraphSummary(Answer):
+    """Units: times in milliseconds since 1970."""
+
+    graph_key: str
+    name: str
+    workspace: str
+    description: str | None = None
+    category: str = "default"
+    sheets: dict[str, str]
+    nodes: int
+    edges: int
+    embedded: int
+    revision: int
+    created_time: int = 0
+    last_updated_time: int = 0
+
+
+class GraphList(Answer):
+    graphs: list[GraphSummary]
+
+
+class GraphDetail(GraphSummary):
+    """`types` counts the nodes of each type; `configs` are the node types that the graph can use."""
+
+    types: dict[str, int]
+    configs: list[dict[str, Any]]
+
+
+class NodePage(Answer):
+    """Nodes by key; `next` is the `after` of the next page, absent on the last one."""
+
+    nodes: list[dict[str, Any]]
+    next: str | None = None
+
+
+class EdgeList(Answer):
+    edges: list[dict[str, Any]]
+
+
+class ImportAnswer(Answer):
+    """`remarks` say what was dropped or repaired."""
+
+    graph_key: str
+    format: str
+    action: Literal["created", "updated", "unchanged"]
+    nodes: int
+    edges: int
+    remarks: list[str] = Field(default_factory=list[str])
+
+
+class ApprovalDocument(Answer):
+    """An approval as stored, without what only an undo needs. `outcome` says in words what became of it."""
+
+    id: str
+    workspace: str
+    graph_key: str
+    thread_id: str
+    turn: int
+    tool_call_id: str
+    status: Status
+    action: dict[str, Any]
+    preview: dict[str, Any]
+    reason: str = ""
+    user_id: str
+    model: str
+    base_revision: int
+    created_time: int
+    expires_time: int
+    depends_on: list[str] = Field(default_factory=list[str])
+    code_diffs: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    decision: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    undoes: str | None = None
+    undone_by: str | None = None
+    outcome: str = ""
+
+
+class ApprovalList(Answer):
+    approvals: list[ApprovalDocument]
+
+
+class AuditList(Answer):
+    entries: list[dict[str, Any]]
+
+
+class AuditVerdict(Answer):
+    workspace: str
+    sound: bool
+    entries: int
+    head: str
+    faults: list[str] = Field(default_factory=list[str])
+
+
+class ModelUsage(Answer):
+    provider: str
+    model: str
+    threads: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost: float
+
+
+class UsageAnswer(Answer):
+    """What the caller's own conversations used. Units: tokens, US dollars."""
+
+    threads: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost: float
+    models: list[ModelUsage]
+
+
+class WhoAmI(Answer):
+    """Who is calling, and which model answers them; `offline`: no language model is configured."""
+
+    user_id: str
+    username: str
+    role: str
+    workspaces: list[str]
+    provider: str
+    model: str
+    offline: bool
+    language: Literal["en", "fr"]
+
+
+class ErrorFacts(Answer):
+    code: str
+    message: str
+    retryable: bool
+    request_id: str = ""
+    details: Any = None
+
+
+class ErrorAnswer(Answer):
+    error: ErrorFacts

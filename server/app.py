@@ -1,0 +1,59 @@
+"""Puts the service together: state, middleware, endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from graphrag.config import Settings
+from graphrag.providers.base import LLMProvider
+from server import faults, health, rest_ai, rest_graphs, rest_people, rest_review
+from server.access import Access
+from server.limits import BodyLimit
+from server.state import ServerState
+
+TITLE = "nodius-graphrag"
+DESCRIPTION = "Ask and change workflow graphs. Nothing changes before a person approves it."
+
+
+def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> FastAPI:
+    """Return the application; its lifespan opens the database and closes it. `provider` stays open.
+
+    Raises: SettingsError for keys of sign-in that are none.
+    """
+    state = ServerState(settings, provider=provider)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        async with state:
+            yield
+
+    app = FastAPI(
+        title=TITLE,
+        description=DESCRIPTION,
+        version="1",
+        lifespan=lifespan,
+        # The pages that FastAPI would serve load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.server = state
+    faults.install(app)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Accept-Language", "X-Request-ID"],
+            expose_headers=["X-Request-ID", "Retry-After"],
+        )
+    app.add_middleware(Access, metrics=state.metrics)
+    for room in (rest_ai, rest_graphs, rest_review, rest_people, health):
+        app.include_router(room.router)
+    return app

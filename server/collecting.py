@@ -1,0 +1,138 @@
+"""Collects a turn's events into one answer, for channels that answer once; stops it when the client goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import Request
+
+from graphrag.events import (
+    ActionApplied,
+    Completed,
+    Event,
+    Failed,
+    ProposalPending,
+    ToolFinished,
+    ToolLimit,
+    UsageReported,
+)
+from graphrag.service_documents import Applied, ChatAnswer, TokensUsed, ToolCallMade
+from server.errors import TurnBroken
+from server.state import ServerState
+from server.ws_events import interrupt_document
+
+Ending = Completed | ProposalPending | ToolLimit | Failed
+
+
+async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
+    """Return how a turn ended. Raises: TurnBroken, and what the generator raises before its first event.
+
+    When the client goes away the turn is stopped and stored.
+    """
+    turn = asyncio.create_task(_gathered(state, events))
+    gone = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({turn, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not turn.done():
+            turn.cancel()
+        return _answer(await turn)
+    finally:
+        for task in (turn, gone):
+            task.cancel()
+        await asyncio.gather(turn, gone, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _gathered(state: ServerState, events: AsyncGenerator[Event]) -> list[Event]:
+    began = time.perf_counter()
+    state.metrics.turn_began()
+    try:
+        async with aclosing(events) as stream:
+            found: list[Event] = []
+            async for event in stream:
+                state.metrics.event(event, state.tools)
+                found.append(event)
+            return found
+    finally:
+        state.metrics.turn_ended(time.perf_counter() - began)
+
+
+def _answer(events: list[Event]) -> ChatAnswer:
+    ending = events[-1]
+    if isinstance(ending, Failed):
+        raise TurnBroken(thread_id=ending.thread_id, fault=ending.fault)
+    if not isinstance(ending, Ending):
+        raise RuntimeError("a turn ended without its last event")  # noqa: TRY004 - no fault of a caller
+    return ChatAnswer.model_validate(
+        {
+            "threadId": ending.thread_id,
+            "type": "message",
+            "message": ending.text,
+            "toolCalls": _calls(events),
+            "usage": _usage(events),
+            "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
+            **_waiting(ending),
+        }
+    )
+
+
+def _waiting(ending: Ending) -> dict[str, Any]:
+    if isinstance(ending, ProposalPending):
+        return interrupt_document(ending.text, ending.approvals)
+    if isinstance(ending, ToolLimit):
+        return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
+    return {}
+
+
+def _calls(events: list[Event]) -> list[ToolCallMade]:
+    return [
+        ToolCallMade(
+            name=event.name, args=_args(event.arguments), result=event.result_text, error=event.is_error
+        )
+        for event in events
+        if isinstance(event, ToolFinished)
+    ]
+
+
+def _args(written: str) -> dict[str, Any] | str:
+    """Return the arguments as an object, or as the text that a model wrote in its place."""
+    try:
+        found: Any = json.loads(written or "{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return written
+    return found if isinstance(found, dict) else written  # pyright: ignore[reportUnknownVariableType]
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _usage(events: list[Event]) -> TokensUsed:
+    used = [event for event in events if isinstance(event, UsageReported)]
+    prompt, completion = sum(u.prompt for u in used), sum(u.completion for u in used)
+    costs = [u.cost_usd for u in used]
+    known = [cost for cost in costs if cost is not None]
+    return TokensUsed(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        cost=sum(known) if len(known) == len(costs) else None,
+    )
+
+
+def _applied(event: ActionApplied) -> Applied:
+    result = event.approval.result
+    return Applied(
+        approval_id=event.approval.id,
+        revision=result.revision if result else None,
+        keys=result.keys if result else {},
+    )

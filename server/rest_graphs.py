@@ -1,0 +1,147 @@
+"""REST of graphs: list, look at, import, export."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse
+
+from datasources.types import Graph
+from graphrag.exchange import export_document, import_bytes
+from graphrag.service_documents import (
+    EdgeList,
+    GraphDetail,
+    GraphList,
+    GraphSummary,
+    Id,
+    ImportAnswer,
+    NodePage,
+)
+from server.auth import Caller
+from server.documents import ERRORS
+from server.places import Place
+from server.requests import Workspace, places_of
+
+router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
+Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
+PAGE = 5000
+
+
+@router.get("", response_model=GraphList, response_model_exclude_none=True)
+async def graphs(request: Request, who: Caller, workspace: Workspace = None) -> GraphList:
+    """List the graphs of the caller's workspaces."""
+    found: list[GraphSummary] = []
+    for place in await places_of(request, who, workspace).all():
+        for graph in await place.services.source.list_graphs():
+            found.append(GraphSummary.model_validate(await _summary(place, graph)))
+    return GraphList(graphs=found)
+
+
+async def _summary(place: Place, graph: Graph) -> dict[str, Any]:
+    stats = await place.services.source.get_stats(graph.key)
+    embedder = place.services.embedder
+    return {
+        "graphKey": graph.key,
+        "name": graph.name,
+        "workspace": graph.workspace,
+        "description": graph.description,
+        "category": graph.category,
+        "sheets": graph.sheets_list,
+        "nodes": stats.nodes,
+        "edges": stats.edges,
+        "embedded": stats.vectors.get(embedder.model, 0) if embedder else 0,
+        "revision": graph.revision,
+        "createdTime": graph.created_time,
+        "lastUpdatedTime": graph.last_updated_time,
+        "types": dict(stats.types),
+    }
+
+
+_WORKFLOW: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A workflow's file: Nodius JSON, an n8n workflow or a Node-RED flow.",
+        "content": {"application/json": {"schema": {}}},
+    }
+}
+
+
+@router.post("/import", response_model=ImportAnswer, openapi_extra=_WORKFLOW)
+async def import_graph(
+    request: Request,
+    who: Caller,
+    workspace: Workspace = None,
+    graph_key: Annotated[
+        str | None,
+        Query(alias="graphKey", min_length=1, max_length=200, description="Key of the graph it becomes."),
+    ] = None,
+    file_name: Annotated[
+        str, Query(alias="fileName", min_length=1, max_length=200, description="What the file is called.")
+    ] = "workflow.json",
+) -> ImportAnswer:
+    """Import a workflow as a new graph, or as an update of the graph that it made before. For editors."""
+    who.require("editor")
+    place = await places_of(request, who, workspace).one()
+    done = await import_bytes(
+        place.services.source, await request.body(), file_name=file_name, graph_key=graph_key
+    )
+    return ImportAnswer(
+        graph_key=done.graph_key,
+        format=done.format,
+        action=cast(Literal["created", "updated", "unchanged"], done.action),
+        nodes=done.nodes,
+        edges=done.edges,
+        remarks=list(done.remarks),
+    )
+
+
+@router.get("/{graph_key}", response_model=GraphDetail, response_model_exclude_none=True)
+async def graph(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> GraphDetail:
+    """Return a graph with its counts and the node types that it can use."""
+    place, found = await places_of(request, who, workspace).of_graph(graph_key)
+    configs = await place.services.source.get_node_configs()
+    return GraphDetail.model_validate(
+        {**await _summary(place, found), "configs": [config.to_document() for config in configs]}
+    )
+
+
+@router.get("/{graph_key}/nodes", response_model=NodePage, response_model_exclude_none=True)
+async def nodes(
+    request: Request,
+    who: Caller,
+    graph_key: Id,
+    workspace: Workspace = None,
+    sheet: Sheet = None,
+    after: Annotated[
+        str | None, Query(max_length=200, description="Nodes of greater keys: `next` of the page before.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")] = PAGE,
+) -> NodePage:
+    """Return the nodes of a graph, by key, in pages."""
+    place, _ = await places_of(request, who, workspace).of_graph(graph_key)
+    found = await place.services.source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit + 1)
+    page = found[:limit]
+    return NodePage(
+        nodes=[node.to_document() for node in page], next=page[-1].key if len(found) > limit else None
+    )
+
+
+@router.get("/{graph_key}/edges", response_model=EdgeList)
+async def edges(
+    request: Request, who: Caller, graph_key: Id, workspace: Workspace = None, sheet: Sheet = None
+) -> EdgeList:
+    """Return the edges of a graph."""
+    place, _ = await places_of(request, who, workspace).of_graph(graph_key)
+    found = await place.services.source.get_edges(graph_key, sheet=sheet)
+    return EdgeList(edges=[edge.to_document() for edge in found])
+
+
+@router.get("/{graph_key}/export", response_model=dict[str, Any])
+async def export(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> JSONResponse:
+    """Return a graph as one Nodius JSON document, which `import` takes."""
+    place, found = await places_of(request, who, workspace).of_graph(graph_key)
+    document = await export_document(place.services.source, found.key)
+    name = f"attachment; filename*=UTF-8''{quote(found.key, safe='')}.json"
+    return JSONResponse(document, headers={"Content-Disposition": name})

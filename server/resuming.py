@@ -1,0 +1,59 @@
+"""What a person's yes or no to a waiting thread means: a decision, more rounds of tools, or another try."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
+from graphrag.events import Event
+from graphrag.messages import Language
+from graphrag.threads import Thread
+from server.places import Place
+
+
+class ResumeAsked(Protocol):
+    """The fields of a request to resume, on whichever channel it came."""
+
+    @property
+    def thread_id(self) -> str: ...
+    @property
+    def approved(self) -> bool: ...
+    @property
+    def feedback(self) -> str | None: ...
+    @property
+    def approval_id(self) -> str | None: ...
+    @property
+    def edited_action(self) -> dict[str, Any] | None: ...
+
+
+async def resumed(
+    place: Place, thread: Thread, asked: ResumeAsked, *, language: Language | None = None
+) -> AsyncGenerator[Event]:
+    """Yield the events of a thread that a person resumes. Raises: as `Agent.resume`."""
+    grant = asked.approved if thread.turn.status == "limit" else None
+    decision = None if grant is not None or _is_retry(thread, asked) else _decision(asked)
+    events = place.agent.resume(
+        thread.key,
+        place.person,
+        decision=decision,
+        approval_id=asked.approval_id,
+        grant_rounds=grant,
+        language=language,
+    )
+    async with aclosing(events) as stream:
+        async for event in stream:
+            yield event
+
+
+def _is_retry(thread: Thread, asked: ResumeAsked) -> bool:
+    """A turn that broke off, with nothing to decide, is tried again."""
+    broken = thread.turn.status in ("failed", "running")
+    return broken and asked.approved and asked.approval_id is None and not thread.turn.open
+
+
+def _decision(asked: ResumeAsked) -> Decision:
+    if not asked.approved:
+        return Reject(asked.feedback or "")
+    return Approve() if asked.edited_action is None else ApproveEdited(asked.edited_action)
