@@ -5,17 +5,34 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from datasources.errors import SourceUnavailable
 from datasources.sqlite.schema import connect, translate
 
 T = TypeVar("T")
 READERS = 4
+TOGETHER = 4
+
+
+class _Asked(NamedTuple):
+    """One read under way."""
+
+    work: Callable[[sqlite3.Connection], Any]
+    done: asyncio.Future[Any]
+
+
+def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if done.done():  # who asked has gone away
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
 
 
 class Pool:
@@ -33,6 +50,7 @@ class Pool:
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._asked: list[_Asked] = []
         self.here = self._connect()
 
     def _connect(self) -> sqlite3.Connection:
@@ -51,19 +69,47 @@ class Pool:
         return connection
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in a reader's thread, on a snapshot of the database."""
-        return await self._submit(self._readers, lambda: self._read(work))
+        """Run `work` in a reader's thread, on a snapshot of the database.
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._mine()
-        try:
-            connection.execute("BEGIN")
+        What is asked for in one step of the event loop, as the searches of one question, goes to one
+        thread together: to change threads takes as long as a search.
+        """
+        self.check_open()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        self._asked.append(_Asked(work, done))
+        if len(self._asked) == 1:
+            loop.call_soon(self._send)
+        return await done
+
+    def _send(self) -> None:
+        asked, self._asked = self._asked, []
+        for start in range(0, len(asked), TOGETHER):
+            together = asked[start : start + TOGETHER]
             try:
-                return work(connection)
-            finally:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error as exc:
-            raise translate(exc, self.path) from exc
+                self._submit(self._readers, lambda these=together: self._read(these))
+            except (SourceUnavailable, RuntimeError) as exc:  # closed between the asking and now
+                for one in together:
+                    if not one.done.done():
+                        one.done.set_exception(exc)
+
+    def _read(self, asked: Sequence[_Asked]) -> None:
+        """Do the work in one transaction; each has its own result or failure."""
+        for one in asked:
+            result, error = None, None
+            try:
+                connection = self._mine()
+                if not connection.in_transaction:
+                    connection.execute("BEGIN")
+                result = one.work(connection)
+            except sqlite3.Error as exc:
+                error = translate(exc, self.path)
+                error.__cause__ = exc
+            except BaseException as exc:  # noqa: BLE001 - handed to who asked
+                error = exc
+            one.done.get_loop().call_soon_threadsafe(_settle, one.done, result, error)
+        with suppress(sqlite3.Error):
+            self._mine().execute("ROLLBACK")
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in the writer's thread, in one transaction: whole, or not at all.

@@ -128,7 +128,7 @@ def _affordable(sizes: Sequence[int]) -> int:
 
 def _best(scores: Scores, limit: int) -> NDArray[np.int64]:
     """Return the rows of the best scores, ascending, and those that tie with the last, within bounds."""
-    rows = np.flatnonzero(scores)
+    rows = np.flatnonzero(scores > 0)
     if len(rows) <= limit:
         return rows
     found = scores[rows]

@@ -32,7 +32,7 @@ from datasources.vectors import normalize
 
 CONNECTIVITY = 32
 EXPANSION_ADD = 128
-EXPANSION_SEARCH = 1024
+EXPANSION_SEARCH = 512
 BLOCK = 20_000
 
 Rids = NDArray[np.int64]
