@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review, talk, threads
+from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review, serve, talk, threads
 
 app = typer.Typer(
     name="nodius",
@@ -38,6 +38,7 @@ def main(
 
 
 app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
 app.command("graphs")(graphs.list_graphs)
 app.command("import")(importing.import_files)
 app.command("export")(graphs.export)

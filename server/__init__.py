@@ -1,1 +1,1 @@
-"""The web service: REST, WebSocket and the page. Reserved: nothing is served yet."""
+"""The web service: REST, WebSocket and the page."""
