@@ -85,7 +85,9 @@ class Connection:
         self._language: Language = language_of(socket)
         self._identity: Identity | None = None
         self._outbox = Outbox(socket.send_text, options.outbox)
-        self._conversations = Conversations(self._outbox, turns, options.ai)
+        self._conversations = Conversations(
+            state, self._outbox, turns, language=self._language, limits=options.ai
+        )
         self._deadline = asyncio.timeout(options.sign_in_s)
 
     async def run(self) -> None:
@@ -197,8 +199,8 @@ class Connection:
             place, _ = await places.of_graph(message.graph_key)
             await self._conversations.chat(place, message)
         else:
-            place, _ = await places.of_thread(message.thread_id)
-            await self._conversations.resume(place, message)
+            place, thread = await places.of_thread(message.thread_id)
+            await self._conversations.resume(place, thread, message)
 
     def _signed_in(self, identity: Identity) -> None:
         self._identity = identity

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.events import Completed, Event, Failed, ProposalPending, ToolLimit
+from graphrag.messages import Language
 from graphrag.threads import NothingToResume, Thread, ThreadBusy
 from server.auth import Identity
 from server.places import Place
+from server.resuming import resumed
+from server.state import ServerState
 from server.ws_events import Message, WireTurn
 from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiChat, AiResume
@@ -91,22 +94,37 @@ def stop(turns: Iterable[RunningTurn]) -> bool:
 class Conversations:
     """Runs the turns that one client asks for. `shared` are those of the whole process."""
 
-    def __init__(self, outbox: Outbox, shared: RunningTurns, limits: AiLimits | None = None) -> None:
-        self._outbox, self._shared, self.limits = outbox, shared, limits or AiLimits()
+    def __init__(
+        self,
+        state: ServerState,
+        outbox: Outbox,
+        shared: RunningTurns,
+        *,
+        language: Language,
+        limits: AiLimits | None = None,
+    ) -> None:
+        self._state, self._outbox, self._shared = state, outbox, shared
+        self._language: Language = language
+        self.limits = limits or AiLimits()
         self._running: dict[int, RunningTurn] = {}
         self._waits: dict[str, asyncio.Task[None]] = {}
 
     async def chat(self, place: Place, asked: AiChat) -> None:
         """Begin to answer a message; returns at once."""
         events = place.agent.run(
-            asked.thread_id, asked.graph_key, asked.message, place.person, context_type=asked.context_type
+            asked.thread_id,
+            asked.graph_key,
+            asked.message,
+            place.person,
+            context_type=asked.context_type,
+            language=self._language,
         )
-        await self._begin(WireTurn(asked.id, place.language), place, events, asked.thread_id)
+        await self._begin(asked.id, place, events, asked.thread_id)
 
-    async def resume(self, place: Place, asked: AiResume) -> None:
+    async def resume(self, place: Place, thread: Thread, asked: AiResume) -> None:
         """Begin to go on where a thread waits; returns at once."""
-        events = resumed(place, asked)
-        await self._begin(WireTurn(asked.id, place.language), place, events, asked.thread_id)
+        events = resumed(place, thread, asked, language=self._language)
+        await self._begin(asked.id, place, events, asked.thread_id)
 
     def interrupt_asked(self, id_: float) -> bool:
         """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
@@ -120,7 +138,8 @@ class Conversations:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _begin(self, wire: WireTurn, place: Place, events: Events, thread_id: str | None) -> None:
+    async def _begin(self, id_: float, place: Place, events: Events, thread_id: str | None) -> None:
+        wire = WireTurn(id_, self._language)
         if self._is_full(wire):
             await events.aclose()
             text = f"a connection may have {self.limits.turns} turns at once, each under its own _id"
@@ -130,14 +149,17 @@ class Conversations:
         wire.thread_id = thread_id
         number = self._shared.add(turn)
         self._running[number] = turn
+        self._state.metrics.turn_began()
+        began = time.perf_counter()
         turn.task = asyncio.create_task(self._run(turn, events))
-        turn.task.add_done_callback(lambda _: self._ended(number))
+        turn.task.add_done_callback(lambda _: self._ended(number, time.perf_counter() - began))
 
     def _is_full(self, wire: WireTurn) -> bool:
         taken = any(turn.wire.id == wire.id for turn in self._running.values())
         return taken or len(self._running) >= self.limits.turns
 
-    def _ended(self, number: int) -> None:
+    def _ended(self, number: int, seconds: float) -> None:
+        self._state.metrics.turn_ended(seconds)
         self._shared.remove(number)
         self._running.pop(number, None)
 
@@ -160,12 +182,13 @@ class Conversations:
         except Exception as exc:  # the one door: what a person may know of it is said
             facts = {"thread_id": turn.wire.thread_id, "error": type(exc).__name__}
             log.warning("ws_turn_failed", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
-            await self._last_word(turn, fault_message(turn.wire.id, exc, turn.place.language))
+            await self._last_word(turn, fault_message(turn.wire.id, exc, self._language))
 
     async def _send_all(self, turn: RunningTurn, events: Events) -> ProposalPending | None:
         pending: ProposalPending | None = None
         async with aclosing(events) as stream:
             async for event in stream:
+                self._state.metrics.event(event, self._state.tools)
                 for message in turn.wire.messages(event):
                     await self._outbox.put(message)
                 turn.ended = isinstance(event, Completed | ProposalPending | ToolLimit | Failed)
@@ -202,44 +225,15 @@ class Conversations:
         )
         self._waits.pop(thread_id, None)
         if decided:
-            wire = WireTurn(turn.wire.id, place.language)
-            await self._begin(wire, place, going_on(place, thread_id), thread_id)
+            events = self._going_on(place, thread_id)
+            await self._begin(turn.wire.id, place, events, thread_id)
 
-
-async def resumed(place: Place, asked: AiResume) -> Events:
-    """Yield the events of a thread that a person resumes: with a decision, with more rounds, or again."""
-    thread = (await place.services.threads.get(asked.thread_id, place.person)).thread
-    grant = asked.approved if thread.turn.status == "limit" else None
-    decision = None if grant is not None or _is_retry(thread, asked) else _decision(asked)
-    events = place.agent.resume(
-        asked.thread_id,
-        place.person,
-        decision=decision,
-        approval_id=asked.approval_id,
-        grant_rounds=grant,
-    )
-    async with aclosing(events) as stream:
-        async for event in stream:
-            yield event
-
-
-def _is_retry(thread: Thread, asked: AiResume) -> bool:
-    """A turn that broke off, with nothing to decide, is tried again."""
-    broken = thread.turn.status in ("failed", "running")
-    return broken and asked.approved and asked.approval_id is None and not thread.turn.open
-
-
-def _decision(asked: AiResume) -> Decision:
-    if not asked.approved:
-        return Reject(asked.feedback or "")
-    return Approve() if asked.edited_action is None else ApproveEdited(asked.edited_action)
-
-
-async def going_on(place: Place, thread_id: str) -> Events:
-    """Yield the events of a thread after a decision elsewhere; none if somebody else went on with it."""
-    try:
-        async with aclosing(place.agent.resume(thread_id, place.person)) as stream:
-            async for event in stream:
-                yield event
-    except (ThreadBusy, NothingToResume):
-        return
+    async def _going_on(self, place: Place, thread_id: str) -> Events:
+        """Yield the events of a thread after a decision elsewhere; none if somebody else took it up."""
+        try:
+            events = place.agent.resume(thread_id, place.person, language=self._language)
+            async with aclosing(events) as stream:
+                async for event in stream:
+                    yield event
+        except (ThreadBusy, NothingToResume):
+            return

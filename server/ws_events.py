@@ -196,16 +196,16 @@ def code_diffs(approval: Approval) -> list[Message]:
     return [
         {
             "field": ".".join(field["path"]),
-            "original": field["before"],
-            "modified": field["after"],
-            "patches": payload.get("patches", []),
+            "original": field.get("before") or "",
+            "modified": field.get("after") or "",
+            "patches": payload.get("patches") or [],
             "key": change["key"],
         }
         for change in changed
         for field in change["fields"]
         if field["path"][-1:] == ["process"]
-        and isinstance(field.get("before"), str)
-        and isinstance(field.get("after"), str)
+        and isinstance(field.get("before") or "", str)
+        and isinstance(field.get("after") or "", str)
     ]
 
 

@@ -1,0 +1,296 @@
+"""Conversations over the WebSocket: each turn under its `_id`, stopped, resumed, decided elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from graphrag.approvals import Approve, Person, Reject
+from server.ws import WsOptions
+from server.ws_ai import AiLimits
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
+
+REVIEWER = Person("rev", "reviewer", "default")
+RENAME = {"node_key": "root", "changes": {"process": "return 1;"}, "reason": "it was asked for"}
+QUICK = WsOptions(ai=AiLimits(poll_s=0.02))
+
+
+def propose(**more: Any) -> Says:
+    return Says(text="I propose it.", calls=[call("propose_update_node", {**RENAME, **more})])
+
+
+async def chat(client: Client, id_: int, message: str = "hello", **more: Any) -> list[dict[str, Any]]:
+    await client.send("ai:chat", _id=id_, graphKey=GRAPH, message=message, **more)
+    return await client.turn(id_)
+
+
+def types(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["type"] for message in messages]
+
+
+async def test_a_turn_streams_tokens_usage_and_one_end() -> None:
+    with ScriptedProvider(Says(pieces=["Hel", "lo."])) as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            turn = await chat(client, 7)
+    assert "".join(m["token"] for m in turn if m["type"] == "ai:token") == "Hello."
+    usage = next(m["usage"] for m in turn if m["type"] == "ai:usage")
+    assert usage["totalTokens"] == usage["promptTokens"] + usage["completionTokens"] == 110
+    assert turn[-1] == {
+        "type": "ai:complete",
+        "_id": 7,
+        "threadId": turn[-1]["threadId"],
+        "fullText": "Hello.",
+    }
+    assert types(turn).count("ai:complete") == 1
+
+
+async def test_tools_are_told_with_their_results_once_each() -> None:
+    lookup = call("search_nodes", {"query": "fetch"}, call_id="c1")
+    with ScriptedProvider(Says(calls=[lookup]), "Found.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            turn = await chat(client, 1)
+    assert [m["toolName"] for m in turn if m["type"] == "ai:tool_start"] == ["search_nodes"]
+    (result,) = [m for m in turn if m["type"] == "ai:tool_result"]
+    assert result["toolCallId"] == "c1"
+    assert "fetch-api" in result["result"]
+
+
+async def test_a_thread_goes_on_over_another_connection() -> None:
+    with ScriptedProvider("One.", "Two.") as model:
+        async with ws_server(model) as server:
+            async with server.client(token()) as client:
+                thread = (await chat(client, 1))[-1]["threadId"]
+            async with server.client(token()) as client:
+                assert (await chat(client, 1, threadId=thread))[-1]["threadId"] == thread
+    assert "hello" in str(model.requests[1].messages)
+    assert "One." in str(model.requests[1].messages)
+
+
+async def test_several_turns_of_one_connection_run_side_by_side() -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    with ScriptedProvider(Says(text="A", held=first), Says(text="B", held=second)) as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+            await client.until("ai:token", 1)
+            await client.send("ai:chat", _id=2, graphKey=GRAPH, message="two")
+            await client.until("ai:token", 2)
+            second.set()
+            assert (await client.until("ai:complete"))["_id"] == 2
+            first.set()
+            assert (await client.until("ai:complete"))["_id"] == 1
+
+
+async def test_an_id_that_is_under_way_is_refused_and_the_turn_goes_on() -> None:
+    held = asyncio.Event()
+    with ScriptedProvider(Says(text="A", held=held)) as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+            await client.until("ai:token", 1)
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="two")
+            assert (await client.until("ai:error", 1))["code"] == "busy"
+            held.set()
+            assert (await client.until("ai:complete", 1))["fullText"] == "A"
+
+
+async def test_interrupt_stops_that_threads_turn_only() -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    script = ["Hi.", Says(text="half", held=first), Says(text="B", held=second)]
+    with ScriptedProvider(*script) as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            thread = (await chat(client, 1))[-1]["threadId"]
+            await client.send("ai:chat", _id=2, graphKey=GRAPH, message="go on", threadId=thread)
+            await client.until("ai:token", 2)
+            await client.send("ai:chat", _id=3, graphKey=GRAPH, message="other")
+            await client.until("ai:token", 3)
+            await client.send("ai:interrupt", _id=4, threadId=thread)
+            end = await client.until("ai:complete")
+            assert (end["_id"], end["threadId"], end["fullText"], end["stopped"]) == (2, thread, "half", True)
+            second.set()
+            assert (await client.until("ai:complete"))["_id"] == 3
+            stored = await server.state.services("default")
+            kept = await stored.threads.get(thread, Person("ed", "editor", "default"))
+            assert kept.thread.turn.status == "stopped"
+            assert kept.thread.conversation_history[-1]["content"] == "half"
+    assert model.closed_early == 1
+
+
+async def test_interrupt_without_a_thread_means_the_turn_of_its_id() -> None:
+    with ScriptedProvider(Says(text="A", held=asyncio.Event())) as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+            await client.until("ai:token", 1)
+            await client.send("ai:interrupt", _id=1, threadId="")
+            assert (await client.until("ai:complete", 1))["stopped"]
+
+
+async def test_interrupt_at_once_after_the_question_stops_it() -> None:
+    async with (
+        ws_server(ScriptedProvider(Says(held=asyncio.Event()))) as server,
+        server.client(token()) as client,
+    ):
+        await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+        await client.send("ai:interrupt", _id=1)
+        assert (await client.until("ai:complete", 1))["stopped"]
+
+
+async def test_nobody_stops_another_persons_turn() -> None:
+    held = asyncio.Event()
+    with ScriptedProvider("Hi.", Says(text="A", held=held)) as model:
+        async with ws_server(model) as server, server.client(token()) as mine:
+            thread = (await chat(mine, 1))[-1]["threadId"]
+            await mine.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
+            await mine.until("ai:token", 2)
+            async with server.client(token("eve", "admin")) as other:
+                refused = await other.ask("ai:interrupt", _id=9, threadId=thread)
+                assert (refused["type"], refused["code"]) == ("ai:error", "not_found")
+            held.set()
+            assert (await mine.until("ai:complete", 2))["fullText"] == "A"
+
+
+async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored() -> None:
+    with ScriptedProvider(Says(text="half", held=asyncio.Event())) as model:
+        async with ws_server(model) as server:
+            async with server.client(token()) as client:
+                await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+                await client.until("ai:token", 1)
+            await all_ended(server)
+            services = await server.state.services("default")
+            (thread,) = await services.threads.list(Person("ed", "editor", "default"))
+    assert model.closed_early == 1
+    assert thread.turn.status == "stopped"
+
+
+async def all_ended(server: Running) -> None:
+    async with asyncio.timeout(10):
+        while len(server.app.state.running_turns):  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.005)
+
+
+async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
+    with ScriptedProvider(propose(), "Done.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            pending = (await chat(client, 1))[-1]
+            shown = json.loads(pending["fullText"])
+            assert shown["type"] == "interrupt"
+            assert shown["proposedAction"]["type"] == "update_node"
+            assert shown["toolCall"]["name"] == "propose_update_node"
+            assert shown["codeDiffs"][0]["modified"] == "return 1;"
+            assert shown["approvals"][0]["preview"]["nodesChanged"]
+            await client.send("ai:resume", _id=2, threadId=pending["threadId"], approved=True)
+            turn = await client.turn(2)
+            (applied,) = [m for m in turn if m["type"] == "ai:apply_action"]
+            assert applied["applied"] is True
+            assert applied["action"]["instructions"][0]["nodeId"] == "root"
+            assert turn[-1]["fullText"] == "I propose it.\n\nDone."
+            services = await server.state.services("default")
+            (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
+            assert node.process == "return 1;"
+
+
+async def test_a_rejection_tells_the_model_why_and_changes_nothing() -> None:
+    with ScriptedProvider(propose(), "As you wish.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            services = await server.state.services("default")
+            before = await services.source.get_graph(GRAPH)
+            thread = (await chat(client, 1))[-1]["threadId"]
+            await client.send("ai:resume", _id=2, threadId=thread, approved=False, feedback="not today")
+            turn = await client.turn(2)
+            assert "ai:apply_action" not in types(turn)
+            assert await services.source.get_graph(GRAPH) == before
+    assert "not today" in str(model.requests[1].messages)
+
+
+async def test_an_edited_action_is_what_is_applied() -> None:
+    with ScriptedProvider(propose(), "Done.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            pending = (await chat(client, 1))[-1]
+            action = json.loads(pending["fullText"])["proposedAction"]
+            action["payload"]["changes"] = {"process": "return 2;"}
+            await client.send(
+                "ai:resume", _id=2, threadId=pending["threadId"], approved=True, editedAction=action
+            )
+            await client.turn(2)
+            services = await server.state.services("default")
+            (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
+            assert node.process == "return 2;"
+
+
+async def test_a_decision_made_elsewhere_goes_on_under_the_same_id() -> None:
+    with ScriptedProvider(propose(), "Somebody approved it.") as model:
+        async with ws_server(model, options=QUICK) as server, server.client(token()) as client:
+            pending = (await chat(client, 5))[-1]
+            approval = json.loads(pending["fullText"])["approvals"][0]["id"]
+            services = await server.state.services("default")
+            await services.approvals.decide(approval, Approve(), REVIEWER)
+            turn = await client.turn(5)
+    assert "ai:apply_action" in types(turn)
+    assert turn[-1]["fullText"].endswith("Somebody approved it.")
+
+
+async def test_a_rejection_made_elsewhere_reaches_the_client_once_of_two() -> None:
+    two = Says(
+        text="Two.",
+        calls=[
+            call("propose_move_node", {"node_key": "root", "pos_x": 5, "pos_y": 5, "reason": "r"}),
+            call("propose_move_node", {"node_key": "return", "pos_x": 9, "pos_y": 9, "reason": "r"}),
+        ],
+    )
+    with ScriptedProvider(two, "Both decided.") as model:
+        async with ws_server(model, options=QUICK) as server, server.client(token()) as client:
+            pending = (await chat(client, 5))[-1]
+            first, second = (a["id"] for a in json.loads(pending["fullText"])["approvals"])
+            services = await server.state.services("default")
+            await services.approvals.decide(first, Reject("no"), REVIEWER)
+            still = json.loads((await client.turn(5))[-1]["fullText"])
+            assert [a["id"] for a in still["approvals"]] == [second]
+            await services.approvals.decide(second, Approve(), REVIEWER)
+            turn = await client.turn(5)
+    assert turn[-1]["fullText"].endswith("Both decided.")
+
+
+async def test_rounds_are_granted_or_refused_by_resume() -> None:
+    steps = [Says(calls=[call("search_nodes", {"query": f"q{i}"})]) for i in range(6)]
+    with ScriptedProvider(*steps, "From what I have.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            turn = await chat(client, 1)
+            (limit,) = [m for m in turn if m["type"] == "ai:tool_limit"]
+            assert (limit["roundsUsed"], limit["maxExtended"]) == (5, 10)
+            assert json.loads(turn[-1]["fullText"])["type"] == "tool_limit"
+            await client.send("ai:resume", _id=2, threadId=turn[-1]["threadId"], approved=False)
+            assert (await client.turn(2))[-1]["fullText"] == "From what I have."
+
+
+async def test_refusals_have_the_codes_that_clients_know() -> None:
+    async with ws_server(ScriptedProvider()) as server, server.client(token()) as client:
+        unknown = await client.ask("ai:chat", _id=1, graphKey="nowhere", message="x")
+        assert (unknown["code"], unknown["retryable"]) == ("not_found", False)
+        lost = await client.ask("ai:resume", _id=2, threadId="nowhere", approved=True)
+        assert lost["code"] == "not_found"
+        extra = await client.ask("ai:chat", _id=3, graphKey=GRAPH, message="x", sneaky=1)
+        assert extra["code"] == "invalid_message"
+        assert "sneaky" in extra["error"]
+
+
+async def test_a_failure_of_the_model_is_told_without_its_text() -> None:
+    with ScriptedProvider(RuntimeError("secret statement")) as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            failed = (await chat(client, 1))[-1]
+            assert (failed["type"], failed["code"]) == ("ai:error", "internal")
+            assert "secret" not in failed["error"]
+            model.play("Again.")
+            await client.send("ai:resume", _id=2, threadId=failed["details"]["threadId"], approved=True)
+            assert (await client.turn(2))[-1]["fullText"] == "Again."
+
+
+async def test_messages_to_models_are_limited_for_each_person() -> None:
+    with ScriptedProvider("One.", "Two.") as model:
+        async with ws_server(model, rate_limit=1) as server:
+            async with server.client(token()) as client:
+                await chat(client, 1)
+                refused = (await chat(client, 2))[-1]
+                assert (refused["code"], refused["retryable"]) == ("rate_limit", True)
+                assert refused["details"]["retryAfterS"] >= 1
+            async with server.client(token("somebody")) as other:
+                assert (await chat(other, 1))[-1]["type"] == "ai:complete"

@@ -1,0 +1,142 @@
+"""The WebSocket on a real server on loopback, and a client that speaks its protocol.
+
+The server runs in the test's own event loop, so that a scripted model can be held by the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+import uvicorn
+from fastapi import FastAPI
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from graphrag.config import Settings
+from graphrag.providers.base import LLMProvider
+from server.state import ServerState
+from server.ws import WsOptions, router
+
+SECRET = "a secret of tests that is long enough"
+GRAPH = "testgraph001"
+PATIENCE_S = 20.0
+"""A test that waits longer than this for a message has failed."""
+
+
+def token(user: str = "ed", role: str = "editor", *workspaces: str, lasts_s: float = 600) -> str:
+    """A token as the sign-in of tests makes it."""
+    claims = {
+        "sub": user,
+        "role": role,
+        "workspaces": list(workspaces or ("default",)),
+        "exp": int(time.time() + lasts_s),
+    }
+    return jwt.encode(claims, SECRET, algorithm="HS256")
+
+
+class Client:
+    """One connection. Messages are sent and read as objects."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.seen: list[dict[str, Any]] = []
+
+    async def send(self, type_: str, /, **fields: Any) -> None:
+        await self.raw(json.dumps({"type": type_, **fields}))
+
+    async def raw(self, frame: str | bytes) -> None:
+        await self.connection.send(frame)
+
+    async def read(self) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            message = json.loads(await self.connection.recv())
+        self.seen.append(message)
+        return message
+
+    async def until(self, type_: str, id_: Any = None) -> dict[str, Any]:
+        """Read up to the first message of a type, and of an `_id` where one is given."""
+        while True:
+            message = await self.read()
+            if message["type"] == type_ and id_ in (None, message.get("_id")):
+                return message
+
+    async def turn(self, id_: int) -> list[dict[str, Any]]:
+        """Read up to the end of a turn; return its messages."""
+        found: list[dict[str, Any]] = []
+        while not found or found[-1]["type"] not in ("ai:complete", "ai:error"):
+            message = await self.read()
+            if message.get("_id") == id_:
+                found.append(message)
+        return found
+
+    async def ask(self, type_: str, /, **fields: Any) -> dict[str, Any]:
+        """Send a message and return what answers its `_id`."""
+        await self.send(type_, **fields)
+        while True:
+            message = await self.read()
+            if message.get("_id") == fields.get("_id"):
+                return message
+
+    async def closed(self) -> int:
+        """Wait until the server closes; return its code."""
+        async with asyncio.timeout(PATIENCE_S):
+            with contextlib.suppress(ConnectionClosed):
+                while True:
+                    self.seen.append(json.loads(await self.connection.recv()))
+        return self.connection.close_code or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A server that runs. `state` is what it works with."""
+
+    port: int
+    state: ServerState
+    app: FastAPI
+
+    @asynccontextmanager
+    async def client(self, by: str | None = None, **options: Any) -> AsyncIterator[Client]:
+        """Connect; with a token also sign in."""
+        address = f"ws://127.0.0.1:{self.port}/ws"
+        async with connect(address, proxy=None, compression=None, **options) as connection:
+            client = Client(connection)
+            if by is not None:
+                await client.send("authenticate", token=by)
+                answer = await client.read()
+                assert answer["success"], answer
+            yield client
+
+
+@asynccontextmanager
+async def ws_server(
+    provider: LLMProvider | None = None, *, options: WsOptions | None = None, **settings: Any
+) -> AsyncIterator[Running]:
+    """Run the WebSocket over the sample graph until the block ends."""
+    given = {"db": "memory:", "embeddings": "none", "provider": "offline", "auth_secret": SECRET, **settings}
+    listening = socket.create_server(("127.0.0.1", 0))
+    async with ServerState(Settings(**given), provider=provider) as state:
+        app = FastAPI()
+        app.include_router(router)
+        app.state.server = state
+        if options is not None:
+            app.state.ws_options = options
+        config = uvicorn.Config(app, log_level="error", lifespan="off", ws="websockets-sansio")
+        server = uvicorn.Server(config)
+        # `Server.serve` looks ten times a second whether it is to end; a test need not wait for that.
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup([listening])
+        try:
+            yield Running(port=listening.getsockname()[1], state=state, app=app)
+        finally:
+            server.should_exit = True
+            await server.shutdown([listening])
