@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from datasources.sqlite import statements as sql
-from datasources.sqlite.rows import GraphRow, array
+from datasources.sqlite.rows import GraphRow, array, storable
 from datasources.types import Direction, Edge, GraphStats, Link, Node, Subgraph, parse_document
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
@@ -27,6 +27,8 @@ def nodes(
     connection: sqlite3.Connection, row: GraphRow, sheet: str | None, after: str | None, limit: int | None
 ) -> list[Node]:
     """Return a page of nodes in key order."""
+    if not storable(sheet or "") or not storable(after or ""):
+        return []
     values = {
         "graph": row.id,
         "after": after or "",
@@ -37,6 +39,8 @@ def nodes(
 
 
 def edges(connection: sqlite3.Connection, row: GraphRow, sheet: str | None) -> list[Edge]:
+    if not storable(sheet or ""):
+        return []
     return _edges(connection.execute(sql.EDGES, {"graph": row.id, "sheet": sheet}))
 
 

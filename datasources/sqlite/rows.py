@@ -68,10 +68,11 @@ def array(values: Iterable[str] | Iterable[int]) -> str:
     try:
         return orjson.dumps(list(values)).decode()
     except TypeError:  # a key with a lone surrogate: nothing can be stored under it
-        return orjson.dumps([v for v in values if isinstance(v, int) or _encodable(v)]).decode()
+        return orjson.dumps([v for v in values if isinstance(v, int) or storable(v)]).decode()
 
 
-def _encodable(text: str) -> bool:
+def storable(text: str) -> bool:
+    """Return whether a text can be stored at all: not one with a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

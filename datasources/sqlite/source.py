@@ -21,7 +21,7 @@ from datasources.sqlite import large, writes
 from datasources.sqlite import statements as sql
 from datasources.sqlite.engine import Engine
 from datasources.sqlite.keeper import IndexKind
-from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, vector_of
+from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, storable, vector_of
 from datasources.sqlite.schema import translate
 from datasources.sqlite.snapshot import GraphDocuments, load_lexical
 from datasources.sqlite.text_index import TEXT_INDEX
@@ -216,6 +216,8 @@ class SqliteSource:
     ) -> list[Hit]:
         row = self._row(graph_key)
         if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all() or limit <= 0:
+            return []
+        if not storable(model):
             return []
         group = VectorGroup(model=model, dim=vector.size, field=field)
         if row.nodes <= self.engine.limits.exact:
