@@ -1,0 +1,42 @@
+"""Errors of live editing.
+
+LiveError
+├── EditRefused       what an editor sent cannot be done on the graph as it is
+├── EditNotKept       the journal could not be written: nothing was done
+├── LiveElsewhere     another process holds the graph open for editing
+└── LiveGraphClosed   this live graph is no more
+"""
+
+from __future__ import annotations
+
+
+class LiveError(Exception):
+    """Base of why an edit or a live graph is refused."""
+
+
+class EditRefused(LiveError):
+    """`where` is the part of the request at fault, as `instructions.2`; then nothing of it was done."""
+
+    def __init__(self, *, where: str, reason: str) -> None:
+        self.where, self.reason = where, reason
+        super().__init__(f"{where}: {reason}")
+
+
+class EditNotKept(LiveError):
+    def __init__(self, *, graph_key: str, reason: str) -> None:
+        self.graph_key, self.reason = graph_key, reason
+        super().__init__(f"the change of graph {graph_key!r} could not be kept ({reason}); try again")
+
+
+class LiveElsewhere(LiveError):
+    """`until` is when the other's hold ends unless it is renewed. Units: milliseconds since 1970."""
+
+    def __init__(self, *, graph_key: str, until: int) -> None:
+        self.graph_key, self.until = graph_key, until
+        super().__init__(f"graph {graph_key!r} is being edited through another server; try again in a moment")
+
+
+class LiveGraphClosed(LiveError):
+    def __init__(self, *, graph_key: str, reason: str) -> None:
+        self.graph_key, self.reason = graph_key, reason
+        super().__init__(f"graph {graph_key!r} is no longer open here ({reason}); open it again")

@@ -1,0 +1,473 @@
+"""A live graph: takes editors' requests one after another, keeps them, tells the others, saves them.
+
+A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (one
+that is refused changes nothing), writes the accepted ones to the journal at once, and only then
+makes them real, answers who asked and tells the others. So an answer means: this survives a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
+from datasources.errors import GraphNotFound, RevisionConflict, SourceError
+from datasources.instructions import GraphInstruction
+from datasources.types import Edge, Mutation, Node
+from graphrag.live import edits
+from graphrag.live.errors import EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.history import KIND as HISTORY
+from graphrag.live.history import take_back
+from graphrag.live.instructing import apply_instructions
+from graphrag.live.journal import Journal, Kept
+from graphrag.live.lease import Lease
+from graphrag.live.members import Member, Room, Told
+from graphrag.live.options import LiveOptions, SaveStatus
+from graphrag.live.state import Draft
+from graphrag.live.working import WorkingCopy, read_stored
+
+log = logging.getLogger(__name__)
+
+BATCH = 200
+"""Requests that one write to the journal takes in at most."""
+
+Work = Callable[[Draft], edits.Edit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """An accepted request: its time, the live revision after it, and the messages as others get them."""
+
+    timestamp: int
+    revision: int
+    messages: tuple[dict[str, Any], ...]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return self.messages[0] if self.messages else {}
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    work: Work
+    user_id: str
+    sender: Member | None
+    done: asyncio.Future[Applied] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class LiveGraph:
+    """Made by `LiveGraphs.open`. Raises from every method: LiveGraphClosed once it is closed."""
+
+    def __init__(
+        self,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        graph_key: str,
+        *,
+        lease: Lease,
+        clock: Callable[[], int],
+        options: LiveOptions,
+        on_saved: Callable[[str, Sequence[str]], None],
+    ) -> None:
+        self.graph_key, self.workspace = graph_key, source.workspace
+        self._source, self._records = source, records
+        self._lease, self._clock, self._options = lease, clock, options
+        self._on_saved = on_saved
+        self._lock = asyncio.Lock()
+        self._queue: list[_Request] = []
+        self._wake = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+        self._closed: str | None = None
+        self._copy: WorkingCopy
+        self._room: Room
+        self._auto_save = True
+        self._unsaved_since: int | None = None
+        self._retry_at, self._failures = 0, 0
+        self._error: SourceError | None = None
+        self._idle_since = clock()
+
+    async def start(self) -> None:
+        """Take the lease, read the graph and what was journalled.
+
+        Raises: GraphNotFound, LiveElsewhere, SourceError.
+        """
+        await self._source.get_graph(self.graph_key)
+        await self._lease.take()
+        try:
+            state = await read_stored(self._source, self.graph_key)
+            self._copy = WorkingCopy(self._source, Journal(self._records, self.graph_key), state)
+            self._room = Room(self.graph_key, self._clock, since=state.graph.last_updated_time)
+            kept = await self._copy.recover()
+        except BaseException:
+            with suppress(SourceError):
+                await self._lease.give_back()
+            raise
+        for told in (told for change in kept for told in change.told):
+            self._room.remember(told)
+        if kept:
+            self._unsaved_since = self._clock()
+            log.info("journal_recovered", extra={"changes": len(kept)})
+        self._writer = asyncio.create_task(self._write_on())
+
+    # Reading
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._copy.state.nodes.values())
+
+    @property
+    def edges(self) -> list[Edge]:
+        return list(self._copy.state.edges.values())
+
+    @property
+    def has_unsaved(self) -> bool:
+        return self._copy.has_unsaved
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
+    @property
+    def revision(self) -> int:
+        """The stored revision; while changes are unsaved a greater number, another after each."""
+        return self._copy.revision
+
+    def document(self) -> Any:
+        return self._copy.live_graph(self._room.latest)
+
+    def status(self) -> SaveStatus:
+        return SaveStatus(
+            last_save_time=self._copy.last_save_time,
+            has_unsaved_changes=self._copy.has_unsaved,
+            auto_save_enabled=self._auto_save,
+            error=None if self._error is None else type(self._error).__name__,
+            next_attempt=self._retry_at if self._error else None,
+        )
+
+    def new_keys(self, count: int) -> list[str]:
+        """Return so many keys that no node or edge has."""
+        return [edits.new_key() for _ in range(count)]
+
+    # Members
+
+    def join(self, user_id: str, sheet: str, from_timestamp: int | None = None) -> Member:
+        """Add an editor on a sheet; what happened there since a time is in `missed`.
+
+        Raises: EditRefused for a sheet that is not there.
+        """
+        self._check_open()
+        edits.check_sheet(Draft(self._copy.state), sheet, "sheetId")
+        return self._room.join(user_id, sheet, from_timestamp, queued=self._options.queued)
+
+    def leave(self, member: Member) -> None:
+        self._room.leave(member)
+        self._idle_since = self._clock()
+
+    @property
+    def members(self) -> list[Member]:
+        return list(self._room.members)
+
+    # Editing. Each raises EditRefused (nothing was done) and EditNotKept (nothing was done, try again).
+
+    async def apply_instructions(
+        self, instructions: Sequence[GraphInstruction], user_id: str, *, sender: Member | None = None
+    ) -> Applied:
+        return await self._ask(lambda draft: apply_instructions(draft, instructions), user_id, sender)
+
+    async def create_elements(
+        self,
+        sheet_id: str,
+        nodes: Sequence[Mapping[str, Any]],
+        edges: Sequence[Mapping[str, Any]],
+        user_id: str,
+        *,
+        sender: Member | None = None,
+    ) -> Applied:
+        return await self._ask(
+            lambda draft: edits.create_elements(draft, sheet_id, nodes, edges), user_id, sender
+        )
+
+    async def delete_elements(
+        self,
+        sheet_id: str,
+        node_keys: Sequence[str],
+        edge_keys: Sequence[str],
+        user_id: str,
+        *,
+        sender: Member | None = None,
+    ) -> Applied:
+        return await self._ask(
+            lambda draft: edits.delete_elements(draft, sheet_id, node_keys, edge_keys), user_id, sender
+        )
+
+    async def create_sheet(
+        self, name: str, user_id: str, *, key: str | None = None, sender: Member | None = None
+    ) -> Applied:
+        return await self._ask(lambda draft: edits.create_sheet(draft, name, key), user_id, sender)
+
+    async def rename_sheet(
+        self, key: str, name: str, user_id: str, *, sender: Member | None = None
+    ) -> Applied:
+        return await self._ask(lambda draft: edits.rename_sheet(draft, key, name), user_id, sender)
+
+    async def delete_sheet(self, key: str, user_id: str, *, sender: Member | None = None) -> Applied:
+        return await self._ask(lambda draft: edits.delete_sheet(draft, key), user_id, sender)
+
+    async def take_back(self, history_key: str, user_id: str) -> Applied:
+        """Take back what a stored history record says was done, all of it, as a change of its own."""
+        record = await self._records.get(HISTORY, history_key)
+        if record is None or record.data.get("graphKey") != self.graph_key:
+            raise EditRefused(where="history", reason=f"there is no history record {history_key[:200]!r}")
+        entries: list[Mapping[str, Any]] = list(record.data["history"])
+        return await self._ask(lambda draft: take_back(draft, entries), user_id, None)
+
+    async def _ask(self, work: Work, user_id: str, sender: Member | None) -> Applied:
+        self._check_open()
+        if len(self._queue) >= self._options.pending:
+            raise EditNotKept(graph_key=self.graph_key, reason="too many changes wait")
+        request = _Request(work, user_id, sender)
+        self._queue.append(request)
+        self._wake.set()
+        return await request.done
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise LiveGraphClosed(graph_key=self.graph_key, reason=self._closed)
+
+    # The writer
+
+    async def _write_on(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                async with self._lock:
+                    batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+                    try:
+                        await self._carry_out([r for r in batch if not r.done.done()])
+                    finally:
+                        self._fail(batch, EditNotKept(graph_key=self.graph_key, reason="it was interrupted"))
+
+    async def _carry_out(self, batch: Sequence[_Request]) -> None:
+        if self._closed is not None:
+            self._fail(batch, LiveGraphClosed(graph_key=self.graph_key, reason=self._closed))
+            return
+        had_unsaved = self._copy.has_unsaved
+        accepted = self._tried(batch)
+        kept = [change for _, change in accepted if change.changes]
+        try:
+            if kept:
+                await self._copy.keep(kept, self._confirm)
+        except LiveElsewhere as exc:
+            self._fail(batch, exc)
+            self._end("another server took it over")
+            return
+        except SourceError as exc:
+            log.warning("journal_failed", extra={"error": type(exc).__name__})
+            self._fail(batch, EditNotKept(graph_key=self.graph_key, reason=type(exc).__name__))
+            return
+        if kept and not had_unsaved:
+            self._unsaved_since = self._clock()
+        for request, change in accepted:
+            for told in change.told if change.changes else ():
+                self._room.tell(told, request.sender)
+            if not request.done.done():
+                request.done.set_result(self._applied(change))
+        if kept and not had_unsaved:
+            self._tell_status()
+
+    async def _confirm(self) -> None:
+        """A hold that may have lapsed while the journal was written must be ours still.
+
+        Raises: LiveElsewhere, SourceError.
+        """
+        if self._lease.has_lapsed:
+            await self._lease.renew()
+
+    def _tried(self, batch: Sequence[_Request]) -> list[tuple[_Request, Kept]]:
+        """Try each request on what the ones before it leave."""
+        draft = Draft(self._copy.state)
+        accepted: list[tuple[_Request, Kept]] = []
+        known = self._copy.unsaved.copied()
+        for request in batch:
+            trial = Draft(draft)
+            try:
+                edit = request.work(trial)
+                changes = trial.changes()
+            except Exception as exc:  # noqa: BLE001 - whatever it is goes to who asked; the others go on
+                request.done.set_exception(exc)
+                continue
+            told = tuple(self._told(message, sheets, request.user_id) for message, sheets in edit.told)
+            at = self._room.latest
+            history = tuple({**e, "userId": request.user_id, "timestamp": at} for e in edit.history)
+            was = known.note(changes, draft)
+            draft.add(changes)
+            accepted.append(
+                (
+                    request,
+                    Kept(user_id=request.user_id, told=told, changes=changes, was=was, history=history),
+                )
+            )
+        return accepted
+
+    def _told(self, message: dict[str, Any], sheets: frozenset[str] | None, user_id: str) -> Told:
+        at = self._room.stamp()
+        full = {**message, "graphKey": self.graph_key, "userId": user_id, "timestamp": at}
+        return Told(timestamp=at, message=full, sheets=sheets)
+
+    def _applied(self, change: Kept) -> Applied:
+        return Applied(
+            timestamp=change.told[-1].timestamp if change.told else self._room.latest,
+            revision=self._copy.revision,
+            messages=tuple(told.message for told in change.told),
+        )
+
+    def _fail(self, batch: Sequence[_Request], exc: Exception) -> None:
+        for request in batch:
+            if not request.done.done():
+                request.done.set_exception(exc)
+
+    # Saving
+
+    async def save(self) -> SaveStatus:
+        """Store what is unsaved, now. Raises: SourceError; then it stays journalled and is tried again."""
+        self._check_open()
+        async with self._lock:
+            await self._save()
+        return self.status()
+
+    def set_auto_save(self, enabled: bool) -> SaveStatus:
+        """Save from time to time, or only when asked and when very much is unsaved."""
+        self._check_open()
+        self._auto_save = enabled
+        self._tell_status()
+        return self.status()
+
+    async def _save(self) -> None:
+        if self._closed is not None or not self._copy.has_unsaved:
+            return
+        try:
+            keys, taken = await self._copy.save(self._room.latest, self._clock())
+        except (GraphNotFound, LiveElsewhere) as exc:
+            self._end("it was deleted" if isinstance(exc, GraphNotFound) else "another server took it over")
+            raise
+        except SourceError as exc:
+            self._failures += 1
+            wait = min(self._options.autosave_ms, self._options.retry_ms * 2 ** min(self._failures, 10))
+            self._error, self._retry_at = exc, self._clock() + wait
+            log.warning("save_failed", extra={"error": type(exc).__name__, "failures": self._failures})
+            self._tell_status()
+            raise
+        self._error, self._failures, self._unsaved_since = None, 0, None
+        for edit in taken:
+            self._announce(edit)
+        self._on_saved(self.graph_key, keys)
+        log.info("saved", extra={"nodes": len(keys)})
+        self._tell_status()
+
+    def _announce(self, edit: edits.Edit) -> None:
+        for message, sheets in edit.told:
+            self._room.tell(self._told(message, sheets, "system"))
+
+    def _tell_status(self) -> None:
+        self._room.notify({**self.status().to_message(), "graphKey": self.graph_key})
+
+    # What others store
+
+    async def refresh(self) -> None:
+        """Take in what others stored. Raises: GraphNotFound, SourceError."""
+        if self._closed is None and await self._copy.is_behind():
+            async with self._lock:
+                if self._closed is None and await self._copy.is_behind():
+                    self._announce(await self._copy.catch_up())
+
+    async def apply_mutation(
+        self, mutation: Mutation, *, expected_revision: int | None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        """Store a change that comes from elsewhere than an editor, such as an approval, and show it.
+
+        What is unsaved and has to do with it is saved first, and then counts as a change that the
+        caller did not know of; what has not stays unsaved.
+        Raises: what MutableGraphDataSource.apply raises; then nothing of it took place.
+        """
+        async with self._lock:
+            self._check_open()
+            if expected_revision is not None and expected_revision == self._copy.revision:
+                await self._save()
+                expected_revision = self._copy.base_revision
+            elif self._copy.unsaved.meets(mutation, self._copy.state):
+                await self._save()
+            try:
+                revision = await self._source.apply(
+                    mutation, expected_revision=expected_revision, records=records
+                )
+            except RevisionConflict:
+                if await self._copy.is_behind():
+                    self._announce(await self._copy.catch_up())
+                raise
+            self._announce(await self._copy.absorb(mutation, revision))
+            return revision
+
+    # Living and closing
+
+    async def tick(self) -> None:
+        """Do what is due: renew the hold, save, take in what others stored. Never raises for the store."""
+        try:
+            if self._lease.is_due:
+                await self._lease.renew()
+            if self._is_save_due():
+                async with self._lock:
+                    await self._save()
+            await self.refresh()
+        except LiveElsewhere:
+            self._end("another server took it over")
+        except GraphNotFound:
+            self._end("it was deleted")
+        except (SourceError, LiveError) as exc:
+            log.warning("tick_failed", extra={"error": type(exc).__name__})
+
+    def _is_save_due(self) -> bool:
+        now = self._clock()
+        if not self._copy.has_unsaved or now < self._retry_at:
+            return False
+        if self._copy.unsaved_changes >= self._options.unsaved:
+            return True
+        since = self._unsaved_since if self._unsaved_since is not None else now
+        return self._auto_save and now - since >= self._options.autosave_ms
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has been here for a while and nothing is left to do."""
+        quiet = self._clock() - self._idle_since >= self._options.idle_ms
+        return quiet and not self._room.members and not self._queue and not self._copy.has_unsaved
+
+    def _end(self, reason: str) -> None:
+        self._closed = self._closed or reason
+        self._room.close(self._closed)
+        self._wake.set()
+
+    async def close(self, reason: str = "it was closed") -> None:
+        """Carry out what waits, save, give the hold back. What cannot be saved stays journalled."""
+        if self._writer is None:
+            return
+        try:
+            async with self._lock:
+                batch, self._queue = self._queue, []
+                await self._carry_out([r for r in batch if not r.done.done()])
+                if self._auto_save:
+                    await self._save()
+        except (SourceError, LiveError) as exc:
+            log.warning("closed_unsaved", extra={"error": type(exc).__name__})
+        finally:
+            self._end(reason)
+            self._writer.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._writer
+            self._writer = None
+            self._fail(self._queue, LiveGraphClosed(graph_key=self.graph_key, reason=reason))
+            with suppress(SourceError):
+                await self._lease.give_back()

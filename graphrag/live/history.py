@@ -1,0 +1,149 @@
+"""What editors did, kept so that it can be taken back; the form is that of `nodius_graphs_history`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from datasources.base import RecordWrite
+from datasources.errors import InstructionError
+from datasources.instructions import IDENTITY_FIELDS, apply_instruction
+from datasources.types import Edge, Node
+from graphrag.live.edits import Edit, check_document, check_ends, check_sheet
+from graphrag.live.errors import EditRefused
+from graphrag.live.state import Draft
+from graphrag.live.telling import described
+
+KIND = "history"
+Entry = Mapping[str, Any]
+
+
+def history_key(graph_key: str, timestamp: int) -> str:
+    return f"{graph_key}/{timestamp:015}"
+
+
+def history_write(graph_key: str, entries: Sequence[Entry]) -> list[RecordWrite]:
+    """Return the record of what was done since the last save; none for nothing."""
+    if not entries:
+        return []
+    timestamp = int(entries[-1]["timestamp"])
+    data = {"timestamp": timestamp, "graphKey": graph_key, "type": "WF", "history": list(entries)}
+    key = history_key(graph_key, timestamp)
+    return [RecordWrite(kind=KIND, key=key, data=data, expected_version=None)]
+
+
+def take_back(draft: Draft, entries: Sequence[Entry]) -> Edit:
+    """Take entries back, the last one first: all of them or none.
+
+    Raises: EditRefused where a later change is in the way.
+    """
+    before = draft
+    trial = Draft(before)
+    for number in reversed(range(len(entries))):
+        entry, where = entries[number], f"history.{number}"
+        step = _STEPS.get(str(entry.get("type")))
+        if step is None:
+            raise EditRefused(
+                where=where, reason=f"entries of type {entry.get('type')!r} cannot be taken back"
+            )
+        try:
+            step(trial, entry, where)
+        except InstructionError as exc:
+            raise EditRefused(where=where, reason=str(exc)) from exc
+    changes = trial.changes()
+    edit = described(before, changes)
+    draft.add(changes)
+    return edit
+
+
+def _uncreate_nodes(draft: Draft, entry: Entry, where: str) -> None:
+    for raw in entry["nodes"]:
+        key = str(raw["_key"])
+        if draft.node(key) is None:
+            raise EditRefused(where=where, reason=f"the node {key!r} was deleted")
+        if draft.edges_of(key):
+            raise EditRefused(where=where, reason=f"edges hang on the node {key!r} now")
+        draft.delete_node(key)
+
+
+def _uncreate_edges(draft: Draft, entry: Entry, where: str) -> None:
+    for raw in entry["edges"]:
+        key = str(raw["_key"])
+        if draft.edge(key) is None:
+            raise EditRefused(where=where, reason=f"the edge {key!r} was deleted")
+        draft.delete_edge(key)
+
+
+def _undelete_nodes(draft: Draft, entry: Entry, where: str) -> None:
+    for raw in entry["nodes"]:
+        node = check_document(Node, raw, where)
+        if draft.node(node.key) is not None:
+            raise EditRefused(where=where, reason=f"there is a node {node.key!r} again")
+        check_sheet(draft, node.sheet, where)
+        draft.put_node(node)
+
+
+def _undelete_edges(draft: Draft, entry: Entry, where: str) -> None:
+    for raw in entry["edges"]:
+        edge = check_document(Edge, raw, where)
+        if draft.edge(edge.key) is not None:
+            raise EditRefused(where=where, reason=f"there is an edge {edge.key!r} again")
+        check_sheet(draft, edge.sheet, where)
+        check_ends(draft, edge, where)
+        draft.put_edge(edge)
+
+
+def _unchange_node(draft: Draft, entry: Entry, where: str) -> None:
+    node = draft.node(str(entry["nodeId"]))
+    if node is None:
+        raise EditRefused(where=where, reason=f"the node {entry['nodeId']!r} was deleted")
+    draft.put_node(check_document(Node, _undone(node.to_document(), entry), where))
+
+
+def _unchange_edge(draft: Draft, entry: Entry, where: str) -> None:
+    edge = draft.edge(str(entry["edgeId"]))
+    if edge is None:
+        raise EditRefused(where=where, reason=f"the edge {entry['edgeId']!r} was deleted")
+    restored = check_document(Edge, _undone(edge.to_document(), entry), where)
+    check_ends(draft, restored, where)
+    draft.put_edge(restored)
+
+
+def _undone(document: dict[str, Any], entry: Entry) -> dict[str, Any]:
+    for instruction in entry["reversedInstruction"]:
+        document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
+    return document
+
+
+def _uncreate_sheet(draft: Draft, entry: Entry, where: str) -> None:
+    key, sheets = str(entry["key"]), draft.graph.sheets_list
+    check_sheet(draft, key, where)
+    if len(sheets) == 1 or any(node.sheet == key for node in draft.iter_nodes()):
+        raise EditRefused(where=where, reason=f"the sheet {key!r} is in use")
+    draft.set_graph(draft.graph.replace(sheets_list={k: n for k, n in sheets.items() if k != key}))
+
+
+def _unrename_sheet(draft: Draft, entry: Entry, where: str) -> None:
+    key, sheets = str(entry["key"]), draft.graph.sheets_list
+    check_sheet(draft, key, where)
+    draft.set_graph(draft.graph.replace(sheets_list={**sheets, key: str(entry["previousName"])}))
+
+
+def _undelete_sheet(draft: Draft, entry: Entry, where: str) -> None:
+    key, sheets = str(entry["key"]), draft.graph.sheets_list
+    if key in sheets:
+        raise EditRefused(where=where, reason=f"there is a sheet {key!r} again")
+    draft.set_graph(draft.graph.replace(sheets_list={**sheets, key: str(entry["name"])}))
+
+
+_STEPS: Mapping[str, Callable[[Draft, Entry, str], None]] = {
+    "nodeCreate": _uncreate_nodes,
+    "edgeCreate": _uncreate_edges,
+    "nodeDelete": _undelete_nodes,
+    "edgeDelete": _undelete_edges,
+    "nodeUpdate": _unchange_node,
+    "edgeUpdate": _unchange_edge,
+    "sheetCreate": _uncreate_sheet,
+    "sheetRename": _unrename_sheet,
+    "sheetDelete": _undelete_sheet,
+}

@@ -1,0 +1,152 @@
+"""Carries out a batch of instructions on a draft: every one is checked, all take effect or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from datasources.errors import InstructionError
+from datasources.instructions import (
+    IDENTITY_FIELDS,
+    GraphInstruction,
+    Instruction,
+    Op,
+    apply_instruction,
+    inverse_of,
+)
+from datasources.types import Edge, Node
+from graphrag.live.edits import (
+    MAX_ELEMENT_BYTES,
+    Edit,
+    NewKey,
+    check_document,
+    check_ends,
+    check_sheet,
+    known_edge,
+    known_node,
+    new_key,
+)
+from graphrag.live.errors import EditRefused
+from graphrag.live.state import Draft
+
+MAX_INSTRUCTIONS = 20
+
+
+def apply_instructions(
+    draft: Draft, instructions: Sequence[GraphInstruction], new_id: NewKey = new_key
+) -> Edit:
+    """Apply instructions in order, each to what the ones before left. Raises: EditRefused."""
+    if not 0 < len(instructions) <= MAX_INSTRUCTIONS:
+        raise EditRefused(where="instructions", reason=f"give 1 to {MAX_INSTRUCTIONS} instructions")
+    done: list[GraphInstruction] = []
+    history: list[dict[str, Any]] = []
+    for i, asked in enumerate(instructions):
+        where = f"instructions.{i}"
+        instruction = _with_fresh_identifiers(asked, new_id)
+        try:
+            history.append(_apply(draft, instruction, where))
+        except InstructionError as exc:
+            raise EditRefused(where=where, reason=str(exc)) from exc
+        done.append(instruction)
+    return Edit(
+        message={
+            "type": "applyInstructionToGraph",
+            "instructions": [instruction.to_document() for instruction in done],
+        },
+        sheets=frozenset(instruction.sheet_id for instruction in done),
+        history=tuple(history),
+    )
+
+
+def _apply(draft: Draft, asked: GraphInstruction, where: str) -> dict[str, Any]:
+    check_sheet(draft, asked.sheet_id, f"{where}.sheetId")
+    target: Node | Edge
+    if asked.node_id is not None:
+        target = known_node(draft, asked.node_id, asked.sheet_id, f"{where}.nodeId")
+    else:
+        target = known_edge(draft, asked.edge_id or "", asked.sheet_id, f"{where}.edgeId")
+    before = target.to_document()
+    _check_identifier(before, asked, where)
+    _check_growth(before, asked.i, where)
+    after = apply_instruction(before, asked.i, protected=IDENTITY_FIELDS)
+    undoing = inverse_of(before, asked.i)
+    if isinstance(target, Node):
+        draft.put_node(check_document(Node, after, where))
+    else:
+        edge = check_document(Edge, after, where)
+        check_ends(draft, edge, where)
+        draft.put_edge(edge)
+    return {
+        "type": "nodeUpdate" if isinstance(target, Node) else "edgeUpdate",
+        "sheetId": asked.sheet_id,
+        ("nodeId" if isinstance(target, Node) else "edgeId"): target.key,
+        "instruction": asked.i.to_document(),
+        "reversedInstruction": [instruction.to_document() for instruction in undoing],
+    }
+
+
+def _check_identifier(document: dict[str, Any], asked: GraphInstruction, where: str) -> None:
+    """The object around the instruction's place must be the one the editor means."""
+    if asked.targeted_identifier is None:
+        return
+    found: dict[str, Any] = document
+    value: Any = document
+    for part in asked.i.p[:-1]:
+        value = _child(value, part)
+        if isinstance(value, dict):
+            found = cast(dict[str, Any], value)
+    if found.get("identifier") != asked.targeted_identifier:
+        raise EditRefused(
+            where=f"{where}.targetedIdentifier",
+            reason="another object stands there now; read the graph again",
+        )
+
+
+def _child(value: Any, part: str) -> Any:
+    if isinstance(value, dict):
+        return cast(dict[str, Any], value).get(part)
+    if isinstance(value, list) and part.isascii() and part.isdigit():
+        items = cast(list[Any], value)
+        return items[int(part)] if len(part) < 10 and int(part) < len(items) else None
+    return None
+
+
+def _check_growth(document: dict[str, Any], instruction: Instruction, where: str) -> None:
+    """Refuse what would fill the memory before anybody could measure it."""
+    if instruction.op is not Op.STR_REP_ALL or not instruction.s:
+        return
+    value: Any = document
+    for part in instruction.p:
+        value = _child(value, part)
+    if not isinstance(value, str):
+        return
+    size = len(value) + value.count(instruction.s) * len(instruction.r or "")
+    if size > MAX_ELEMENT_BYTES:
+        raise EditRefused(where=where, reason=f"the text would have {size} characters")
+
+
+def _with_fresh_identifiers(asked: GraphInstruction, new_id: NewKey) -> GraphInstruction:
+    """Give what is inserted identifiers of its own: a copy must not bear those of its original."""
+    name = asked.apply_uniq_identifier
+    if not name or not isinstance(asked.i.v, dict):
+        return asked
+    field = name if isinstance(name, str) else "identifier"
+    value = cast(dict[str, Any], asked.i.v)
+    if field not in value:
+        return asked
+    fresh = asked.i.model_copy(update={"v": _renewed(value, field, new_id)})
+    return asked.model_copy(update={"i": fresh})
+
+
+def _renewed(value: Any, field: str, new_id: Callable[[], str], depth: int = 0) -> Any:
+    if depth > 100:  # refused where it is applied
+        return value
+    if isinstance(value, list):
+        return [_renewed(item, field, new_id, depth + 1) for item in cast(list[Any], value)]
+    if not isinstance(value, dict):
+        return value
+    pairs = cast(Mapping[str, Any], value)
+    return {
+        key: new_id() if key == field else _renewed(item, field, new_id, depth + 1)
+        for key, item in pairs.items()
+    }

@@ -1,0 +1,183 @@
+"""The journal of a live graph: what was accepted and is not saved yet, so that a killed server loses nothing.
+
+A record holds what one write took in. It keeps documents as they became, and those that were
+unsaved for the first time also as they were: laid upon the store they give the live graph again,
+whatever was stored meanwhile. A save removes the records in its own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import BadDocument
+from datasources.types import Document, Edge, Graph, Node, parse_document
+from graphrag.live.members import Told
+from graphrag.live.merge import Unsaved
+from graphrag.live.state import Changes
+
+D = TypeVar("D", bound=Document)
+KIND = "journal"
+_ALL = 1_000_000
+_CLOSED = "it belongs to the journal, which was damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One accepted change. `was` is what it made unsaved, as it is stored."""
+
+    user_id: str
+    told: tuple[Told, ...]
+    changes: Changes
+    was: Unsaved
+    history: tuple[dict[str, Any], ...] = ()
+
+    def to_document(self) -> dict[str, Any]:
+        return {
+            "userId": self.user_id,
+            "told": [
+                {
+                    "timestamp": told.timestamp,
+                    "message": told.message,
+                    "sheets": None if told.sheets is None else sorted(told.sheets),
+                }
+                for told in self.told
+            ],
+            "now": _parts(self.changes),
+            "was": _parts(self.was),
+            "history": list(self.history),
+        }
+
+
+class Journal:
+    """Appends to and reads the journal of one graph; only who holds the graph's lease may."""
+
+    def __init__(self, records: RecordStore, graph_key: str) -> None:
+        self._records, self._graph_key = records, graph_key
+        self._sequence = 0
+        self._written: dict[str, str] = {}
+        self._doubtful: set[str] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._written
+
+    async def append(self, changes: Sequence[Kept]) -> None:
+        """Write changes down, all or none. Raises: SourceError; then none of them counts."""
+        await self._settle()
+        self._sequence += 1
+        key = f"{self._graph_key}/{self._sequence:012}"
+        data = {
+            "graphKey": self._graph_key,
+            "sequence": self._sequence,
+            "changes": [change.to_document() for change in changes],
+        }
+        self._doubtful.add(key)
+        stored = await self._records.put(Record(kind=KIND, key=key, data=data), expected_version=None)
+        self._doubtful.discard(key)
+        self._written[key] = str(stored.version)
+
+    async def _settle(self) -> None:
+        """Take out what a failed append may have written all the same: its editor was told otherwise."""
+        for key in sorted(self._doubtful):
+            found = await self._records.get(KIND, key)
+            if found is not None:
+                await self._records.delete(KIND, key, expected_version=str(found.version))
+            self._doubtful.discard(key)
+
+    async def retract(self) -> None:
+        """Take the latest record out again: nobody was told of it. Raises: SourceError."""
+        key, version = next(reversed(self._written.items()))
+        del self._written[key]
+        await self._records.delete(KIND, key, expected_version=version)
+
+    async def read(self) -> list[Kept]:
+        """Return what is written, oldest first. Raises: SourceError, BadDocument."""
+        where = {"graphKey": self._graph_key}
+        records = await self._records.query(KIND, where, order_by="sequence", limit=_ALL)
+        self._written = {record.key: str(record.version) for record in records}
+        found: list[Kept] = []
+        for record in records:
+            try:
+                self._sequence = int(record.data["sequence"])
+                found += [_kept(raw) for raw in record.data["changes"]]
+            except (KeyError, TypeError, ValueError, AttributeError) as exc:
+                raise BadDocument(collection=KIND, key=record.key, field="changes", reason=_CLOSED) from exc
+        return found
+
+    def clearing(self) -> list[RecordWrite]:
+        """Return the writes that empty the journal; they join the transaction of a save."""
+        return [
+            RecordWrite(kind=KIND, key=key, data=None, expected_version=version)
+            for key, version in self._written.items()
+        ]
+
+    def cleared(self) -> None:
+        """Note that the writes of `clearing` took place."""
+        self._written.clear()
+
+    async def discard(self) -> None:
+        """Empty the journal of a graph that is gone. Raises: SourceError."""
+        for write in self.clearing():
+            await self._records.delete(KIND, write.key, expected_version=str(write.expected_version))
+        self.cleared()
+
+
+async def journalled_graphs(records: RecordStore) -> list[str]:
+    """Return the keys of the graphs that have a journal."""
+    found = await records.query(KIND, order_by="graphKey", limit=_ALL)
+    return sorted({str(record.data.get("graphKey")) for record in found})
+
+
+def _parts(part: Changes | Unsaved) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if part.nodes:
+        found["nodes"] = _documents(part.nodes)
+    if part.edges:
+        found["edges"] = _documents(part.edges)
+    if part.graph is not None:
+        found["graph"] = part.graph.to_document()
+    return found
+
+
+def _documents(documents: Mapping[str, Node | None] | Mapping[str, Edge | None]) -> dict[str, Any]:
+    return {key: None if document is None else document.to_document() for key, document in documents.items()}
+
+
+def _kept(raw: Mapping[str, Any]) -> Kept:
+    now, was = _read_parts(raw["now"]), _read_parts(raw["was"])
+    return Kept(
+        user_id=str(raw["userId"]),
+        told=tuple(
+            Told(
+                timestamp=int(told["timestamp"]),
+                message=told["message"],
+                sheets=None if told["sheets"] is None else frozenset(told["sheets"]),
+            )
+            for told in raw["told"]
+        ),
+        changes=Changes(nodes=now[0], edges=now[1], graph=now[2]),
+        was=Unsaved(nodes=was[0], edges=was[1], graph=was[2]),
+        history=tuple(raw["history"]),
+    )
+
+
+def _read_parts(
+    raw: Mapping[str, Any],
+) -> tuple[dict[str, Node | None], dict[str, Edge | None], Graph | None]:
+    graph = raw.get("graph")
+    return (
+        _read(Node, raw.get("nodes", {})),
+        _read(Edge, raw.get("edges", {})),
+        None if graph is None else parse_document(Graph, graph, KIND),
+    )
+
+
+def _read(model: type[D], raw: Any) -> dict[str, D | None]:
+    documents = cast(Mapping[str, Any], raw)
+    return {
+        key: None if document is None else parse_document(model, document, KIND)
+        for key, document in documents.items()
+    }

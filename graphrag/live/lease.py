@@ -1,0 +1,114 @@
+"""The hold of one process on a live graph: while it is renewed nobody else edits the graph live.
+
+A process that died on this machine is not waited for; one on another machine is, until its hold ends.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from datasources.base import Record, RecordStore
+from datasources.errors import RecordConflict
+from graphrag.live.errors import LiveElsewhere
+
+KIND = "lease"
+HELD_MS = 15_000
+_of_this_process: set[str] = set()
+
+
+def new_owner() -> str:
+    """Return a name for this process: its machine, its number and something nobody else has."""
+    owner = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(6)}"
+    _of_this_process.add(owner)
+    return owner
+
+
+class Lease:
+    """Takes, renews and gives back the hold on one graph."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        graph_key: str,
+        owner: str,
+        clock: Callable[[], int],
+        *,
+        held_ms: int = HELD_MS,
+    ) -> None:
+        self._records, self._graph_key, self._owner = records, graph_key, owner
+        self._clock, self._held_ms = clock, held_ms
+        self._key = f"live/{graph_key}"
+        self._version: str | None = None
+        self._until = 0
+
+    @property
+    def has_lapsed(self) -> bool:
+        return self._clock() >= self._until
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to renew."""
+        return self._clock() >= self._until - self._held_ms * 2 // 3
+
+    async def take(self) -> None:
+        """Hold the graph. Raises: LiveElsewhere, SourceError."""
+        found = await self._records.get(KIND, self._key)
+        if found is not None and not self._is_free(found.data):
+            raise LiveElsewhere(graph_key=self._graph_key, until=_until(found.data))
+        self._version = found.version if found else None
+        await self.renew()
+
+    async def renew(self) -> None:
+        """Hold it for longer. Raises: LiveElsewhere when another took it, SourceError."""
+        until = self._clock() + self._held_ms
+        data = {"owner": self._owner, "expiresTime": until, "graphKey": self._graph_key}
+        record = Record(kind=KIND, key=self._key, data=data)
+        try:
+            stored = await self._records.put(record, expected_version=self._version)
+        except RecordConflict as exc:
+            found = await self._records.get(KIND, self._key)
+            if found is None or found.data.get("owner") != self._owner:
+                until = _until(found.data) if found else self._clock()
+                raise LiveElsewhere(graph_key=self._graph_key, until=until) from exc
+            # Our own write, of which no answer came.
+            stored = await self._records.put(record, expected_version=found.version)
+        self._version, self._until = stored.version, until
+
+    async def give_back(self) -> None:
+        """End the hold, if it is still ours. Raises: SourceError."""
+        version, self._version, self._until = self._version, None, 0
+        if version is None:
+            return
+        try:
+            await self._records.delete(KIND, self._key, expected_version=version)
+        except RecordConflict:
+            return  # another one has it
+
+    def _is_free(self, data: Mapping[str, Any]) -> bool:
+        return _until(data) <= self._clock() or _is_dead_here(str(data.get("owner")), self._owner)
+
+
+def _until(data: Mapping[str, Any]) -> int:
+    until = data.get("expiresTime")
+    return until if isinstance(until, int) else 0
+
+
+def _is_dead_here(owner: str, mine: str) -> bool:
+    """Say whether the owner was a process of this machine that is no more."""
+    host, _, rest = owner.partition("/")
+    number = rest.partition("/")[0]
+    if host != mine.partition("/")[0] or not (number.isascii() and number.isdigit()) or len(number) > 9:
+        return False
+    if int(number) == os.getpid():  # numbers are given again: in a container always the same
+        return owner not in _of_this_process
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,50 @@
+"""How live graphs behave, and what is told of their saving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """Units: milliseconds. `unsaved`: changes after which a save does not wait for its time.
+
+    `pending` are the requests that may wait for the journal, `queued` the messages that may wait for
+    one editor, `embed_batch` the nodes embedded at once.
+    """
+
+    autosave_ms: int = 30_000
+    retry_ms: int = 500
+    idle_ms: int = 60_000
+    tick_ms: int = 1_000
+    held_ms: int = 15_000
+    unsaved: int = 2_000
+    pending: int = 2_000
+    queued: int = 2_000
+    embed_batch: int = 100
+    embed_retry_ms: int = 1_000
+    embed_longest_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveStatus:
+    """Where a live graph stands. Units: milliseconds since 1970. `error` names why the last save failed."""
+
+    last_save_time: int
+    has_unsaved_changes: bool
+    auto_save_enabled: bool
+    error: str | None = None
+    next_attempt: int | None = None
+
+    def to_message(self) -> dict[str, Any]:
+        """Return the message of this status as editors get it."""
+        message: dict[str, Any] = {
+            "type": "saveStatus",
+            "lastSaveTime": self.last_save_time,
+            "hasUnsavedChanges": self.has_unsaved_changes,
+            "autoSaveEnabled": self.auto_save_enabled,
+        }
+        if self.error is not None:
+            message |= {"error": self.error, "nextAttempt": self.next_attempt}
+        return message

@@ -1,0 +1,151 @@
+"""Says in the editors' own messages, and in history entries, what changes did to a graph.
+
+For changes that no editor asked for in so many words: approvals, undos, other programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from datasources.instructions import Instruction, Op
+from datasources.types import Document, Edge, Node
+from graphrag.live.edits import Edit
+from graphrag.live.instructing import MAX_INSTRUCTIONS
+from graphrag.live.state import Changes, Readable
+
+E = TypeVar("E", Node, Edge)
+Message = dict[str, Any]
+Told = tuple[Message, frozenset[str] | None]
+
+
+def described(before: Readable, changes: Changes) -> Edit:
+    """Return the messages and the history entries of changes that are not made yet."""
+    messages: list[Told] = []
+    history: list[Message] = []
+    old_sheets = before.graph.sheets_list
+    new_sheets = (changes.graph or before.graph).sheets_list
+    for key, name in new_sheets.items():
+        if key not in old_sheets:
+            messages.append(({"type": "createSheet", "key": key, "name": name}, None))
+            history.append({"type": "sheetCreate", "key": key, "name": name})
+        elif old_sheets[key] != name:
+            messages.append(({"type": "renameSheet", "key": key, "name": name}, None))
+            named = {"key": key, "name": name, "previousName": old_sheets[key]}
+            history.append({"type": "sheetRename", **named})
+    nodes = _Sorted.of(((before.node(key), node) for key, node in changes.nodes.items()))
+    edges = _Sorted.of(((before.edge(key), edge) for key, edge in changes.edges.items()))
+    # Whoever is told that a node went from its sheet takes its edges away with it.
+    moved = {node.key for node in nodes.gone} & {node.key for node in nodes.new}
+    carried = {edge.key: edge for key in sorted(moved) for edge in before.edges_of(key)}
+    kept = [edge for key, edge in carried.items() if key not in changes.edges]
+    edges.gone, edges.new = [*edges.gone, *kept], [*edges.new, *kept]
+    messages += _deletions(nodes.gone, edges.gone)
+    history += _entries("edgeDelete", "edges", edges.gone) + _entries("nodeDelete", "nodes", nodes.gone)
+    messages += _creations(nodes.new, edges.new)
+    history += _entries("nodeCreate", "nodes", nodes.new) + _entries("edgeCreate", "edges", edges.new)
+    for kind, pairs in (("node", nodes.changed), ("edge", edges.changed)):
+        found = [step for old, new in pairs for step in _steps(kind, old, new)]
+        messages += _instructions([asked for asked, _ in found])
+        history += [entry for _, entry in found]
+    for key, name in old_sheets.items():
+        if key not in new_sheets:
+            messages.append(({"type": "deleteSheet", "key": key}, None))
+            history.append({"type": "sheetDelete", "key": key, "name": name})
+    return Edit(message={}, sheets=None, history=tuple(history), others=tuple(messages))
+
+
+class _Sorted:
+    """Documents that came, went and changed; one that went to another sheet did both of the first."""
+
+    def __init__(self) -> None:
+        self.gone: list[Any] = []
+        self.new: list[Any] = []
+        self.changed: list[tuple[Any, Any]] = []
+
+    @staticmethod
+    def of(pairs: Iterable[tuple[E | None, E | None]]) -> _Sorted:
+        found = _Sorted()
+        for old, new in pairs:
+            if old is not None and new is not None and old.sheet == new.sheet:
+                found.changed.append((old, new))
+                continue
+            if old is not None:
+                found.gone.append(old)
+            if new is not None:
+                found.new.append(new)
+        return found
+
+
+def _entries(kind: str, name: str, documents: list[Any]) -> list[Message]:
+    return [{"type": kind, name: [document.to_document() for document in documents]}] if documents else []
+
+
+def _by_sheet(documents: Iterable[E]) -> dict[str, list[E]]:
+    found: dict[str, list[E]] = {}
+    for document in documents:
+        found.setdefault(document.sheet, []).append(document)
+    return found
+
+
+def _deletions(nodes: list[Node], edges: list[Edge]) -> list[Told]:
+    nodes_on, edges_on = _by_sheet(nodes), _by_sheet(edges)
+    return [
+        (
+            {
+                "type": "batchDeleteElements",
+                "sheetId": sheet,
+                "nodeKeys": [node.key for node in nodes_on.get(sheet, ())],
+                "edgeKeys": [edge.key for edge in edges_on.get(sheet, ())],
+            },
+            frozenset((sheet,)),
+        )
+        for sheet in sorted(nodes_on.keys() | edges_on.keys())
+    ]
+
+
+def _creations(nodes: list[Node], edges: list[Edge]) -> list[Told]:
+    nodes_on, edges_on = _by_sheet(nodes), _by_sheet(edges)
+    return [
+        (
+            {
+                "type": "batchCreateElements",
+                "sheetId": sheet,
+                "nodes": [node.to_document() for node in nodes_on.get(sheet, ())],
+                "edges": [edge.to_document() for edge in edges_on.get(sheet, ())],
+            },
+            frozenset((sheet,)),
+        )
+        for sheet in sorted(nodes_on.keys() | edges_on.keys())
+    ]
+
+
+def _steps(kind: str, old: Document, new: Document) -> list[tuple[Message, Message]]:
+    """Return for each field that changed the instruction to send and the entry to keep."""
+    before, after = old.to_document(), new.to_document()
+    place = {"sheetId": str(after["sheet"]), f"{kind}Id": str(after["_key"])}
+    steps: list[tuple[Message, Message]] = []
+    for name in sorted(before.keys() | after.keys()):
+        if name in before and name in after and before[name] == after[name]:
+            continue
+        asked, undoing = _put(name, after), _put(name, before)
+        entry = {"type": f"{kind}Update", **place, "instruction": asked, "reversedInstruction": [undoing]}
+        steps.append(({"i": asked, **place}, entry))
+    return steps
+
+
+def _put(name: str, document: Mapping[str, Any]) -> Message:
+    if name not in document:
+        return Instruction(o=Op.REM, p=(name,)).to_document()
+    return Instruction(o=Op.SET, p=(name,), v=document[name]).to_document()
+
+
+def _instructions(steps: list[Message]) -> list[Told]:
+    found: list[Told] = []
+    for sheet in sorted({step["sheetId"] for step in steps}):
+        own = [step for step in steps if step["sheetId"] == sheet]
+        for start in range(0, len(own), MAX_INSTRUCTIONS):
+            part = own[start : start + MAX_INSTRUCTIONS]
+            message = {"type": "applyInstructionToGraph", "instructions": part}
+            found.append((message, frozenset((sheet,))))
+    return found
