@@ -76,6 +76,12 @@ def finish(process: subprocess.Popen[str], seconds: float = 60) -> str:
     return output
 
 
-async def line_of(process: subprocess.Popen[str]) -> str:
+async def line_of(process: subprocess.Popen[str], seconds: float = 60) -> str:
+    """Return the next line a process prints; one that says nothing for so long is ended."""
     assert process.stdout is not None
-    return (await asyncio.to_thread(process.stdout.readline)).strip()
+    try:
+        line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), seconds)
+    except TimeoutError:
+        process.kill()
+        raise
+    return line.strip()
