@@ -1,0 +1,214 @@
+"""Conversations over REST, with a scripted model and everything else real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from graphrag.providers.errors import ModelRateLimited
+from graphrag.service_documents import ChatAnswer, ThreadMessages
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
+from tests.support.service import CHANGE, GRAPH, Service, error_of, service, token
+
+SEARCH = {"query": "error"}
+
+
+async def level(running: Service) -> Any:
+    source = (await running.state.services("default")).source
+    return (await source.get_nodes_by_key(GRAPH, ["error-handler"]))[0].data["level"]
+
+
+async def test_an_answer_tells_what_was_called_and_used() -> None:
+    provider = ScriptedProvider(Says(calls=[call("search_nodes", SEARCH)]), "It is logged.")
+    with provider:
+        async with service(provider) as running, running.as_() as ed:
+            answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "what fails?"})
+    body = answer.json()
+    assert answer.status_code == 200
+    assert (body["type"], body["message"]) == ("message", "It is logged.")
+    assert [(c["name"], c["args"], c["error"]) for c in body["toolCalls"]] == [
+        ("search_nodes", SEARCH, False)
+    ]
+    assert body["usage"]["totalTokens"] == 220
+    assert ChatAnswer.model_validate(body).thread_id == body["threadId"]
+
+
+async def test_a_conversation_goes_on_is_listed_read_and_deleted() -> None:
+    with ScriptedProvider("One.", "Two.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            asked = {"graphKey": GRAPH, "message": "first"}
+            thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
+            again = await ed.post("/api/ai/chat", json={**asked, "message": "second", "threadId": thread})
+            assert again.json()["threadId"] == thread
+            listed = (await ed.post("/api/ai/threads", json={"graphKey": GRAPH})).json()["threads"]
+            assert [(t["threadId"], t["title"], t["messageCount"]) for t in listed] == [(thread, "first", 4)]
+            assert (await ed.post("/api/ai/threads", json={"graphKey": "other"})).json() == {"threads": []}
+            read = (await ed.get(f"/api/ai/thread/{thread}/messages")).json()
+            said = [m["content"] for m in read["conversationHistory"] if m["role"] in ("user", "assistant")]
+            assert said == ["first", "One.", "second", "Two."]
+            assert (await ed.delete(f"/api/ai/thread/{thread}")).json() == {"success": True}
+            assert (await ed.get(f"/api/ai/thread/{thread}/messages")).status_code == 404
+
+
+async def test_a_proposal_waits_and_is_carried_out_when_it_is_approved() -> None:
+    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
+            assert waits["type"] == "interrupt"
+            assert waits["proposedAction"]["payload"]["nodeKey"] == "error-handler"
+            assert waits["toolCall"]["name"] == "propose_update_node"
+            assert await level(running) == "error"
+            read = await ed.get(f"/api/ai/thread/{waits['threadId']}/messages")
+            pending = ThreadMessages.model_validate(read.json()).pending_interrupt
+            assert pending is not None
+            assert pending["approvals"] == waits["approvals"]
+            done = await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
+            assert done.json()["message"] == "Done."
+            assert done.json()["applied"][0]["approvalId"] == waits["approvals"][0]["id"]
+            assert await level(running) == "warning"
+
+
+async def test_a_rejection_reaches_the_model_with_its_reason_and_changes_nothing() -> None:
+    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "I see.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
+            no = {"threadId": waits["threadId"], "approved": False, "feedback": "keep it loud"}
+            assert (await ed.post("/api/ai/resume", json=no)).json()["message"] == "I see."
+            assert await level(running) == "error"
+    assert "keep it loud" in str(provider.requests[-1].messages)
+
+
+async def test_an_edited_action_is_carried_out_in_place_of_the_proposed_one() -> None:
+    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "Edited.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
+            action = waits["proposedAction"]
+            action["payload"]["changes"] = {"data.level": "debug"}
+            yes = {"threadId": waits["threadId"], "approved": True, "editedAction": action}
+            wrong = {**yes, "editedAction": {"type": "update_node", "payload": {"nodeKey": "nobody"}}}
+            assert (await ed.post("/api/ai/resume", json=wrong)).status_code == 422
+            assert (await ed.post("/api/ai/resume", json=yes)).status_code == 200
+            assert await level(running) == "debug"
+
+
+async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> None:
+    rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
+    with ScriptedProvider(*rounds, "That is all.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            limit = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "dig"})).json()
+            assert (limit["type"], limit["roundsUsed"], limit["maxExtended"]) == ("tool_limit", 5, 10)
+            read = (await ed.get(f"/api/ai/thread/{limit['threadId']}/messages")).json()
+            assert read["pendingInterrupt"]["type"] == "tool_limit"
+            done = await ed.post("/api/ai/resume", json={"threadId": limit["threadId"], "approved": False})
+            assert done.json()["message"] == "That is all."
+
+
+async def test_a_model_that_fails_is_an_error_with_its_thread_and_can_be_tried_again() -> None:
+    refused = ModelRateLimited(provider="scripted", status=429, reason="slow down", retry_after_s=7)
+    with ScriptedProvider(refused, "Now.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+            error = error_of(answer)
+            assert (answer.status_code, error["code"], error["retryable"]) == (503, "rate_limit", True)
+            thread = error["details"]["threadId"]
+            again = await ed.post("/api/ai/resume", json={"threadId": thread, "approved": True})
+            assert again.json()["message"] == "Now."
+
+
+async def test_a_thread_is_its_owners_alone() -> None:
+    with ScriptedProvider("Mine.") as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("al", "admin") as al:
+            asked = {"graphKey": GRAPH, "message": "hello"}
+            thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
+            for answer in (
+                await al.get(f"/api/ai/thread/{thread}/messages"),
+                await al.delete(f"/api/ai/thread/{thread}"),
+                await al.post("/api/ai/chat", json={**asked, "threadId": thread}),
+                await al.post("/api/ai/resume", json={"threadId": thread, "approved": True}),
+            ):
+                assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
+
+
+async def test_a_body_with_a_key_or_type_that_is_not_asked_for_is_refused_with_its_place() -> None:
+    async with service(ScriptedProvider()) as running, running.as_() as ed:
+        for body, where in (
+            ({"graphKey": GRAPH, "message": "x", "role": "admin"}, "body.role"),
+            ({"graphKey": GRAPH, "message": 5}, "body.message"),
+            ({"graphKey": GRAPH, "message": "  "}, "body.message"),
+            ({"graphKey": "", "message": "x"}, "body.graphKey"),
+            ({"graphKey": "a\nb", "message": "x"}, "body.graphKey"),
+            ({"graphKey": GRAPH, "message": "\ud800"}, "body.message"),
+            ({"graph_key": GRAPH, "message": "x"}, "body.graphKey"),
+        ):
+            raw = json.dumps(body)
+            answer = await ed.post("/api/ai/chat", content=raw, headers={"Content-Type": "application/json"})
+            error = error_of(answer)
+            assert (answer.status_code, error["code"]) == (422, "invalid_message")
+            assert where in [detail["where"] for detail in error["details"]], body
+
+
+async def test_messages_to_models_are_limited_for_each_person() -> None:
+    with ScriptedProvider("a", "b", "c") as provider:
+        async with service(provider, rate_limit=2) as running, running.as_() as ed, running.as_("al") as al:
+            asked = {"graphKey": GRAPH, "message": "hello"}
+            assert (await ed.post("/api/ai/chat", json=asked)).status_code == 200
+            assert (await ed.post("/api/ai/chat", json=asked)).status_code == 200
+            answer = await ed.post("/api/ai/chat", json=asked)
+            assert (answer.status_code, error_of(answer)["retryable"]) == (429, True)
+            assert 1 <= int(answer.headers["Retry-After"]) <= 30
+            assert (await al.post("/api/ai/chat", json=asked)).status_code == 200
+
+
+async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    def answers(_: Asked) -> Says:
+        asked.set()
+        return Says(text="Hal", held=asyncio.Event())
+
+    with ScriptedProvider(answers) as provider:
+        async with service(provider) as running, running.as_() as ed:
+            body = json.dumps({"graphKey": GRAPH, "message": "hello"}).encode()
+            pieces = [{"type": "http.request", "body": body, "more_body": False}]
+            sent: list[Any] = []
+
+            async def receive() -> Any:
+                if pieces:
+                    return pieces.pop()
+                await gone.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            scope = _scope("POST", "/api/ai/chat", token())
+            request = asyncio.create_task(running.app(scope, receive, send))
+            await asked.wait()
+            gone.set()
+            await asyncio.gather(request, return_exceptions=True)
+            assert provider.closed_early == 1
+            [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
+            read = (await ed.get(f"/api/ai/thread/{thread['threadId']}/messages")).json()
+            assert read["status"] == "stopped"
+
+
+def _scope(method: str, path: str, bearer: str) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "scheme": "http",
+        "headers": [
+            (b"host", b"127.0.0.1"),
+            (b"content-type", b"application/json"),
+            (b"authorization", f"Bearer {bearer}".encode()),
+        ],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }

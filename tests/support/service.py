@@ -1,0 +1,74 @@
+"""The service without a network: requests go straight to the application, everything behind it is real."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import jwt
+from fastapi import FastAPI
+
+from graphrag.config import Settings
+from graphrag.providers.base import LLMProvider
+from server.app import create_app
+from server.state import ServerState
+
+SECRET = "a secret of tests, long enough for HS256"
+GRAPH = "testgraph001"
+CHANGE = {"nodeKey": "error-handler", "changes": {"data.level": "warning"}, "reason": "asked for"}
+"""Arguments of a `propose_update_node` that works on the sample graph."""
+
+
+def token(
+    user: str = "ed", role: str = "editor", workspaces: tuple[str, ...] = ("default",), **claims: Any
+) -> str:
+    """Return a token as an issuer would make it."""
+    made = {"sub": user, "roles": [role], "workspaces": list(workspaces), "exp": int(time.time()) + 600}
+    return jwt.encode({**made, **claims}, SECRET, algorithm="HS256")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A started service. `as_` gives a client for somebody."""
+
+    app: FastAPI
+
+    @property
+    def state(self) -> ServerState:
+        return self.app.state.server
+
+    def client(self, bearer: str | None = None, *, peer: str = "127.0.0.1") -> httpx2.AsyncClient:
+        headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
+        transport = httpx2.ASGITransport(app=self.app, client=(peer, 1))
+        return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8426", headers=headers)
+
+    def as_(self, user: str = "ed", role: str = "editor", *workspaces: str) -> httpx2.AsyncClient:
+        return self.client(token(user, role, workspaces or ("default",)))
+
+
+def settings_of(**given: Any) -> Settings:
+    """Return settings for tests: the sample graph in memory, no model, sign-in with SECRET."""
+    return Settings(
+        **{"db": "memory:", "provider": "offline", "embeddings": "none", "auth_secret": SECRET, **given}
+    )
+
+
+@asynccontextmanager
+async def service(provider: LLMProvider | None = None, **given: Any) -> AsyncIterator[Service]:
+    app = create_app(settings_of(**given), provider=provider)
+    async with app.state.server:
+        yield Service(app)
+
+
+def error_of(answer: httpx2.Response) -> dict[str, Any]:
+    """Return the facts of an error; its body must have the one form that errors have."""
+    assert answer.status_code >= 400, answer.text
+    body = answer.json()
+    assert set(body) == {"error"}
+    assert {"code", "message", "retryable", "requestId"} <= set(body["error"])
+    assert body["error"]["requestId"] == answer.headers["X-Request-ID"]
+    return body["error"]
