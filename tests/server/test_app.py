@@ -1,0 +1,207 @@
+"""What holds for every request: errors, ids, limits, health, and that the description tells the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from datasources.errors import SourceUnavailable
+from graphrag.service_documents import ChatRequest, DecisionRequest, ResumeRequest
+from server import errors, examples
+from server.errors import TooManyRequests
+from server.faults import MEANINGS, TURN_STATUS, told
+from server.limits import RateLimiter
+from tests.server.test_isolation import described, endpoints
+from tests.support.scripted_provider import ScriptedProvider
+from tests.support.service import GRAPH, error_of, service
+
+
+def kinds(root: type[errors.ServerError]) -> Iterator[type[errors.ServerError]]:
+    for kind in root.__subclasses__():
+        yield kind
+        yield from kinds(kind)
+
+
+def test_every_error_of_this_room_has_a_meaning() -> None:
+    assert {k for k in kinds(errors.ServerError) if k is not errors.TurnBroken} == set(MEANINGS)
+
+
+def test_every_refusal_of_a_token_has_its_words_in_both_languages() -> None:
+    for code in ("no_token", "token_malformed", "token_expired", "token_early", "token_signature"):
+        one, other = (told(errors.AuthError(code=code), language) for language in ("en", "fr"))
+        assert one.status == 401
+        assert one.message != other.message
+
+
+def test_every_fault_of_a_turn_has_a_status() -> None:
+    assert all(status >= 400 for status in TURN_STATUS.values())
+    assert set(TURN_STATUS) >= {"rate_limit", "timeout", "internal", "usage_limit"}
+
+
+async def test_an_error_nobody_foresaw_is_logged_and_told_without_its_text(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with service() as running, running.as_() as ed:
+        source = (await running.state.services("default")).source
+
+        async def broken() -> Any:
+            raise ZeroDivisionError("SELECT secret FROM nodes")
+
+        monkeypatch.setattr(type(source), "list_graphs", lambda _: broken())
+        with caplog.at_level(logging.ERROR, logger="server.access"):
+            answer = await ed.get("/api/graphs", headers={"X-Request-ID": "mine-1"})
+    error = error_of(answer)
+    assert (answer.status_code, error["code"], error["requestId"]) == (500, "internal", "mine-1")
+    assert "SELECT" not in answer.text
+    assert "ZeroDivisionError" not in answer.text
+    assert any(record.exc_info and record.__dict__["request_id"] == "mine-1" for record in caplog.records)
+
+
+async def test_a_request_id_that_could_forge_a_log_is_replaced() -> None:
+    async with service() as running, running.client() as anyone:
+        for given_id in ("a b", "x" * 65, "é", ""):
+            answer = await anyone.get("/healthz", headers={"X-Request-ID": given_id.encode("utf-8")})
+            assert answer.headers["X-Request-ID"].isalnum()
+
+
+async def test_requests_are_logged_without_keys_or_text(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="server.access"):
+        async with service() as running, running.as_() as ed:
+            await ed.get(f"/api/graphs/{GRAPH}?workspace=default")
+    [record] = [r for r in caplog.records if r.getMessage() == "http_request"]
+    facts = record.__dict__
+    assert (facts["route"], facts["status"], facts["user"]) == ("/api/graphs/{graph_key}", 200, "ed")
+    assert GRAPH not in str(facts)
+
+
+async def test_what_is_not_there_and_other_methods_are_errors_of_the_same_form() -> None:
+    async with service() as running, running.as_() as ed:
+        assert error_of(await ed.get("/api/nothing"))["code"] == "not_found"
+        assert error_of(await ed.put("/api/graphs"))["code"] == "method_not_allowed"
+        assert error_of(await ed.get("/docs"))["code"] == "not_found"
+
+
+async def test_other_sites_may_call_only_when_they_are_named() -> None:
+    ask = {"Origin": "https://editor.example", "Access-Control-Request-Method": "GET"}
+    async with service() as running, running.client() as anyone:
+        assert "Access-Control-Allow-Origin" not in (await anyone.options("/api/me", headers=ask)).headers
+    async with service(cors_origins="https://editor.example") as running, running.client() as anyone:
+        allowed = await anyone.options("/api/me", headers=ask)
+        assert allowed.headers["Access-Control-Allow-Origin"] == "https://editor.example"
+        other = await anyone.options("/api/me", headers={**ask, "Origin": "https://evil.example"})
+        assert "Access-Control-Allow-Origin" not in other.headers
+
+
+async def test_health_tells_whether_the_database_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with service() as running, running.client() as anyone:
+        assert (await anyone.get("/healthz")).json() == {"status": "ok"}
+        assert (await anyone.get("/readyz")).json() == {"status": "ok"}
+        records = running.state.shared.database.records("default")
+
+        async def gone(*_: Any) -> Any:
+            raise SourceUnavailable(source="it", reason="gone")
+
+        monkeypatch.setattr(type(records), "get", gone)
+        assert (await anyone.get("/readyz")).status_code == 503
+        assert (await anyone.get("/healthz")).status_code == 200
+
+
+async def test_counters_are_for_admins_and_name_nobody() -> None:
+    with ScriptedProvider("Hello.") as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("boss", "admin") as boss:
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+            assert (await ed.get("/metrics")).status_code == 403
+            text = (await boss.get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    [turns] = [s for s in families["nodius_turns"].samples if s.name.endswith("_total")]
+    assert (turns.labels, turns.value) == ({"ending": "answer"}, 1)
+    tokens = {
+        s.labels["direction"]: s.value for s in families["nodius_model_tokens"].samples if "_total" in s.name
+    }
+    assert tokens == {"prompt": 100, "completion": 10}
+    assert not any(name in text for name in (GRAPH, '"ed"', "default"))
+
+
+@given(st.lists(st.floats(min_value=0, max_value=120), max_size=60), st.integers(min_value=1, max_value=20))
+def test_nobody_gets_more_calls_than_the_rate_allows(pauses: list[float], rate: int) -> None:
+    now = 0.0
+    limiter = RateLimiter(rate, clock=lambda: now)
+    times: list[float] = []
+    for pause in pauses:
+        now += pause
+        try:
+            limiter.spend("ed")
+        except TooManyRequests as exc:
+            refused_at, now = now, now + exc.retry_after_s + 1e-6
+            limiter.spend("ed")  # after the pause it was told, it is let in
+            times.append(now)
+            assert now > refused_at
+        else:
+            times.append(now)
+        limiter.spend(f"other{len(times)}")
+    for start in times:
+        assert sum(start <= at < start + 60 for at in times) <= 2 * rate
+
+
+def test_the_examples_of_the_description_are_bodies_that_are_taken() -> None:
+    for model, named in (
+        (ChatRequest, examples.CHATS),
+        (ResumeRequest, examples.RESUMES),
+        (DecisionRequest, examples.DECISIONS),
+    ):
+        for example in named.values():
+            model.model_validate_json(json.dumps(example["value"]))
+
+
+BODY_FIELDS = (
+    *("graphKey", "message", "threadId", "contextType", "limit"),
+    *("approved", "feedback", "approvalId", "editedAction", "verdict"),
+)
+QUERY_FIELDS = ("workspace", "graphKey", "status", "asker", "limit", "after", "sheet", "head", "fileName")
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_fields = st.sampled_from([*BODY_FIELDS, "x"])
+_value = (
+    st.sampled_from([GRAPH, "hello", True, "approve", "reject", "graph", None, {"type": "batch"}, ""]) | _json
+)
+_body = st.dictionaries(_fields, _value, max_size=5) | _json
+_key = st.sampled_from([GRAPH, "nope", "%", "..", "a/b"]) | st.text(min_size=1, max_size=8)
+_query = st.dictionaries(
+    st.sampled_from(QUERY_FIELDS),
+    st.sampled_from(["default", "other", "", "1", "-1", "9" * 30, "pending", "\x00", "é", GRAPH]),
+    max_size=3,
+)
+
+
+@given(data=st.data())
+def test_no_request_fails_the_server_or_is_answered_as_nobody_described(data: st.DataObject) -> None:
+    asyncio.run(_fuzz(data))
+
+
+async def _fuzz(data: st.DataObject) -> None:
+    async with service(rate_limit=0) as running, running.as_("al", "admin") as al:
+        for method, template in data.draw(st.lists(st.sampled_from(endpoints()), min_size=3, max_size=8)):
+            path = template
+            for name in ("graph_key", "thread_id", "approval_id"):
+                path = path.replace(f"{{{name}}}", quote(data.draw(_key), safe="", errors="replace"))
+            body = data.draw(_body) if method == "POST" else None
+            query = data.draw(_query)
+            raw = json.dumps(body).encode("utf-8", "surrogatepass") if method == "POST" else None
+            answer = await al.request(
+                method, path, content=raw, params=query, headers={"Content-Type": "application/json"}
+            )
+            known = described()[template][method.lower()]["responses"]
+            assert answer.status_code < 500, (method, path, body, query, answer.text)
+            assert str(answer.status_code) in known or answer.status_code in (404, 405), (path, answer.text)

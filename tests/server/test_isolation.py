@@ -1,0 +1,168 @@
+"""Nothing of another workspace is there: its keys behave as keys that nobody ever made up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from server.app import create_app
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import CHANGE, GRAPH, Service, service, settings_of
+
+Asked = tuple[str, str, Any, dict[str, str]]
+MARK = "NBA"
+"""Stands in the sample graph, and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """What is in workspace `default`."""
+
+    running: Service
+    thread: str
+    approval: str
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {"graph_key": GRAPH, "thread_id": self.thread, "approval_id": self.approval}
+
+
+@asynccontextmanager
+async def kept() -> AsyncIterator[Secrets]:
+    provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
+    async with service(provider, rate_limit=0) as running, running.as_() as ed:
+        waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": f"{MARK}: warn"})).json()
+        yield Secrets(running=running, thread=waits["threadId"], approval=waits["approvals"][0]["id"])
+
+
+def strangers(running: Service) -> list[httpx2.AsyncClient]:
+    """People of other workspaces: one has the same name, one the highest role, one a similar workspace."""
+    return [
+        running.as_("ed", "admin", "other"),
+        running.as_("eve", "admin", "other", "third"),
+        running.as_("ed", "editor", "Default"),
+    ]
+
+
+@cache
+def described() -> dict[str, Any]:
+    """The paths of the service's OpenAPI description."""
+    return create_app(settings_of()).openapi()["paths"]
+
+
+def endpoints() -> list[tuple[str, str]]:
+    """Method and path of every endpoint that is described."""
+    paths = described()
+    return [(m.upper(), path) for path in paths if path.startswith("/api/") for m in paths[path]]
+
+
+def bodies(keys: dict[str, str]) -> dict[str, Any]:
+    """A body for every endpoint that takes one."""
+    return {
+        "/api/ai/chat": {"graphKey": keys["graph_key"], "message": "hello"},
+        "/api/ai/chat thread": {
+            "graphKey": keys["graph_key"],
+            "message": "hello",
+            "threadId": keys["thread_id"],
+        },
+        "/api/ai/resume": {
+            "threadId": keys["thread_id"],
+            "approved": True,
+            "approvalId": keys["approval_id"],
+        },
+        "/api/ai/threads": {"graphKey": keys["graph_key"]},
+        "/api/approvals/{approval_id}/decision": {"verdict": "approve"},
+        "/api/graphs/{graph_key}/undo": {"approvalId": keys["approval_id"]},
+    }
+
+
+def requests_of(keys: dict[str, str]) -> list[Asked]:
+    """Every endpoint with these keys: method, path, body, query."""
+    found: list[Asked] = []
+    given = bodies(keys)
+    for method, template in endpoints():
+        for name in [n for n in given if n.split(" ")[0] == template] or [""]:
+            path = re.sub(r"\{(\w+)\}", lambda m: keys[m[1]], template)
+            for query in ({}, {"graphKey": keys["graph_key"]}, {"workspace": "default"}):
+                if template != "/api/graphs/import":
+                    found.append((method, path, given.get(name), query))
+    return found
+
+
+async def told(client: httpx2.AsyncClient, asked: Asked, keys: dict[str, str]) -> tuple[int, str]:
+    """Return what a request is told, whichever keys it named."""
+    method, path, body, query = asked
+    answer = await client.request(method, path, json=body, params=query)
+    text = answer.text.replace(answer.headers["X-Request-ID"], "ID")
+    for key in keys.values():
+        text = text.replace(key, "KEY")
+    return answer.status_code, text
+
+
+async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist() -> None:
+    made_up = {"graph_key": "testgraph0x1", "thread_id": "f" * 32, "approval_id": f"ap_{'0' * 24}"}
+    async with kept() as secrets:
+        real, fake = requests_of(secrets.keys), requests_of(made_up)
+        assert len(real) > 50
+        for stranger in strangers(secrets.running):
+            async with stranger:
+                for foreign, nothing in zip(real, fake, strict=True):
+                    status, text = await told(stranger, foreign, secrets.keys)
+                    assert status < 500, (foreign, text)
+                    assert (status, text) == await told(stranger, nothing, made_up), foreign
+                    assert MARK not in text
+                    assert "error-handler" not in text
+        async with secrets.running.as_("rev", "reviewer") as reviewer, secrets.running.as_() as ed:
+            found = (await reviewer.get(f"/api/approvals/{secrets.approval}")).json()
+            assert found["status"] == "pending"
+            assert (await ed.get(f"/api/ai/thread/{secrets.thread}/messages")).json()["status"] == "waiting"
+
+
+async def test_a_key_taken_elsewhere_is_not_overwritten_by_an_import() -> None:
+    async with (
+        kept() as secrets,
+        secrets.running.as_() as ed,
+        secrets.running.as_("eve", "admin", "other") as eve,
+    ):
+        before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
+        document = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
+        document["nodes"] = document["nodes"][:1]
+        document["edges"] = []
+        answer = await eve.post("/api/graphs/import", json=document, params={"graphKey": GRAPH})
+        assert answer.status_code == 422
+        assert MARK not in answer.text
+        assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == before
+
+
+_KEYS = [GRAPH, GRAPH.upper(), f"{GRAPH} ", f"default/{GRAPH}", f"{GRAPH}-root", f"{GRAPH}%00", "%", "_", "*"]
+_probes = st.tuples(
+    st.sampled_from(_KEYS) | st.text(min_size=1, max_size=40),
+    st.sampled_from(["default", "DEFAULT", "root", "other", "%", "", None]),
+)
+
+
+@given(probes=st.lists(_probes, min_size=20, max_size=40))
+@settings(max_examples=10)
+async def test_no_spelling_of_a_key_or_workspace_opens_another_one(
+    probes: list[tuple[str, str | None]],
+) -> None:
+    async with kept() as secrets, secrets.running.as_("eve", "admin", "other") as eve:
+        for key, workspace in probes:
+            query = {} if workspace is None else {"workspace": workspace}
+            for path in (f"/api/graphs/{quote(key, safe='')}", f"/api/graphs/{quote(key, safe='')}/nodes"):
+                answer = await eve.get(path, params=query)
+                assert answer.status_code in (404, 405, 422), answer.text
+            for path in ("/api/graphs", "/api/approvals", "/api/audit"):
+                answer = await eve.get(path, params={**query, "graphKey": key})
+                assert answer.status_code in (200, 422), answer.text
+                assert MARK not in answer.text
+                assert GRAPH not in answer.text

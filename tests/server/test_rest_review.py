@@ -1,0 +1,151 @@
+"""Graphs, review, undo, audit and usage over REST."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+
+from graphrag.service_documents import ApprovalDocument, AuditVerdict, GraphDetail, UsageAnswer
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import CHANGE, GRAPH, error_of, service
+
+
+def proposing(*others: dict[str, Any]) -> ScriptedProvider:
+    return ScriptedProvider(*(Says(calls=[call("propose_update_node", args)]) for args in (CHANGE, *others)))
+
+
+async def proposed(client: httpx2.AsyncClient) -> str:
+    answer = await client.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})
+    return answer.json()["approvals"][0]["id"]
+
+
+async def test_a_graph_is_listed_looked_at_and_read_in_pages() -> None:
+    async with service() as running, running.as_("vi", "viewer") as vi:
+        [graph] = (await vi.get("/api/graphs")).json()["graphs"]
+        assert (graph["graphKey"], graph["nodes"], graph["edges"]) == (GRAPH, 9, 6)
+        detail = GraphDetail.model_validate((await vi.get(f"/api/graphs/{GRAPH}")).json())
+        assert sum(detail.types.values()) == 9
+        assert detail.configs
+        keys: list[str] = []
+        query: dict[str, Any] = {"limit": 4}
+        while True:
+            page = (await vi.get(f"/api/graphs/{GRAPH}/nodes", params=query)).json()
+            keys += [node["_key"] for node in page["nodes"]]
+            if "next" not in page:
+                break
+            query["after"] = page["next"]
+        assert len(keys) == len(set(keys)) == 9
+        edges = (await vi.get(f"/api/graphs/{GRAPH}/edges")).json()["edges"]
+        assert {edge["source"] for edge in edges} <= set(keys)
+
+
+async def test_an_export_can_be_imported_by_editors_into_another_workspace() -> None:
+    async with service() as running, running.as_() as ed, running.as_("al", "editor", "other") as al:
+        exported = await ed.get(f"/api/graphs/{GRAPH}/export")
+        assert exported.headers["Content-Disposition"].endswith("testgraph001.json")
+        put = {"content": exported.content, "params": {"graphKey": "copy"}}
+        assert (await al.post("/api/graphs/import", **put)).json()["action"] == "created"
+        assert (await al.post("/api/graphs/import", **put)).json()["action"] == "unchanged"
+        assert (await al.get("/api/graphs/copy")).json()["nodes"] == 9
+        assert (await ed.get("/api/graphs/copy")).status_code == 404
+        async with running.as_("vi", "viewer", "other") as vi:
+            assert error_of(await vi.post("/api/graphs/import", **put))["code"] == "forbidden"
+        async with running.as_("al", "editor", "other", "third") as both:
+            assert error_of(await both.post("/api/graphs/import", **put))["code"] == "invalid_message"
+            named = {**put, "params": {"graphKey": "copy", "workspace": "other"}}
+            assert (await both.post("/api/graphs/import", **named)).json()["action"] == "unchanged"
+        bad = await ed.post("/api/graphs/import", content=b"{")
+        assert (bad.status_code, error_of(bad)["code"]) == (422, "unreadable")
+
+
+async def test_an_import_may_be_larger_than_other_requests_and_no_larger_than_that() -> None:
+    async with service(max_body_bytes=1024) as running, running.as_() as ed:
+        large = json.dumps({"graphKey": GRAPH, "message": "x" * 1024}).encode()
+        assert (await ed.post("/api/ai/chat", content=large)).status_code == 413
+        assert error_of(await ed.post("/api/ai/chat", content=pieces(large)))["code"] == "too_large"
+        assert (await ed.post("/api/graphs/import", content=large)).status_code == 422
+        assert (await ed.post("/api/graphs/import", content=large * 20)).status_code == 413
+
+
+async def pieces(body: bytes) -> Any:
+    for start in range(0, len(body), 100):
+        yield body[start : start + 100]
+
+
+async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+            approval = await proposed(ed)
+            listed = (await rev.get("/api/approvals", params={"status": "pending"})).json()["approvals"]
+            assert [a["id"] for a in listed] == [approval]
+            assert (await rev.get("/api/approvals", params={"asker": "rev"})).json() == {"approvals": []}
+            seen = ApprovalDocument.model_validate((await rev.get(f"/api/approvals/{approval}")).json())
+            assert seen.preview["nodesChanged"][0]["key"] == "error-handler"
+            decision = f"/api/approvals/{approval}/decision"
+            done = (await rev.post(decision, json={"verdict": "approve"})).json()
+            assert (done["status"], done["decision"]["by"]) == ("applied", "rev")
+            assert "inverse" not in done["result"]
+            again = await rev.post(decision, json={"verdict": "approve"})
+            assert (again.status_code, error_of(again)["code"]) == (409, "conflict")
+
+
+async def test_who_may_not_decide_is_told_and_nothing_is_decided() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_() as ed:
+            approval = await proposed(ed)
+            for user, role in (("vi", "viewer"), ("other", "editor")):
+                async with running.as_(user, role) as one:
+                    no = await one.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
+                    assert (no.status_code, error_of(no)["code"]) == (403, "forbidden")
+            assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
+
+
+async def test_an_edit_that_does_not_work_names_its_problems() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_() as ed:
+            approval = await proposed(ed)
+            decision = f"/api/approvals/{approval}/decision"
+            missing = {"type": "update_node", "payload": {"nodeKey": "nobody", "changes": {"data.level": 1}}}
+            refused = await ed.post(decision, json={"verdict": "approve", "editedAction": missing})
+            assert refused.status_code == 422
+            assert "nobody" in str(error_of(refused)["details"])
+            malformed = await ed.post(decision, json={"verdict": "approve", "editedAction": {"type": "x"}})
+            assert malformed.status_code == 422
+            french = await ed.post(
+                decision,
+                json={"verdict": "approve", "editedAction": {"type": "x"}},
+                headers={"Accept-Language": "fr-FR"},
+            )
+            assert error_of(french)["message"].startswith("Non valide")
+
+
+async def test_a_change_is_undone_redone_and_audited() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_("rev", "reviewer") as rev, running.as_() as ed:
+            approval = await proposed(ed)
+            await rev.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
+            undone = (await rev.post(f"/api/graphs/{GRAPH}/undo", json={})).json()
+            assert undone["undoes"] == approval
+            nothing = await rev.post(f"/api/graphs/{GRAPH}/undo", json={})
+            assert nothing.status_code == 404
+            redo = await rev.post(f"/api/graphs/{GRAPH}/undo", json={"approvalId": undone["id"]})
+            assert redo.json()["undoes"] == undone["id"]
+            entries = (await rev.get("/api/audit", params={"graphKey": GRAPH})).json()["entries"]
+            assert [entry["event"] for entry in entries] == ["redone", "undone", "applied"]
+            verdict = AuditVerdict.model_validate((await rev.get("/api/audit/verify")).json())
+            assert (verdict.sound, verdict.entries) == (True, 3)
+            assert (await rev.get("/api/audit/verify", params={"head": "f" * 64})).json()["sound"] is False
+            assert (await ed.get("/api/audit")).status_code == 403
+
+
+async def test_usage_is_the_callers_own() -> None:
+    with ScriptedProvider("a", "b") as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("al") as al:
+            for _ in range(2):
+                await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+            used = UsageAnswer.model_validate((await ed.get("/api/usage")).json())
+            assert (used.threads, used.total_tokens) == (2, 220)
+            assert [(m.provider, m.model) for m in used.models] == [("scripted", "script-1")]
+            assert (await al.get("/api/usage")).json()["totalTokens"] == 0
