@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -176,6 +176,24 @@ def _lasts(found: Retrieval) -> bool:
     return not any(note == _NO_VECTORS or note.startswith(_EMBEDDING_FAILED) for note in found.notes)
 
 
+@runtime_checkable
+class VectorScorer(Protocol):
+    """Optional ability of a source whose vector search is approximate: exact cosines of some nodes.
+
+    A node that the search missed would lose the whole weight of that search.
+    """
+
+    async def score_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        keys: Sequence[str],
+        *,
+        model: str,
+        field: Literal["content", "name"] = "content",
+    ) -> list[Hit]: ...
+
+
 Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 
@@ -252,7 +270,29 @@ class _Search:
         )
         if not vector:
             self.notes.append(_NO_VECTORS)
-        return {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
+        found = {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
+        if isinstance(self.source, VectorScorer):
+            vector, name_vector = await asyncio.gather(
+                self._completed("content", vector, found), self._completed("name", name_vector, found)
+            )
+            found.update({"vector": vector, "name-vector": name_vector})
+        return found
+
+    async def _completed(
+        self, field: Literal["content", "name"], hits: list[Hit], found: Mapping[str, list[Hit]]
+    ) -> list[Hit]:
+        """Add to an approximate search what it missed of the nodes that the other searches found."""
+        if len(hits) < self.options.rank.candidates or self.vector is None:
+            return hits  # not cut: it holds all there is
+        source, (model, vector) = cast(VectorScorer, self.source), self.vector
+        others = dict.fromkeys(key for other in found.values() for key, _ in other)
+        for key, _ in hits:
+            others.pop(key, None)
+        keys = list(others)
+        missed = await source.score_vectors(self.graph_key, vector, keys, model=model, field=field)
+        least = hits[-1].score
+        better = [hit for hit in missed if hit.score > least]
+        return sorted([*hits, *better], key=lambda hit: (-hit.score, hit.key)) if better else hits
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:

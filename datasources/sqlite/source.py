@@ -31,6 +31,7 @@ from datasources.sqlite.vector_search import (
     VectorQuery,
     count_vectors,
     load_matrix,
+    score_nodes,
     search_exactly,
     search_index,
     vector_groups,
@@ -231,6 +232,26 @@ class SqliteSource:
             return matrix.search(vector, limit, min_score)
         query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
         return await self._search_vector_index(graph_key, row, query)
+
+    async def score_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        keys: Sequence[str],
+        *,
+        model: str,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        """Return the exact cosines of nodes that an approximate search may have missed.
+
+        Best first; none where searches are exact, for they miss nothing.
+        """
+        row = self._row(graph_key)
+        if row.nodes <= self.engine.limits.exact or not keys or not storable(model):
+            return []
+        group = VectorGroup(model=model, dim=vector.size, field=field)
+        query = VectorQuery(group=group, vector=vector, limit=len(keys), min_score=0.0)
+        return await self._read(graph_key, lambda c, now: score_nodes(c, now, query, keys))
 
     async def _search_vector_index(self, graph_key: str, row: GraphRow, query: VectorQuery) -> list[Hit]:
         kind = vector_index_kind(query.group)

@@ -80,6 +80,16 @@ def search_index(
     return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)
 
 
+def score_nodes(
+    connection: sqlite3.Connection, row: GraphRow, query: VectorQuery, keys: Sequence[str]
+) -> list[Hit]:
+    """Return the exact cosines of some nodes."""
+    values = {"graph": row.id, "keys": array(dict.fromkeys(keys))}
+    wanted = [rid for _, rid in connection.execute(sql.NODE_RIDS, values)]
+    rids, vectors = vectors_of(connection, query.group, wanted)
+    return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)
+
+
 def _hits(
     connection: sqlite3.Connection, scored: Sequence[tuple[Rids, Vector]], query: VectorQuery
 ) -> list[Hit]:

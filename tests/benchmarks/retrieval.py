@@ -76,7 +76,7 @@ class Report:
     searches: dict[str, float] | None = None
 
 
-async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
+async def measure(size: int, folder: Path, modes: Sequence[Mode], compared: int = COMPARED) -> Report:
     """Fill a database, or use the one that is there, and measure every mode on it."""
     embedder = make_embedder(load_settings(embeddings="local"))
     assert embedder is not None
@@ -95,8 +95,8 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode]) -> Report:
         before = _resident()
         for mode in modes:
             report.modes[mode] = await _latencies(source, known, questions, mode)
-            report.modes[mode]["recall_20"] = await _recall(source, known, questions, mode)
-        report.searches = await _search_recall(source, known, questions)
+            report.modes[mode]["recall_20"] = await _recall(source, known, questions[-compared:], mode)
+        report.searches = await _search_recall(source, known, questions[-compared:])
         report.memory_bytes = max(0, _resident() - before)
     report.disk_bytes = await asyncio.to_thread(_size_of, folder)
     return report
@@ -192,7 +192,7 @@ async def _recall(source: GraphDataSource, known: Precomputed, questions: Sequen
     ours = Retriever(source, known, options=options)
     exact = Retriever(ExhaustiveSource.over(source), known, options=options)
     shares: list[float] = []
-    for question in questions[-COMPARED:]:
+    for question in questions:
         wanted = {scored.node.key for scored in (await exact.retrieve(BIG, question)).nodes}
         found = {scored.node.key for scored in (await ours.retrieve(BIG, question)).nodes}
         shares.append(len(wanted & found) / max(1, len(wanted)))
@@ -205,7 +205,7 @@ async def _search_recall(
     """Return recall@20 of each single search."""
     exact = ExhaustiveSource.over(source)
     shares: dict[str, list[float]] = {}
-    for question in questions[-COMPARED:]:
+    for question in questions:
         for field in FIELDS:
             found = await source.search_text(BIG, question, limit=20, field=field)
             wanted = await exact.search_text(BIG, question, limit=20, field=field)
@@ -271,6 +271,9 @@ def main() -> None:
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
     parser.add_argument("--modes", default="hybrid,vector", help="retrieval modes")
     parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
+    parser.add_argument(
+        "--compared", type=int, default=COMPARED, help="questions that are searched exhaustively too"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     reports: list[Report] = []
@@ -278,7 +281,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="nodius-bench-") as temporary:
             folder = Path(temporary) if arguments.keep is None else arguments.keep / str(size)
             folder.mkdir(parents=True, exist_ok=True)
-            reports.append(asyncio.run(measure(size, folder, arguments.modes.split(","))))
+            reports.append(asyncio.run(measure(size, folder, arguments.modes.split(","), arguments.compared)))
             print(f"{size:,} nodes measured", file=sys.stderr)
     if arguments.json:
         print(json.dumps([{f: getattr(r, f) for f in Report.__slots__} for r in reports], indent=2))
