@@ -1,0 +1,75 @@
+"""The `serve` command: where it listens, where it refuses to, and that it ends well."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cli.conftest import invoke
+
+SECRET = "s" * 32
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example"])
+def test_beyond_this_computer_somebody_must_sign_in(host: str) -> None:
+    result = invoke("serve", "--db", "memory:", "--host", host)
+    assert result.exit_code == 2
+    assert "NODIUS_AUTH_SECRET" in result.stderr
+
+
+def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = invoke("serve", "--db", "memory:", "--port", taken.getsockname()[1])
+    assert result.exit_code == 1
+    assert "--port" in result.stderr
+
+
+def test_a_model_without_its_key_is_said_at_the_start() -> None:
+    result = invoke("serve", "--db", "memory:", "--port", 0, "--provider", "openai")
+    assert result.exit_code == 2
+    assert "openai_api_key" in result.stderr
+
+
+def test_a_key_of_sign_in_that_is_none_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_AUTH_PUBLIC_KEY", "nowhere.pem")
+    result = invoke("serve", "--db", "memory:", "--port", 0)
+    assert result.exit_code == 2
+    assert "auth_public_key" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_told_to_stop(folder: Path, sign: signal.Signals) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from cli.main import run; run()",
+        "serve",
+        "--db",
+        "memory:",
+        "--port",
+        "0",
+    ]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+/", process.stdout.readline())
+            assert found is not None
+            assert httpx2.get(f"{found[0]}readyz", timeout=20).json() == {"status": "ok"}
+            process.send_signal(sign)
+            assert process.wait(timeout=20) in (0, -sign)
+        finally:
+            process.kill()
