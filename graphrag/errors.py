@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from datasources import errors as data
-from graphrag import embeddings
+from graphrag import client, embeddings
 from graphrag.approvals import errors as approvals
 from graphrag.config import SettingsError
 from graphrag.evaluate import QueryFileError
@@ -101,6 +101,8 @@ MEANINGS: dict[type[Exception], Meaning] = {
     NothingToResume: Meaning(code="conflict", http_status=409),
     WindowTooSmall: Meaning(code="context_length", http_status=413),
     UsageLimitReached: Meaning(code="usage_limit", http_status=429),
+    client.ServiceUnreachable: Meaning(code="network", http_status=502, retryable=True),
+    client.ServiceError: Meaning(code="server_error", http_status=502),
     SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
@@ -135,6 +137,6 @@ def _meaning_of(exc: Exception) -> Meaning | None:
         code = "rate_limit" if exc.status == 429 else "server_error"
         return replace(MEANINGS[embeddings.EmbeddingRefused], code=code, retryable=exc.retryable)
     meaning = next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
-    if meaning is not None and isinstance(exc, models.ModelError):
+    if meaning is not None and isinstance(exc, models.ModelError | client.ServiceError):
         return replace(meaning, retryable=exc.retryable)
     return meaning
