@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from datasources.base import MutableGraphDataSource
-from datasources.builtin_types import BUILTIN_TYPES
+from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
 from datasources.types import Node, NodeTypeConfig, NodeVector
 from graphrag.embeddings import (
@@ -89,7 +89,7 @@ async def embed_nodes(
     keys = list(graph_keys) if graph_keys else [graph.key for graph in await source.list_graphs()]
     report = EmbedReport(graphs=len(keys))
     total = sum([(await source.get_stats(key)).nodes for key in keys])
-    configs = {**BUILTIN_TYPES, **{config.type: config for config in await source.get_node_configs()}}
+    configs = types_by_name(await source.get_node_configs())
     run = _Run(source, embedder, configs, report, batch, delay_ms, dry_run)
     done = 0
     for key in keys:
@@ -104,6 +104,28 @@ async def embed_nodes(
         if not dry_run and isinstance(source, IndexBuilder):
             await source.build_indexes(key)
     report.seconds = time.perf_counter() - started
+    return report
+
+
+async def embed_some(
+    source: MutableGraphDataSource,
+    embedder: EmbeddingProvider,
+    graph_key: str,
+    node_keys: Sequence[str],
+    *,
+    batch: int = 100,
+) -> EmbedReport:
+    """Embed those of some nodes that need it; nodes that are gone are left out.
+
+    Raises: GraphNotFound; EmbeddingError when the provider does not work.
+    """
+    report = EmbedReport(graphs=1)
+    configs = types_by_name(await source.get_node_configs())
+    run = _Run(source, embedder, configs, report, batch, delay_ms=0, dry_run=False)
+    nodes = await source.get_nodes_by_key(graph_key, node_keys)
+    jobs = await run.jobs(graph_key, nodes, force=False)
+    for start in range(0, len(jobs), batch):
+        await run.embed(graph_key, jobs[start : start + batch])
     return report
 
 

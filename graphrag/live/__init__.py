@@ -1,0 +1,26 @@
+"""Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent sees it all."""
+
+from __future__ import annotations
+
+from graphrag.live.errors import EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.graph import Applied, LiveGraph
+from graphrag.live.graphs import LiveGraphs
+from graphrag.live.members import Member
+from graphrag.live.options import LiveOptions, SaveStatus
+from graphrag.live.source import LiveSource, SettledSource
+
+__all__ = [
+    "Applied",
+    "EditNotKept",
+    "EditRefused",
+    "LiveElsewhere",
+    "LiveError",
+    "LiveGraph",
+    "LiveGraphClosed",
+    "LiveGraphs",
+    "LiveOptions",
+    "LiveSource",
+    "Member",
+    "SaveStatus",
+    "SettledSource",
+]

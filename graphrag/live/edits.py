@@ -16,6 +16,7 @@ from datasources.mutations import encode_document
 from datasources.types import Document, Edge, Graph, Node, parse_document
 from graphrag.live.errors import EditRefused
 from graphrag.live.state import Draft
+from tools.write_tools.changes import json_document
 
 D = TypeVar("D", bound=Document)
 
@@ -232,7 +233,7 @@ def _is_number(key: str) -> bool:
 
 
 def _documents(elements: Sequence[Document]) -> list[dict[str, Any]]:
-    return [element.to_document() for element in elements]
+    return [json_document(element) for element in elements]
 
 
 def _deleted(nodes: Sequence[Node], edges: Sequence[Edge]) -> tuple[dict[str, Any], ...]:

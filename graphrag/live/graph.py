@@ -17,7 +17,7 @@ from typing import Any
 from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
-from datasources.types import Edge, Mutation, Node
+from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.live import edits
 from graphrag.live.errors import EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history import KIND as HISTORY
@@ -136,7 +136,8 @@ class LiveGraph:
         """The stored revision; while changes are unsaved a greater number, another after each."""
         return self._copy.revision
 
-    def document(self) -> Any:
+    def document(self) -> Graph:
+        """Return the graph document; its revision is the live one."""
         return self._copy.live_graph(self._room.latest)
 
     def status(self) -> SaveStatus:
@@ -449,6 +450,11 @@ class LiveGraph:
         self._closed = self._closed or reason
         self._room.close(self._closed)
         self._wake.set()
+
+    async def abandon(self, reason: str) -> None:
+        """Close without saving: the graph is gone."""
+        self._end(reason)
+        await self.close(reason)
 
     async def close(self, reason: str = "it was closed") -> None:
         """Carry out what waits, save, give the hold back. What cannot be saved stays journalled."""

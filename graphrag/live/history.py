@@ -13,6 +13,7 @@ from graphrag.live.edits import Edit, check_document, check_ends, check_sheet
 from graphrag.live.errors import EditRefused
 from graphrag.live.state import Draft
 from graphrag.live.telling import described
+from tools.write_tools.changes import json_document
 
 KIND = "history"
 Entry = Mapping[str, Any]
@@ -97,14 +98,14 @@ def _unchange_node(draft: Draft, entry: Entry, where: str) -> None:
     node = draft.node(str(entry["nodeId"]))
     if node is None:
         raise EditRefused(where=where, reason=f"the node {entry['nodeId']!r} was deleted")
-    draft.put_node(check_document(Node, _undone(node.to_document(), entry), where))
+    draft.put_node(check_document(Node, _undone(json_document(node), entry), where))
 
 
 def _unchange_edge(draft: Draft, entry: Entry, where: str) -> None:
     edge = draft.edge(str(entry["edgeId"]))
     if edge is None:
         raise EditRefused(where=where, reason=f"the edge {entry['edgeId']!r} was deleted")
-    restored = check_document(Edge, _undone(edge.to_document(), entry), where)
+    restored = check_document(Edge, _undone(json_document(edge), entry), where)
     check_ends(draft, restored, where)
     draft.put_edge(restored)
 

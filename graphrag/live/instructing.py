@@ -28,6 +28,7 @@ from graphrag.live.edits import (
 )
 from graphrag.live.errors import EditRefused
 from graphrag.live.state import Draft
+from tools.write_tools.changes import json_document
 
 MAX_INSTRUCTIONS = 20
 
@@ -65,7 +66,7 @@ def _apply(draft: Draft, asked: GraphInstruction, where: str) -> dict[str, Any]:
         target = known_node(draft, asked.node_id, asked.sheet_id, f"{where}.nodeId")
     else:
         target = known_edge(draft, asked.edge_id or "", asked.sheet_id, f"{where}.edgeId")
-    before = target.to_document()
+    before = json_document(target)
     _check_identifier(before, asked, where)
     _check_growth(before, asked.i, where)
     after = apply_instruction(before, asked.i, protected=IDENTITY_FIELDS)

@@ -89,9 +89,10 @@ class Journal:
 
     async def retract(self) -> None:
         """Take the latest record out again: nobody was told of it. Raises: SourceError."""
-        key, version = next(reversed(self._written.items()))
+        key = next(reversed(self._written))
         del self._written[key]
-        await self._records.delete(KIND, key, expected_version=version)
+        self._doubtful.add(key)
+        await self._settle()
 
     async def read(self) -> list[Kept]:
         """Return what is written, oldest first. Raises: SourceError, BadDocument."""

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
 from graphrag.live.state import Changes, Draft, LiveState, Readable
+from tools.write_tools.changes import json_document
 
 D = TypeVar("D", bound=Document)
 MISSING: Final = object()
@@ -137,7 +138,7 @@ def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) 
         return ours
     if ours == base:
         return theirs
-    merged = merge(base.to_document(), ours.to_document(), theirs.to_document())
+    merged = merge(json_document(base), json_document(ours), json_document(theirs))
     return parse_document(model, merged, "elements")
 
 

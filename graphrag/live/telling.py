@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from datasources.instructions import Instruction, Op
-from datasources.types import Document, Edge, Node
+from datasources.types import Edge, Node
 from graphrag.live.edits import Edit
 from graphrag.live.instructing import MAX_INSTRUCTIONS
 from graphrag.live.state import Changes, Readable
+from tools.write_tools.changes import json_document
 
 E = TypeVar("E", Node, Edge)
 Message = dict[str, Any]
@@ -78,7 +79,7 @@ class _Sorted:
 
 
 def _entries(kind: str, name: str, documents: list[Any]) -> list[Message]:
-    return [{"type": kind, name: [document.to_document() for document in documents]}] if documents else []
+    return [{"type": kind, name: [json_document(document) for document in documents]}] if documents else []
 
 
 def _by_sheet(documents: Iterable[E]) -> dict[str, list[E]]:
@@ -111,8 +112,8 @@ def _creations(nodes: list[Node], edges: list[Edge]) -> list[Told]:
             {
                 "type": "batchCreateElements",
                 "sheetId": sheet,
-                "nodes": [node.to_document() for node in nodes_on.get(sheet, ())],
-                "edges": [edge.to_document() for edge in edges_on.get(sheet, ())],
+                "nodes": [json_document(node) for node in nodes_on.get(sheet, ())],
+                "edges": [json_document(edge) for edge in edges_on.get(sheet, ())],
             },
             frozenset((sheet,)),
         )
@@ -120,10 +121,10 @@ def _creations(nodes: list[Node], edges: list[Edge]) -> list[Told]:
     ]
 
 
-def _steps(kind: str, old: Document, new: Document) -> list[tuple[Message, Message]]:
+def _steps(kind: str, old: Node | Edge, new: Node | Edge) -> list[tuple[Message, Message]]:
     """Return for each field that changed the instruction to send and the entry to keep."""
-    before, after = old.to_document(), new.to_document()
-    place = {"sheetId": str(after["sheet"]), f"{kind}Id": str(after["_key"])}
+    before, after = json_document(old), json_document(new)
+    place = {"sheetId": new.sheet, f"{kind}Id": new.key}
     steps: list[tuple[Message, Message]] = []
     for name in sorted(before.keys() | after.keys()):
         if name in before and name in after and before[name] == after[name]:

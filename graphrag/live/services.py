@@ -1,0 +1,32 @@
+"""Puts live graphs under the services of a workspace: questions see unsaved edits, editors see approvals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphrag.approvals import Approvals, Policy
+from graphrag.live.graphs import LiveGraphs
+from graphrag.live.source import LiveSource, SettledSource
+from graphrag.retriever import Retriever
+from graphrag.wiring import Services
+
+
+def with_live(services: Services, graphs: LiveGraphs) -> Services:
+    """Return the services as a server uses them; `graphs` must read the same database."""
+    stored, settings = services.source, services.settings
+    source = LiveSource(stored, graphs)
+    return replace(
+        services,
+        source=source,
+        retriever=Retriever(
+            source,
+            services.embedder,
+            options=services.retriever.options,
+            cache_ttl_s=settings.cache_ttl_s,
+        ),
+        approvals=Approvals(
+            SettledSource(stored, graphs),
+            services.database.records(stored.workspace),
+            policy=Policy.of(settings.deciders),
+        ),
+    )

@@ -1,0 +1,52 @@
+"""The graphs of a workspace as people see them: reads show unsaved edits, writes go through live graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from datasources.base import MutableGraphDataSource, RecordWrite
+from datasources.memory_overlay import MemoryOverlay
+from datasources.types import Graph, Mutation, NodeTypeConfig, NodeVector
+from graphrag.live.graphs import LiveGraphs
+
+
+class LiveSource(MemoryOverlay):
+    """Implements MutableGraphDataSource. Whatever is stored through it is shown to the editors at once."""
+
+    def __init__(self, source: MutableGraphDataSource, graphs: LiveGraphs) -> None:
+        super().__init__(source, graphs.provider(source.workspace))
+        self._writable, self._graphs = source, graphs
+
+    async def create_graph(self, graph: Graph) -> Graph:
+        return await self._writable.create_graph(graph)
+
+    async def delete_graph(self, graph_key: str) -> None:
+        await self._writable.delete_graph(graph_key)
+        await self._graphs.forget(self.workspace, graph_key)
+
+    async def apply(
+        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        live = self._graphs.get(self.workspace, mutation.graph_key)
+        if live is None:
+            return await self._writable.apply(mutation, expected_revision=expected_revision, records=records)
+        return await live.apply_mutation(mutation, expected_revision=expected_revision, records=records)
+
+    async def put_node_config(self, config: NodeTypeConfig) -> None:
+        await self._writable.put_node_config(config)
+
+    async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        return await self._writable.put_embeddings(graph_key, vectors)
+
+
+class SettledSource(LiveSource):
+    """A LiveSource whose graphs always have a stored revision: asking for a graph saves it first.
+
+    Approvals work on it: they record revisions, and what they judge must be what is stored.
+    """
+
+    async def get_graph(self, graph_key: str) -> Graph:
+        live = self._graphs.get(self.workspace, graph_key)
+        if live is not None and live.has_unsaved:
+            await live.save()
+        return await self._writable.get_graph(graph_key)

@@ -1,0 +1,323 @@
+"""Editors' requests: checked whole, done whole or not at all, told in order to the right people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from datasources.errors import GraphNotFound
+from datasources.types import Mutation
+from graphrag.live import EditRefused, LiveGraphClosed, LiveOptions
+from graphrag.live.graph import LiveGraph
+from tests.contracts.samples import FLOW, WORKSPACE, make_flow
+from tests.graphrag.live.helpers import (
+    a_bench,
+    a_raw_edge,
+    a_raw_node,
+    instruct,
+    plain,
+    plain_stored,
+    rename,
+)
+
+
+async def test_an_instruction_changes_the_node_and_is_not_stored_yet() -> None:
+    async with a_bench() as bench:
+        applied = await bench.live.apply_instructions([rename("b", "Fetch bills")], "ann")
+        (node,) = [node for node in bench.live.nodes if node.key == "b"]
+        assert node.data == {"name": "Fetch bills"}
+        assert (await bench.stored_node("b")).data == {"name": "Fetch invoices"}
+        assert applied.message["instructions"] == [rename("b", "Fetch bills").to_document()]
+        assert bench.live.status().has_unsaved_changes
+
+
+async def test_a_batch_with_one_wrong_instruction_changes_nothing() -> None:
+    async with a_bench() as bench:
+        before = plain(bench.live)
+        other = bench.live.join("bob", "0")
+        with pytest.raises(EditRefused, match=r"instructions\.1.*BOOL_TOG") as refused:
+            await bench.live.apply_instructions(
+                [rename("b", "Other"), instruct("c", 13, ["data", "name"])], "ann"
+            )
+        assert refused.value.where == "instructions.1"
+        assert plain(bench.live) == before
+        assert await bench.journal() == []
+        assert other.waiting() == []
+
+
+async def test_instructions_of_a_batch_see_what_the_ones_before_left() -> None:
+    async with a_bench() as bench:
+        added = instruct("b", 1, ["data", "list"], v=[])
+        await bench.live.apply_instructions([added, instruct("b", 3, ["data", "list"], v=7)], "ann")
+        assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "Fetch invoices", "list": [7]}
+
+
+WRONG: list[tuple[str, Any]] = [
+    ("instructions", []),
+    ("instructions", [rename("b", "x")] * 21),
+    ("instructions.0.nodeId", [rename("nobody", "x")]),
+    ("instructions.0.nodeId", [rename("b", "x", sheet="1")]),
+    ("instructions.0.sheetId", [rename("b", "x", sheet="9")]),
+    ("instructions.0", [instruct("b", 1, ["_key"], v="c")]),
+    ("instructions.0", [instruct("b", 1, ["graphKey"], v="other")]),
+    ("instructions.0", [instruct("b", 1, ["sheet"], v="1")]),
+    ("instructions.0", [instruct("b", 1, [], v={"_key": "c"})]),
+    ("instructions.0", [instruct("b", 1, ["data", "__proto__"], v=1)]),
+    ("instructions.0", [instruct("b", 1, ["nowhere", "x"], v=1)]),
+    ("instructions.0.posX.int", [instruct("b", 1, ["posX"], v="left")]),
+    ("instructions.0.type", [instruct("b", 2, ["type"])]),
+    ("instructions.0", [instruct("b", 1, ["data", "name"], v="\ud800")]),
+    ("instructions.0", [instruct("b", 1, ["data", "name"], v="x" * 2_000_001)]),
+    ("instructions.0", [instruct("b", 6, ["process"], s="c", r="c" * 2_000_000)]),
+    ("instructions.0.targetedIdentifier", [instruct("b", 1, ["type"], v="x", targetedIdentifier="q")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "instructions"), WRONG)
+async def test_a_wrong_instruction_is_refused_by_its_place(where: str, instructions: Any) -> None:
+    async with a_bench() as bench:
+        before = plain(bench.live)
+        with pytest.raises(EditRefused) as refused:
+            await bench.live.apply_instructions(instructions, "ann")
+        assert refused.value.where == where
+        assert plain(bench.live) == before
+
+
+async def test_the_targeted_identifier_is_that_of_the_object_around_the_place() -> None:
+    async with a_bench() as bench:
+        page = {"identifier": "0", "content": [{"identifier": "k", "text": "old"}]}
+        await bench.live.apply_instructions([instruct("b", 1, ["data"], v=page)], "ann")
+        path = ["data", "content", "0", "text"]
+        right = instruct("b", 1, path, v="new", targetedIdentifier="k")
+        await bench.live.apply_instructions([right], "ann")
+        inserted = instruct("b", 3, ["data", "content"], v={"identifier": "x"}, targetedIdentifier="0")
+        await bench.live.apply_instructions([inserted], "ann")
+        for wrong in ("0", "x", ""):
+            with pytest.raises(EditRefused, match="another object"):
+                await bench.live.apply_instructions(
+                    [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)], "ann"
+                )
+
+
+async def test_what_is_inserted_gets_identifiers_of_its_own() -> None:
+    async with a_bench() as bench:
+        other = bench.live.join("bob", "0")
+        copy = {"identifier": "a", "content": [{"identifier": "a"}, {"text": "identifier"}]}
+        asked = instruct("b", 1, ["data"], v=copy, applyUniqIdentifier="identifier")
+        applied = await bench.live.apply_instructions([asked], "ann")
+        value = applied.message["instructions"][0]["i"]["v"]
+        assert plain(bench.live)["nodes"]["b"]["data"] == value
+        assert len({value["identifier"], value["content"][0]["identifier"], "a"}) == 3
+        assert value["content"][1] == {"text": "identifier"}
+        assert other.waiting()[0] == applied.message
+
+
+async def test_an_instruction_reaches_into_handles() -> None:
+    async with a_bench() as bench:
+        path = ["handles", "L", "point"]
+        await bench.live.apply_instructions([instruct("b", 3, path, v={"id": "9", "type": "in"})], "ann")
+        await bench.live.apply_instructions([instruct("b", 1, [*path, "0", "accept"], v="text")], "ann")
+        await bench.live.save()
+        points = (await bench.stored_node("b")).handles["L"].point
+        assert [(point.id, point.accept) for point in points] == [("0", "text"), ("9", "any")]
+
+
+async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there() -> None:
+    async with a_bench() as bench:
+        asked = instruct("b", 1, ["target"], v="nobody").model_copy(update={"node_id": None, "edge_id": "ab"})
+        with pytest.raises(EditRefused, match="nobody"):
+            await bench.live.apply_instructions([asked], "ann")
+
+
+async def test_created_elements_may_hang_on_each_other_and_on_what_is_there() -> None:
+    async with a_bench() as bench:
+        edges = [a_raw_edge("e1", "n1", "n2"), a_raw_edge("e2", "a", "n1")]
+        await bench.live.create_elements("0", [a_raw_node("n1"), a_raw_node("n2")], edges, "ann")
+        await bench.live.save()
+        assert plain(bench.live) == await plain_stored(bench.stored)
+        assert {"n1", "n2"} <= plain(bench.live)["nodes"].keys()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        ([], []),
+        ([a_raw_node("a")], []),
+        ([a_raw_node("n"), a_raw_node("n")], []),
+        ([{**a_raw_node("n"), "graphKey": "other"}], []),
+        ([a_raw_node("n", sheet="1")], []),
+        ([{"_key": "n", "graphKey": FLOW, "sheet": "0"}], []),
+        ([{**a_raw_node("n"), "data": float("nan")}], []),
+        ([{**a_raw_node("n"), "_key": "a\x00b"}], []),
+        ([a_raw_node("n")], [a_raw_edge("e", "n", "nobody")]),
+        ([], [a_raw_edge("ab", "a", "b")]),
+        ([], [{**a_raw_edge("e", "a", "b"), "graphKey": "other"}]),
+    ],
+)
+async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges: Any) -> None:
+    async with a_bench() as bench:
+        before = plain(bench.live)
+        with pytest.raises(EditRefused):
+            await bench.live.create_elements(
+                "0", [a_raw_node("fine"), *nodes] if nodes or edges else [], edges, "x"
+            )
+        assert plain(bench.live) == before
+
+
+async def test_deleting_a_node_takes_its_edges_along_and_says_so() -> None:
+    async with a_bench() as bench:
+        other = bench.live.join("bob", "1")
+        applied = await bench.live.delete_elements("0", ["c"], ["ab"], "ann")
+        assert applied.message["edgeKeys"] == ["ab", "bc1", "bc2", "cc"]
+        assert other.waiting()  # an edge of that sheet went too
+        await bench.live.save()
+        assert plain(bench.live) == await plain_stored(bench.stored)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"), [([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"])]
+)
+async def test_deleting_what_the_sheet_has_not_is_refused(nodes: list[str], edges: list[str]) -> None:
+    async with a_bench() as bench:
+        before = plain(bench.live)
+        with pytest.raises(EditRefused):
+            await bench.live.delete_elements("0", nodes, edges, "ann")
+        assert plain(bench.live) == before
+
+
+async def test_sheets_are_made_renamed_and_deleted_with_what_is_on_them() -> None:
+    async with a_bench() as bench:
+        made = await bench.live.create_sheet("Third", "ann")
+        assert made.message["key"] == "2"
+        await bench.live.rename_sheet("2", "Drei", "ann")
+        await bench.live.create_elements("2", [a_raw_node("n", sheet="2")], [], "ann")
+        await bench.live.save()
+        assert (await bench.stored.get_graph(FLOW)).sheets_list == {"0": "main", "1": "side", "2": "Drei"}
+        await bench.live.delete_sheet("1", "ann")
+        await bench.live.delete_sheet("2", "ann")
+        await bench.live.save()
+        assert plain(bench.live) == await plain_stored(bench.stored)
+        assert plain(bench.live)["nodes"].keys() == {"a", "b", "c", "d"}
+        with pytest.raises(EditRefused, match="at least one"):
+            await bench.live.delete_sheet("0", "ann")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda live: live.create_sheet("x", "ann", key="0"),
+        lambda live: live.create_sheet("x", "ann", key="one"),
+        lambda live: live.create_sheet("x", "ann", key="007"),
+        lambda live: live.create_sheet(" ", "ann"),
+        lambda live: live.create_sheet("x" * 300, "ann"),
+        lambda live: live.rename_sheet("9", "x", "ann"),
+        lambda live: live.delete_sheet("9", "ann"),
+    ],
+)
+async def test_wrong_sheets_are_refused(ask: Callable[[LiveGraph], Any]) -> None:
+    async with a_bench() as bench:
+        with pytest.raises(EditRefused):
+            await ask(bench.live)
+
+
+async def test_a_graph_of_one_sheet_keeps_it() -> None:
+    async with a_bench() as bench:
+        graph = await bench.stored.get_graph(FLOW)
+        changed = graph.replace(metadata={"noMultipleSheet": True})
+        await bench.stored.apply(Mutation(graph_key=FLOW, graph=changed))
+        await bench.live.refresh()
+        for ask in (
+            bench.live.create_sheet("x", "ann"),
+            bench.live.rename_sheet("0", "x", "ann"),
+            bench.live.delete_sheet("1", "ann"),
+        ):
+            with pytest.raises(EditRefused, match="one sheet"):
+                await ask
+
+
+async def test_others_on_the_sheet_are_told_in_order_and_the_sender_is_not() -> None:
+    async with a_bench() as bench:
+        ann, bob = bench.live.join("ann", "0"), bench.live.join("bob", "0")
+        elsewhere = bench.live.join("cyd", "1")
+        asked = [
+            bench.live.apply_instructions([rename("b", f"name {i}")], "ann", sender=ann) for i in range(50)
+        ]
+        applied = await asyncio.gather(*asked)
+        told = [message for message in bob.waiting() if message["type"] == "applyInstructionToGraph"]
+        assert [m["instructions"][0]["i"]["v"] for m in told] == [f"name {i}" for i in range(50)]
+        times = [message["timestamp"] for message in told]
+        assert times == sorted(set(times)) == [done.timestamp for done in applied]
+        assert [m["type"] for m in ann.waiting()] == ["saveStatus"]
+        assert [m["type"] for m in elsewhere.waiting()] == ["saveStatus"]
+        await bench.live.create_sheet("new", "ann", sender=ann)
+        assert [m["type"] for m in elsewhere.waiting()] == ["createSheet"]
+
+
+async def test_who_comes_back_is_told_what_was_missed_also_when_the_clock_went_back() -> None:
+    async with a_bench() as bench:
+        first = await bench.live.apply_instructions([rename("b", "one")], "ann")
+        bench.clock.now -= 60_000
+        await bench.live.apply_instructions([rename("apart", "two", sheet="1")], "ann")
+        await bench.live.apply_instructions([rename("b", "three")], "ann")
+        back = bench.live.join("bob", "0", first.timestamp)
+        assert [m["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
+        assert back.is_complete
+        assert back.waiting() == []
+        assert bench.live.join("bob", "0", back.timestamp).missed == ()
+        assert len(bench.live.join("bob", "0", 0).missed) == 2
+
+
+async def test_who_was_away_for_too_long_is_told_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag.live.members.REMEMBERED", 3)
+    async with a_bench() as bench:
+        stored_time = (await bench.stored.get_graph(FLOW)).last_updated_time
+        assert bench.live.join("bob", "0", stored_time).is_complete
+        done = [await bench.live.apply_instructions([rename("b", str(i))], "ann") for i in range(6)]
+        assert not bench.live.join("bob", "0", done[1].timestamp).is_complete
+        assert bench.live.join("bob", "0", done[2].timestamp).is_complete
+
+
+async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
+    async with a_bench(options=LiveOptions(tick_ms=3_600_000, queued=5)) as bench:
+        slow, quick = bench.live.join("slow", "0"), bench.live.join("quick", "0")
+        seen: list[Any] = []
+        for i in range(10):
+            await bench.live.apply_instructions([rename("b", str(i))], "ann")
+            seen += quick.waiting()
+        assert len(seen) == 11
+        with pytest.raises(LiveGraphClosed, match="keep up"):
+            await slow.next()
+        assert bench.live.members == [quick]
+
+
+async def test_a_graph_of_another_workspace_is_not_there() -> None:
+    async with a_bench() as bench:
+        await make_flow(bench.database, "globex", "theirs")
+        for workspace, key in ((WORKSPACE, "theirs"), ("globex", FLOW), (WORKSPACE, "nobody")):
+            with pytest.raises(GraphNotFound):
+                await bench.graphs.open(workspace, key)
+
+
+async def test_a_refused_request_does_not_hinder_those_beside_it() -> None:
+    async with a_bench() as bench:
+        asked = [bench.live.apply_instructions([rename(key, "x")], "ann") for key in ("b", "nobody", "c")]
+        first, wrong, last = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(wrong, EditRefused)
+        assert not isinstance(first, BaseException)
+        assert not isinstance(last, BaseException)
+
+
+async def test_closing_ends_every_member_and_refuses_more() -> None:
+    async with a_bench() as bench:
+        member = bench.live.join("bob", "0")
+        live = bench.live
+        await live.apply_instructions([rename("b", "kept")], "ann")
+    assert [m["type"] for m in member.waiting()] == ["applyInstructionToGraph", "saveStatus", "saveStatus"]
+    with pytest.raises(LiveGraphClosed, match="stops"):
+        await member.next()
+    with pytest.raises(LiveGraphClosed):
+        await live.apply_instructions([rename("b", "late")], "ann")
+    assert (await bench.stored_node("b")).data == {"name": "kept"}

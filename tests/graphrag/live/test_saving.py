@@ -1,0 +1,340 @@
+"""What is acknowledged is kept: the journal, saves and their failures, what others store meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datasources.errors import RevisionConflict, SourceUnavailable
+from datasources.mock import MemoryDatabase
+from datasources.sqlite import SqliteDatabase
+from datasources.types import Mutation
+from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveOptions
+from graphrag.live.working import LIVE_STEP
+from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
+from tests.graphrag.live.helpers import a_bench, a_raw_node, instruct, plain, plain_stored, put, rename
+
+LONG = 100_000
+
+
+async def test_an_edit_is_journalled_before_it_is_answered_and_the_save_clears_the_journal() -> None:
+    async with a_bench() as bench:
+        await bench.live.apply_instructions([rename("b", "kept")], "ann")
+        (record,) = await bench.journal()
+        assert record.data["changes"][0]["userId"] == "ann"
+        status = await bench.live.save()
+        assert await bench.journal() == []
+        assert not status.has_unsaved_changes
+        assert (await bench.stored.get_graph(FLOW)).revision == 2
+
+
+async def test_an_edit_whose_journal_fails_is_refused_and_leaves_nothing() -> None:
+    async with a_bench() as bench:
+        before = plain(bench.live)
+        bench.records.fails["put"] = 1
+        with pytest.raises(EditNotKept):
+            await bench.live.apply_instructions([rename("b", "lost")], "ann")
+        assert plain(bench.live) == before
+        await bench.live.apply_instructions([rename("b", "kept")], "ann")
+        assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "kept"}
+
+
+async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal() -> None:
+    async with a_bench() as bench:
+        put_record = bench.records.put
+
+        async def written_without_answer(*args: Any, **more: Any) -> Any:
+            await put_record(*args, **more)
+            raise SourceUnavailable(source="test", reason="the answer was lost")
+
+        bench.records.put = written_without_answer
+        with pytest.raises(EditNotKept):
+            await bench.live.apply_instructions([rename("b", "refused")], "ann")
+        del bench.records.put
+        await bench.live.apply_instructions([rename("c", "kept")], "ann")
+        assert [r.data["changes"][0]["now"]["nodes"].keys() for r in await bench.journal()] == [{"c"}]
+
+
+async def test_many_edits_at_once_share_a_write_to_the_journal() -> None:
+    async with a_bench() as bench:
+        await asyncio.gather(
+            *(bench.live.apply_instructions([rename("b", str(i))], "ann") for i in range(100))
+        )
+        assert sum(len(record.data["changes"]) for record in await bench.journal()) == 100
+        assert len(await bench.journal()) < 10
+
+
+async def test_it_saves_by_itself_when_the_time_has_come() -> None:
+    async with a_bench() as bench:
+        await bench.live.apply_instructions([rename("b", "kept")], "ann")
+        bench.clock.now += 29_999
+        await bench.graphs.tick()
+        assert bench.live.has_unsaved
+        bench.clock.now += 1
+        await bench.graphs.tick()
+        assert not bench.live.has_unsaved
+        assert (await bench.stored_node("b")).data == {"name": "kept"}
+
+
+async def test_without_autosave_it_saves_when_asked_or_when_very_much_is_unsaved() -> None:
+    async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved=5)) as bench:
+        member = bench.live.join("bob", "0")
+        bench.live.set_auto_save(False)
+        assert member.waiting()[0]["autoSaveEnabled"] is False
+        for i in range(4):
+            await bench.live.apply_instructions([rename("b", str(i))], "ann")
+        bench.clock.now += 10_000_000
+        await bench.graphs.tick()
+        assert bench.live.has_unsaved
+        await bench.live.apply_instructions([rename("b", "fifth")], "ann")
+        await bench.graphs.tick()
+        assert not bench.live.has_unsaved
+
+
+async def test_a_failing_save_is_told_tried_again_and_loses_nothing() -> None:
+    async with a_bench() as bench:
+        member = bench.live.join("bob", "0")
+        await bench.live.apply_instructions([rename("b", "kept")], "ann")
+        bench.source.fails["apply"] = 2
+        with pytest.raises(SourceUnavailable):
+            await bench.live.save()
+        assert bench.live.status().error == "SourceUnavailable"
+        assert member.waiting()[-1]["error"] == "SourceUnavailable"
+        await bench.live.apply_instructions([rename("c", "too")], "ann")  # editing goes on
+        bench.clock.now += 30_000
+        await bench.graphs.tick()
+        assert bench.live.has_unsaved
+        await bench.graphs.tick()  # not before its time
+        assert bench.live.has_unsaved
+        bench.clock.now = bench.live.status().next_attempt or 0
+        await bench.graphs.tick()
+        assert bench.live.status().error is None
+        assert "error" not in member.waiting()[-1]
+        assert (await bench.stored_node("c")).data == {"name": "too"}
+
+
+async def test_an_edit_outlives_a_server_that_died() -> None:
+    database = MemoryDatabase()
+    async with a_bench(database) as dead:
+        await dead.live.apply_instructions([rename("b", "one")], "ann")
+        await dead.live.apply_instructions([rename("b", "two")], "ann")
+        await dead.live.create_elements("0", [a_raw_node("n")], [], "ann")
+        last = await dead.live.delete_elements("0", ["c"], [], "ann")
+        # Another change arrives while nobody looks after the graph.
+        node = (await dead.stored_node("b")).replace(pos_x=77)
+        await dead.stored.apply(put(node))
+        async with a_bench(database, later_ms=LONG) as bench:
+            assert bench.live.has_unsaved
+            found = plain(bench.live)["nodes"]
+            assert (found["b"]["data"], found["b"]["posX"]) == ({"name": "two"}, 77)
+            assert "n" in found
+            assert "c" not in found
+            missed = bench.live.join("bob", "0", last.timestamp - 1).missed
+            assert [m["type"] for m in missed] == ["batchDeleteElements"]
+            await bench.live.save()
+            assert plain(bench.live) == await plain_stored(bench.stored)
+            assert await bench.journal() == []
+            with pytest.raises(LiveElsewhere):
+                await dead.live.save()
+            assert dead.live.is_closed
+
+
+async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs() -> None:
+    database = MemoryDatabase()
+    async with a_bench(database) as dead:
+        await dead.live.apply_instructions([rename("b", "kept")], "ann")
+        await dead.database.records(WORKSPACE).put(
+            (await dead.journal())[0].__class__(
+                kind="journal", key="gone/1", data={"graphKey": "gone", "sequence": 1, "changes": []}
+            ),
+            expected_version=None,
+        )
+        async with a_bench(database, later_ms=LONG) as bench:
+            await bench.graphs.recover(WORKSPACE)
+            assert bench.live.has_unsaved  # it was open already
+            assert [r.data["graphKey"] for r in await bench.journal()] == [FLOW]
+            await bench.live.save()
+        assert (await dead.stored_node("b")).data == {"name": "kept"}
+
+
+async def test_a_graph_is_live_in_one_server_at_a_time() -> None:
+    database = MemoryDatabase()
+    async with a_bench(database) as first:
+        with pytest.raises(LiveElsewhere):
+            async with a_bench(database):
+                pass
+        await first.live.apply_instructions([rename("b", "mine")], "ann")
+        first.clock.now += 10_000
+        await first.graphs.tick()  # renews
+        assert not first.live.is_closed
+    async with a_bench(database) as second:
+        assert plain(second.live)["nodes"]["b"]["data"] == {"name": "mine"}
+
+
+async def test_a_server_that_lost_its_hold_acknowledges_nothing_more() -> None:
+    database = MemoryDatabase()
+    async with a_bench(database) as first, a_bench(database, later_ms=LONG) as second:
+        first.clock.now += LONG  # it slept
+        with pytest.raises(LiveElsewhere):
+            await first.live.apply_instructions([rename("b", "late")], "ann")
+        assert await second.journal() == []
+        with pytest.raises(LiveGraphClosed):
+            await first.live.apply_instructions([rename("b", "later")], "ann")
+
+
+async def test_what_others_store_appears_below_what_is_unsaved_and_is_told() -> None:
+    async with a_bench() as bench:
+        member = bench.live.join("bob", "0")
+        await bench.live.apply_instructions([rename("b", "ours")], "ann", sender=member)
+        member.waiting()
+        theirs = (await bench.stored_node("b")).replace(pos_x=50)
+        graph = (await bench.stored.get_graph(FLOW)).replace(
+            sheets_list={"0": "main", "1": "side", "4": "new"}
+        )
+        await bench.stored.apply(
+            put(
+                theirs,
+                a_node("n", sheet="4"),
+                delete_nodes=["c"],
+                graph=graph,
+                put_edges=[an_edge("e", "a", "d")],
+            )
+        )
+        await bench.graphs.tick()
+        found = plain(bench.live)["nodes"]
+        assert (found["b"]["data"], found["b"]["posX"]) == ({"name": "ours"}, 50)
+        assert found.keys() == {"a", "apart", "b", "d", "n"}
+        told = [m["type"] for m in member.waiting()]
+        assert told == [
+            "createSheet",
+            "batchDeleteElements",
+            "batchCreateElements",
+            "applyInstructionToGraph",
+        ]
+        await bench.live.save()
+        assert plain(bench.live) == await plain_stored(bench.stored)
+
+
+async def test_a_deletion_elsewhere_wins_over_an_edit_and_takes_loose_edges() -> None:
+    async with a_bench() as bench:
+        await bench.live.apply_instructions([rename("c", "ours")], "ann")
+        edge = {**an_edge("e", "c", "d").to_document()}
+        await bench.live.create_elements("0", [], [{**edge, "sheet": "0"}], "ann")
+        await bench.stored.apply(Mutation(graph_key=FLOW, delete_nodes=["c"]))
+        await bench.live.save()
+        assert "c" not in plain(bench.live)["nodes"]
+        assert "e" not in plain(bench.live)["edges"]
+        assert plain(bench.live) == await plain_stored(bench.stored)
+
+
+async def test_a_graph_deleted_elsewhere_ends_the_editing() -> None:
+    async with a_bench() as bench:
+        member = bench.live.join("bob", "0")
+        await bench.stored.delete_graph(FLOW)
+        await bench.graphs.tick()
+        with pytest.raises(LiveGraphClosed, match="deleted"):
+            await member.next()
+        assert bench.graphs.get(WORKSPACE, FLOW) is None
+
+
+async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved() -> None:
+    async with a_bench() as bench:
+        member = bench.live.join("bob", "0")
+        await bench.live.apply_instructions([rename("apart", "ours", sheet="1")], "ann")
+        member.waiting()
+        node = (await bench.stored_node("c")).replace(data={"name": "approved"})
+        assert await bench.live.apply_mutation(put(node), expected_revision=1) == 2
+        assert bench.live.has_unsaved
+        assert bench.live.revision == 2 + LIVE_STEP
+        found = plain(bench.live)["nodes"]
+        assert found["c"]["data"] == {"name": "approved"}
+        assert found["apart"]["data"] == {"name": "ours"}
+        (message,) = member.waiting()
+        assert message["instructions"][0]["nodeId"] == "c"
+        await bench.live.save()
+        assert plain(bench.live) == await plain_stored(bench.stored)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        put(a_node("b", data={"name": "theirs"})),
+        put(put_edges=[an_edge("x", "b", "d")]),
+        put(delete_nodes=["b"]),
+        put(delete_edges=["ab"]),
+    ],
+)
+async def test_a_mutation_of_what_is_unsaved_meets_it_saved_and_unknown(mutation: Mutation) -> None:
+    async with a_bench() as bench:
+        await bench.live.apply_instructions([rename("b", "ours")], "ann")
+        with pytest.raises(RevisionConflict):
+            await bench.live.apply_mutation(mutation, expected_revision=1)
+        assert not bench.live.has_unsaved
+        assert (await bench.stored_node("b")).data == {"name": "ours"}
+        await bench.live.apply_mutation(mutation, expected_revision=2)
+        assert plain(bench.live) == await plain_stored(bench.stored)
+
+
+async def test_a_mutation_for_the_live_revision_is_stored_upon_the_saved_edits() -> None:
+    async with a_bench() as bench:
+        await bench.live.apply_instructions([rename("b", "ours")], "ann")
+        seen = bench.live.revision
+        await bench.live.apply_mutation(put(a_node("b", data="theirs")), expected_revision=seen)
+        assert (await bench.stored_node("b")).data == "theirs"
+        await bench.live.apply_instructions([rename("c", "ours")], "ann")
+        with pytest.raises(RevisionConflict):
+            await bench.live.apply_mutation(put(a_node("b", data="again")), expected_revision=seen)
+
+
+async def test_no_two_contents_share_a_live_revision() -> None:
+    async with a_bench() as bench:
+        seen = [bench.live.revision]
+        for i in range(5):
+            await bench.live.apply_instructions([rename("b", str(i))], "ann")
+            seen.append(bench.live.revision)
+            if i % 2:
+                await bench.live.save()
+                seen.append(bench.live.revision)
+        assert len(set(seen)) == len(seen)
+        assert all(revision < 2**53 for revision in seen)
+
+
+async def test_an_idle_graph_is_closed_and_an_edited_one_is_not() -> None:
+    async with a_bench() as bench:
+        member = bench.live.join("bob", "0")
+        bench.clock.now += 120_000
+        await bench.graphs.tick()
+        assert bench.graphs.get(WORKSPACE, FLOW) is bench.live
+        bench.live.leave(member)
+        bench.clock.now += 59_000
+        await bench.graphs.tick()
+        assert bench.graphs.get(WORKSPACE, FLOW) is bench.live
+        bench.clock.now += 1_000
+        await bench.graphs.tick()
+        assert bench.graphs.get(WORKSPACE, FLOW) is None
+        assert await bench.graphs.open(WORKSPACE, FLOW) is not bench.live
+
+
+async def test_a_request_that_is_given_up_does_not_stop_the_others() -> None:
+    async with a_bench() as bench:
+        impatient = asyncio.create_task(bench.live.apply_instructions([rename("b", "x")], "ann"))
+        patient = asyncio.create_task(bench.live.apply_instructions([rename("c", "y")], "ann"))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        assert (await patient).message
+        assert plain(bench.live)["nodes"]["c"]["data"] == {"name": "y"}
+
+
+async def test_everything_works_on_the_embedded_database(tmp_path: Path) -> None:
+    async with SqliteDatabase(tmp_path / "g.db") as database, a_bench(database) as bench:
+        await bench.live.apply_instructions([instruct("b", 10, ["process"], v="// more")], "ann")
+        await bench.live.create_elements("0", [a_raw_node("n")], [], "ann")
+        assert len(await bench.journal()) == 2
+        await bench.live.save()
+        assert await bench.journal() == []
+        assert plain(bench.live) == await plain_stored(bench.stored)
+        (record,) = await database.records(WORKSPACE).query("history", {"graphKey": FLOW})
+        assert [entry["type"] for entry in record.data["history"]] == ["nodeUpdate", "nodeCreate"]
