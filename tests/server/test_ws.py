@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import socket
 import string
 from typing import Any
 
@@ -222,10 +223,13 @@ async def test_a_message_that_is_too_long_is_refused() -> None:
 
 async def test_a_client_that_does_not_read_is_dropped_and_its_turn_stopped() -> None:
     """What it does not read is bounded: the model is not asked for more than fits."""
-    flood = Says(pieces=["x" * 50_000] * 2_000)
-    limits = WsOptions(outbox=OutboxLimits(chars=200_000, patience_s=0.2))
+    flood = Says(pieces=["so many words " * 100] * 20_000)
+    limits = WsOptions(outbox=OutboxLimits(chars=20_000, patience_s=0.1))
     model = ScriptedProvider(flood)
-    async with ws_server(model, options=limits) as server, server.client(token(), max_queue=1) as client:
+    async with (
+        ws_server(model, options=limits, send_buffer=4096) as server,
+        server.client(token(), max_queue=1, sock=narrow(server.port)) as client,
+    ):
         await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
         await client.until("ai:token", 1)
         async with asyncio.timeout(20):
@@ -233,3 +237,12 @@ async def test_a_client_that_does_not_read_is_dropped_and_its_turn_stopped() -> 
                 await asyncio.sleep(0.01)
         client.connection.transport.abort()
     assert model.closed_early == 1
+
+
+def narrow(port: int) -> socket.socket:
+    """A connection that takes little at once, so that little is on its way."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.connect(("127.0.0.1", port))
+    made.setblocking(False)
+    return made

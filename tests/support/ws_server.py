@@ -118,11 +118,20 @@ class Running:
 
 @asynccontextmanager
 async def ws_server(
-    provider: LLMProvider | None = None, *, options: WsOptions | None = None, **settings: Any
+    provider: LLMProvider | None = None,
+    *,
+    options: WsOptions | None = None,
+    send_buffer: int | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Running]:
-    """Run the WebSocket over the sample graph until the block ends."""
+    """Run the WebSocket over the sample graph until the block ends.
+
+    Units: `send_buffer` in bytes that the system takes for a client that does not read.
+    """
     given = {"db": "memory:", "embeddings": "none", "provider": "offline", "auth_secret": SECRET, **settings}
     listening = socket.create_server(("127.0.0.1", 0))
+    if send_buffer is not None:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     async with ServerState(Settings(**given), provider=provider) as state:
         app = FastAPI()
         app.include_router(router)
