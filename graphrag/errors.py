@@ -10,6 +10,7 @@ from graphrag.approvals import errors as approvals
 from graphrag.config import SettingsError
 from graphrag.evaluate import QueryFileError
 from graphrag.importers import UnreadableWorkflow
+from graphrag.live import errors as live
 from graphrag.messages import Language, message
 from graphrag.prompts.library import PromptError
 from graphrag.providers import errors as models
@@ -99,6 +100,11 @@ MEANINGS: dict[type[Exception], Meaning] = {
     ThreadBusy: Meaning(code="busy", http_status=409, retryable=True),
     ThreadVersion: Meaning(code="damaged", http_status=500),
     NothingToResume: Meaning(code="conflict", http_status=409),
+    live.EditRefused: Meaning(code="invalid", http_status=422),
+    live.EditNotKept: Meaning(code="busy", http_status=503, retryable=True),
+    live.LiveElsewhere: Meaning(code="busy", http_status=503, retryable=True),
+    live.LiveGraphClosed: Meaning(code="conflict", http_status=409, retryable=True),
+    live.LiveError: Meaning(code="unavailable", http_status=503, retryable=True),
     WindowTooSmall: Meaning(code="context_length", http_status=413),
     UsageLimitReached: Meaning(code="usage_limit", http_status=429),
     client.ServiceUnreachable: Meaning(code="network", http_status=502, retryable=True),

@@ -13,6 +13,8 @@ from typing import Self
 
 from graphrag.agent import Agent
 from graphrag.config import Settings
+from graphrag.live import LiveGraphs
+from graphrag.live.services import with_live
 from graphrag.providers.base import LLMProvider
 from graphrag.wiring import Services, Shared, open_agent, open_shared
 from server.auth import Authenticator
@@ -43,6 +45,7 @@ class ServerState:
         self._provider = provider
         self._stack = AsyncExitStack()
         self._shared: Shared | None = None
+        self._live: LiveGraphs | None = None
         self._open: dict[str, Workspace] = {}
         self._opening = asyncio.Lock()
 
@@ -51,6 +54,13 @@ class ServerState:
         if self._shared is None:
             raise RuntimeError("the server is not started")
         return self._shared
+
+    @property
+    def live(self) -> LiveGraphs:
+        """The graphs that people edit here."""
+        if self._live is None:
+            raise RuntimeError("the server is not started")
+        return self._live
 
     async def workspace(self, name: str) -> Workspace:
         """Return an opened workspace. Raises: SettingsError where the model's key or address is missing."""
@@ -69,13 +79,18 @@ class ServerState:
         return (await self.workspace(self.settings.workspace)).agent.provider
 
     async def _opened(self, name: str) -> Workspace:
-        services = self.shared.services(name)
+        services = with_live(self.shared.services(name), self.live)
+        await self.live.recover(name)
+        services.retriever.on_retrieved = self.metrics.retrieval
         agent = await self._stack.enter_async_context(open_agent(services, self._provider))
         return Workspace(services=services, agent=agent)
 
     async def __aenter__(self) -> Self:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
         self._shared = await self._stack.enter_async_context(opening)
+        database, embedder = self._shared.database, self._shared.embedder
+        live = LiveGraphs(database.source, database.records, embedders=lambda _: embedder)
+        self._live = await self._stack.enter_async_context(live)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = frozenset(tool.name for tool in first.services.box.offered("admin"))
         return self

@@ -23,19 +23,20 @@ from server.origin import check_own_page
 from server.places import Places
 from server.state import ServerState
 from server.ws_ai import AiLimits, Conversations, RunningTurns
-from server.ws_events import error_message
+from server.ws_events import Message, error_message
 from server.ws_faults import auth_result, fault_message, is_unforeseen, refusal
 from server.ws_messages import (
     AiChat,
     AiInterrupt,
     AiMessage,
     Authenticate,
-    ClientMessage,
     InvalidMessage,
     Ping,
+    SyncMessage,
     parse_message,
 )
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
+from server.ws_sync import LiveEditing
 
 log = logging.getLogger(__name__)
 
@@ -88,26 +89,36 @@ class Connection:
         self._conversations = Conversations(
             state, self._outbox, turns, language=self._language, limits=options.ai
         )
+        self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
     async def run(self) -> None:
         """Serve the client to the end of the connection."""
         sending = asyncio.create_task(self._send())
         receiving = asyncio.create_task(self._receive())
+        lost = asyncio.create_task(self._editing.lost.wait())
         try:
-            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
-            if receiving.done() and (code := receiving.result()) is not None:
+            await asyncio.wait({sending, receiving, lost}, return_when=asyncio.FIRST_COMPLETED)
+            code = TRY_AGAIN_LATER if lost.done() else None
+            if receiving.done():
+                code = receiving.result()
+            if code is not None:
                 await self._outbox.close()
                 await sending
                 await self._socket.close(code)
         except (ClientGone, WebSocketDisconnect):
             log.debug("ws_client_gone")
         finally:
-            receiving.cancel()
-            await self._outbox.close(ClientGone())
-            sending.cancel()
-            await asyncio.gather(sending, receiving, return_exceptions=True)
-            await asyncio.shield(self._conversations.aclose())
+            await asyncio.shield(self._ended(sending, receiving, lost))
+
+    async def _ended(self, *tasks: asyncio.Task[Any]) -> None:
+        """Leave nothing of the connection behind: turns are stopped and stored."""
+        await self._outbox.close(ClientGone())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._editing.aclose()
+        await self._conversations.aclose()
 
     async def _send(self) -> None:
         """Send what waits to be sent until the connection ends."""
@@ -143,7 +154,7 @@ class Connection:
         """Answer one frame; return a code if the connection is to be closed."""
         text = frame.get("text")
         try:
-            message, _ = parse_message(frame.get("bytes") or b"" if text is None else text)
+            message, sent = parse_message(frame.get("bytes") or b"" if text is None else text)
         except InvalidMessage as exc:
             known = self._identity is not None or (exc.type or "").startswith("ai:")
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
@@ -155,14 +166,16 @@ class Connection:
         elif self._identity is None:
             await self._outbox.put(auth_result(message.id, error=_SIGN_IN))
         else:
-            await self._signed(message)
+            await self._signed(message, sent, self._identity)
         return None
 
-    async def _signed(self, message: ClientMessage) -> None:
+    async def _signed(self, message: Ping | SyncMessage, sent: Message, identity: Identity) -> None:
         """Answer a message of somebody who is signed in."""
         if isinstance(message, Ping):
             pong = {"type": "__pong__"}
             await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
+        else:
+            await self._editing.take(message, sent, identity)
 
     async def _ai(self, message: AiMessage) -> None:
         """Take up a message of a conversation; what refuses it is its `ai:error`."""

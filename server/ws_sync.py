@@ -1,0 +1,204 @@
+"""Live editing on one WebSocket connection: an editor's requests to a live graph, and what others do there.
+
+A connection is on one sheet of one graph at a time. What it is sent stands in the order in which it
+happened: its own answers take their place among the others' messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from datasources.instructions import GraphInstruction
+from graphrag.live.errors import EditRefused, LiveGraphClosed
+from graphrag.live.graph import Applied, LiveGraph
+from graphrag.live.members import Member
+from graphrag.messages import Language
+from server.auth import Identity
+from server.faults import told
+from server.places import Places
+from server.state import ServerState
+from server.ws_events import Message
+from server.ws_faults import answer, is_unforeseen
+from server.ws_messages import (
+    ApplyInstructions,
+    CreateElements,
+    CreateSheet,
+    DeleteElements,
+    DeleteSheet,
+    DisconnectUser,
+    ForceSave,
+    GenerateIds,
+    RegisterUser,
+    RenameSheet,
+    SyncMessage,
+    ToggleAutoSave,
+)
+from server.ws_outbox import ClientGone, Outbox
+
+log = logging.getLogger(__name__)
+
+NOT_REGISTERED = "send `registerUserOnGraph` first"
+
+
+@dataclass(slots=True)
+class _Registered:
+    """Where the client is. `pending` are messages that came and are not in the outbox yet."""
+
+    live: LiveGraph
+    member: Member
+    pending: deque[Message]
+    forwarding: asyncio.Task[None] | None = None
+
+
+class LiveEditing:
+    """One client's part in a live graph. `lost` is set when it has to come back: it fell behind, or the
+    graph was closed."""
+
+    def __init__(self, state: ServerState, outbox: Outbox, *, language: Language) -> None:
+        self._state, self._outbox = state, outbox
+        self._language: Language = language
+        self._here: _Registered | None = None
+        self._in_order = asyncio.Lock()
+        self.lost = asyncio.Event()
+
+    async def take(self, message: SyncMessage, sent: Message, identity: Identity) -> None:
+        """Carry a request out and answer it; what refuses it is in the answer. Raises: ClientGone."""
+        # What comes meanwhile waits: only with the answer is it known which of it was before the request.
+        async with self._in_order:
+            try:
+                facts, timestamp = await self._carry_out(message, identity)
+                reply = answer({**sent, **facts}, message.id)
+            except ClientGone:
+                raise
+            except Exception as exc:  # the one door: what a person may know of it is said
+                kind = {"type": message.type, "error": type(exc).__name__}
+                log.info("ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None)
+                reply, timestamp = answer(sent, message.id, problem=told(exc, self._language).message), None
+            self._state.metrics.live_edit(message.type, ok=reply["_response"]["status"])
+            if self._here is not None:
+                await self._drain(self._here, timestamp)
+            await self._outbox.put(reply)
+            if self._here is not None:
+                await self._drain(self._here, None)
+
+    async def aclose(self) -> None:
+        """Leave; the client is gone."""
+        here, self._here = self._here, None
+        if here is not None:
+            here.live.leave(here.member)
+            await _ended(here)
+
+    async def _carry_out(self, message: SyncMessage, identity: Identity) -> tuple[Message, int | None]:
+        """Return what the answer adds to the request, and the time at which it took its place."""
+        if isinstance(message, RegisterUser):
+            return await self._register(message, identity), None
+        here = self._here
+        if here is None:
+            raise EditRefused(where=message.type, reason=NOT_REGISTERED)
+        if isinstance(message, DisconnectUser):
+            if message.graph_key != here.live.graph_key:
+                raise EditRefused(where="graphKey", reason="you are not registered on this graph")
+            await self.aclose()
+            return {}, None
+        identity.require("editor")
+        match message:
+            case GenerateIds():
+                return {"ids": here.live.new_keys(len(message.ids))}, None
+            case ForceSave():
+                status = await here.live.save()
+            case ToggleAutoSave():
+                status = here.live.set_auto_save(message.enabled)
+            case _:
+                applied = await _edit(here, message, identity.user_id)
+                shown = {k: v for k, v in applied.message.items() if k != "type"}
+                return {**shown, "timestamp": applied.timestamp}, applied.timestamp
+        return {k: v for k, v in status.to_message().items() if k != "type"}, None
+
+    async def _register(self, message: RegisterUser, identity: Identity) -> Message:
+        place, _ = await Places(self._state, identity).of_graph(message.graph_key)
+        live = await self._state.live.open(place.person.workspace, message.graph_key)
+        member = live.join(identity.user_id, message.sheet_id, int(message.from_timestamp))
+        earlier = self._here
+        here = self._here = _Registered(live, member, deque())
+        if earlier is not None:
+            await self._drain(earlier, None)
+            earlier.live.leave(earlier.member)
+            await _ended(earlier)
+        here.forwarding = asyncio.create_task(self._forward(here))
+        status = {k: v for k, v in live.status().to_message().items() if k != "type"}
+        return {
+            **status,
+            "missingMessages": list(member.missed),
+            "missingComplete": member.is_complete,
+            "timestamp": member.timestamp,
+        }
+
+    async def _forward(self, here: _Registered) -> None:
+        """Pass on what the others do, until there is nothing more."""
+        try:
+            while True:
+                # Between the queue and `pending` nothing else runs: no message is ever out of sight.
+                here.pending.append(await here.member.next())
+                async with self._in_order:
+                    await self._drain(here, None)
+        except LiveGraphClosed:
+            self.lost.set()
+        except ClientGone:
+            return
+
+    async def _drain(self, here: _Registered, before: int | None) -> None:
+        """Pass on what has come, of it what happened before a time (None: all)."""
+        here.pending.extend(here.member.waiting())
+        while here.pending and (before is None or here.pending[0].get("timestamp", 0) < before):
+            await self._outbox.put(here.pending.popleft())
+
+
+async def _ended(here: _Registered) -> None:
+    if here.forwarding is not None:
+        here.forwarding.cancel()
+        await asyncio.gather(here.forwarding, return_exceptions=True)
+
+
+async def _edit(here: _Registered, message: SyncMessage, user_id: str) -> Applied:
+    """Have the live graph carry an edit out. Raises: EditRefused, EditNotKept, LiveGraphClosed."""
+    live, sender = here.live, here.member
+    match message:
+        case ApplyInstructions():
+            instructions = _instructions(message.instructions)
+            return await live.apply_instructions(instructions, user_id, sender=sender)
+        case CreateElements():
+            return await live.create_elements(
+                message.sheet_id, message.nodes, message.edges, user_id, sender=sender
+            )
+        case DeleteElements():
+            return await live.delete_elements(
+                message.sheet_id, message.node_keys, message.edge_keys, user_id, sender=sender
+            )
+        case CreateSheet():
+            return await live.create_sheet(message.name, user_id, key=message.key, sender=sender)
+        case RenameSheet():
+            return await live.rename_sheet(message.key, message.name, user_id, sender=sender)
+        case DeleteSheet():
+            return await live.delete_sheet(message.key, user_id, sender=sender)
+        case _:
+            raise EditRefused(where=message.type, reason="this is no edit")
+
+
+def _instructions(sent: Sequence[dict[str, Any]]) -> list[GraphInstruction]:
+    """Read instructions. Raises: EditRefused, with the place of the first that is malformed."""
+    found: list[GraphInstruction] = []
+    for number, raw in enumerate(sent):
+        try:
+            found.append(GraphInstruction.model_validate(raw))
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(["instructions", str(number), *(str(part) for part in first["loc"])])
+            raise EditRefused(where=where[:200], reason=first["msg"]) from exc
+    return found
