@@ -12,6 +12,7 @@ from graphrag.evaluate import QueryFileError
 from graphrag.importers import UnreadableWorkflow
 from graphrag.live import errors as live
 from graphrag.messages import Language, message
+from graphrag.offline import desk
 from graphrag.prompts.library import PromptError
 from graphrag.providers import errors as models
 from graphrag.threads import (
@@ -112,6 +113,9 @@ MEANINGS: dict[type[Exception], Meaning] = {
     SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
+    # Raised and caught within the offline answerer: one that came out would be a fault of ours.
+    desk.Needs: Meaning(code="internal", http_status=500),
+    desk.CannotGoOn: Meaning(code="internal", http_status=500),
     PromptError: Meaning(code="internal", http_status=500),
     MalformedArguments: Meaning(code="invalid", http_status=422),
     MalformedProposal: Meaning(code="invalid", http_status=422),

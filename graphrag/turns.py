@@ -200,7 +200,8 @@ class RunningTurn:
             note = self.phrase("decided_since", outcomes="\n".join(late))
             self.messages.append(SystemMessage(content=note, stable=False))
         self.told = self.told or bool(late or events)
-        return events, sorted(waiting, key=lambda approval: (approval.created, approval.id))
+        # Those made in the same millisecond stay in the order in which the model asked for them.
+        return events, sorted(waiting, key=lambda approval: approval.created)
 
     def _outcome(self, approval: Approval | None) -> str:
         if approval is None:
