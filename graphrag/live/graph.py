@@ -1,9 +1,4 @@
-"""A live graph: takes editors' requests one after another, keeps them, tells the others, saves them.
-
-A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (one
-that is refused changes nothing), writes the accepted ones to the journal at once, and only then
-makes them real, answers who asked and tells the others. So an answer means: this survives a crash.
-"""
+"""A live graph: several editors change one graph at once, all see the same, and it is saved by and by."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
@@ -19,44 +13,24 @@ from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.live import edits
-from graphrag.live.errors import EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.errors import EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history import KIND as HISTORY
 from graphrag.live.history import take_back
 from graphrag.live.instructing import apply_instructions
-from graphrag.live.journal import Journal, Kept
+from graphrag.live.journal import Journal
 from graphrag.live.lease import Lease
-from graphrag.live.members import Member, Room, Told
+from graphrag.live.members import Member, Room
 from graphrag.live.options import LiveOptions, SaveStatus
 from graphrag.live.state import Draft
 from graphrag.live.working import WorkingCopy, read_stored
+from graphrag.live.writer import Applied, Work, Writer
 
 log = logging.getLogger(__name__)
 
-BATCH = 200
-"""Requests that one write to the journal takes in at most."""
-
-Work = Callable[[Draft], edits.Edit]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """An accepted request: its time, the live revision after it, and the messages as others get them."""
-
-    timestamp: int
-    revision: int
-    messages: tuple[dict[str, Any], ...]
-
-    @property
-    def message(self) -> dict[str, Any]:
-        return self.messages[0] if self.messages else {}
-
-
-@dataclass(slots=True, eq=False)
-class _Request:
-    work: Work
-    user_id: str
-    sender: Member | None
-    done: asyncio.Future[Applied] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+TAKEN_OVER = "another server took it over"
+DELETED = "it was deleted"
+SYSTEM = "system"
+"""Who did what no editor did."""
 
 
 class LiveGraph:
@@ -78,9 +52,7 @@ class LiveGraph:
         self._lease, self._clock, self._options = lease, clock, options
         self._on_saved = on_saved
         self._lock = asyncio.Lock()
-        self._queue: list[_Request] = []
-        self._wake = asyncio.Event()
-        self._writer: asyncio.Task[None] | None = None
+        self._writer: Writer
         self._closed: str | None = None
         self._copy: WorkingCopy
         self._room: Room
@@ -111,7 +83,16 @@ class LiveGraph:
         if kept:
             self._unsaved_since = self._clock()
             log.info("journal_recovered", extra={"changes": len(kept)})
-        self._writer = asyncio.create_task(self._write_on())
+        self._writer = Writer(
+            self._copy,
+            self._room,
+            self._lock,
+            self._lease,
+            pending=self._options.pending,
+            on_kept=self._kept,
+            on_lost=lambda: self._end(TAKEN_OVER),
+        )
+        self._writer.start()
 
     # Reading
 
@@ -228,109 +209,17 @@ class LiveGraph:
 
     async def _ask(self, work: Work, user_id: str, sender: Member | None) -> Applied:
         self._check_open()
-        if len(self._queue) >= self._options.pending:
-            raise EditNotKept(graph_key=self.graph_key, reason="too many changes wait")
-        request = _Request(work, user_id, sender)
-        self._queue.append(request)
-        self._wake.set()
-        return await request.done
+        return await self._writer.ask(work, user_id, sender)
 
     def _check_open(self) -> None:
         if self._closed is not None:
             raise LiveGraphClosed(graph_key=self.graph_key, reason=self._closed)
 
-    # The writer
-
-    async def _write_on(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                async with self._lock:
-                    batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
-                    try:
-                        await self._carry_out([r for r in batch if not r.done.done()])
-                    finally:
-                        self._fail(batch, EditNotKept(graph_key=self.graph_key, reason="it was interrupted"))
-
-    async def _carry_out(self, batch: Sequence[_Request]) -> None:
-        if self._closed is not None:
-            self._fail(batch, LiveGraphClosed(graph_key=self.graph_key, reason=self._closed))
-            return
-        had_unsaved = self._copy.has_unsaved
-        accepted = self._tried(batch)
-        kept = [change for _, change in accepted if change.changes]
-        try:
-            if kept:
-                await self._copy.keep(kept, self._confirm)
-        except LiveElsewhere as exc:
-            self._fail(batch, exc)
-            self._end("another server took it over")
-            return
-        except SourceError as exc:
-            log.warning("journal_failed", extra={"error": type(exc).__name__})
-            self._fail(batch, EditNotKept(graph_key=self.graph_key, reason=type(exc).__name__))
-            return
-        if kept and not had_unsaved:
+    def _kept(self) -> None:
+        """Note that something became unsaved."""
+        if self._unsaved_since is None:
             self._unsaved_since = self._clock()
-        for request, change in accepted:
-            for told in change.told if change.changes else ():
-                self._room.tell(told, request.sender)
-            if not request.done.done():
-                request.done.set_result(self._applied(change))
-        if kept and not had_unsaved:
             self._tell_status()
-
-    async def _confirm(self) -> None:
-        """A hold that may have lapsed while the journal was written must be ours still.
-
-        Raises: LiveElsewhere, SourceError.
-        """
-        if self._lease.has_lapsed:
-            await self._lease.renew()
-
-    def _tried(self, batch: Sequence[_Request]) -> list[tuple[_Request, Kept]]:
-        """Try each request on what the ones before it leave."""
-        draft = Draft(self._copy.state)
-        accepted: list[tuple[_Request, Kept]] = []
-        known = self._copy.unsaved.copied()
-        for request in batch:
-            trial = Draft(draft)
-            try:
-                edit = request.work(trial)
-                changes = trial.changes()
-            except Exception as exc:  # noqa: BLE001 - whatever it is goes to who asked; the others go on
-                request.done.set_exception(exc)
-                continue
-            told = tuple(self._told(message, sheets, request.user_id) for message, sheets in edit.told)
-            at = self._room.latest
-            history = tuple({**e, "userId": request.user_id, "timestamp": at} for e in edit.history)
-            was = known.note(changes, draft)
-            draft.add(changes)
-            accepted.append(
-                (
-                    request,
-                    Kept(user_id=request.user_id, told=told, changes=changes, was=was, history=history),
-                )
-            )
-        return accepted
-
-    def _told(self, message: dict[str, Any], sheets: frozenset[str] | None, user_id: str) -> Told:
-        at = self._room.stamp()
-        full = {**message, "graphKey": self.graph_key, "userId": user_id, "timestamp": at}
-        return Told(timestamp=at, message=full, sheets=sheets)
-
-    def _applied(self, change: Kept) -> Applied:
-        return Applied(
-            timestamp=change.told[-1].timestamp if change.told else self._room.latest,
-            revision=self._copy.revision,
-            messages=tuple(told.message for told in change.told),
-        )
-
-    def _fail(self, batch: Sequence[_Request], exc: Exception) -> None:
-        for request in batch:
-            if not request.done.done():
-                request.done.set_exception(exc)
 
     # Saving
 
@@ -354,7 +243,7 @@ class LiveGraph:
         try:
             keys, taken = await self._copy.save(self._room.latest, self._clock())
         except (GraphNotFound, LiveElsewhere) as exc:
-            self._end("it was deleted" if isinstance(exc, GraphNotFound) else "another server took it over")
+            self._end(DELETED if isinstance(exc, GraphNotFound) else TAKEN_OVER)
             raise
         except SourceError as exc:
             self._failures += 1
@@ -372,7 +261,7 @@ class LiveGraph:
 
     def _announce(self, edit: edits.Edit) -> None:
         for message, sheets in edit.told:
-            self._room.tell(self._told(message, sheets, "system"))
+            self._room.tell(self._room.stamped(message, sheets, SYSTEM))
 
     def _tell_status(self) -> None:
         self._room.notify({**self.status().to_message(), "graphKey": self.graph_key})
@@ -425,9 +314,9 @@ class LiveGraph:
                     await self._save()
             await self.refresh()
         except LiveElsewhere:
-            self._end("another server took it over")
+            self._end(TAKEN_OVER)
         except GraphNotFound:
-            self._end("it was deleted")
+            self._end(DELETED)
         except (SourceError, LiveError) as exc:
             log.warning("tick_failed", extra={"error": type(exc).__name__})
 
@@ -444,12 +333,12 @@ class LiveGraph:
     def is_idle(self) -> bool:
         """Whether nobody has been here for a while and nothing is left to do."""
         quiet = self._clock() - self._idle_since >= self._options.idle_ms
-        return quiet and not self._room.members and not self._queue and not self._copy.has_unsaved
+        return quiet and not self._room.members and self._writer.is_idle and not self._copy.has_unsaved
 
     def _end(self, reason: str) -> None:
         self._closed = self._closed or reason
+        self._writer.refuse(LiveGraphClosed(graph_key=self.graph_key, reason=self._closed))
         self._room.close(self._closed)
-        self._wake.set()
 
     async def abandon(self, reason: str) -> None:
         """Close without saving: the graph is gone."""
@@ -458,22 +347,15 @@ class LiveGraph:
 
     async def close(self, reason: str = "it was closed") -> None:
         """Carry out what waits, save, give the hold back. What cannot be saved stays journalled."""
-        if self._writer is None:
-            return
         try:
             async with self._lock:
-                batch, self._queue = self._queue, []
-                await self._carry_out([r for r in batch if not r.done.done()])
+                await self._writer.carry_out_all()
                 if self._auto_save:
                     await self._save()
         except (SourceError, LiveError) as exc:
             log.warning("closed_unsaved", extra={"error": type(exc).__name__})
         finally:
             self._end(reason)
-            self._writer.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._writer
-            self._writer = None
-            self._fail(self._queue, LiveGraphClosed(graph_key=self.graph_key, reason=reason))
+            await self._writer.stop()
             with suppress(SourceError):
                 await self._lease.give_back()

@@ -102,6 +102,12 @@ class Room:
         self._latest = max(self._clock(), self._latest + 1)
         return self._latest
 
+    def stamped(self, message: Message, sheets: frozenset[str] | None, user_id: str) -> Told:
+        """Return a message as it will be told, with the next time."""
+        at = self.stamp()
+        full = {**message, "graphKey": self._graph_key, "userId": user_id, "timestamp": at}
+        return Told(timestamp=at, message=full, sheets=sheets)
+
     def join(self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED) -> Member:
         """Add a member, with what happened on the sheet after a time (None: nothing was missed)."""
         member = Member(self._graph_key, user_id, sheet, queued)

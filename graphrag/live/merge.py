@@ -126,11 +126,14 @@ def _drop_loose_edges(draft: Draft) -> None:
 
 def _keep_used_sheets(draft: Draft, *graphs: Graph) -> None:
     """A sheet that one deleted while another put something on it stays."""
-    used = {node.sheet for node in draft.iter_nodes()} | {edge.sheet for edge in draft.iter_edges()}
+    changes = draft.changes()
+    ours = {d.sheet for d in (*changes.nodes.values(), *changes.edges.values()) if d is not None}
     names = {key: name for graph in graphs for key, name in graph.sheets_list.items()}
-    lost = {key: names[key] for key in sorted(used - draft.graph.sheets_list.keys()) if key in names}
+    all_used = {node.sheet for node in draft.iter_nodes()} | {edge.sheet for edge in draft.iter_edges()}
+    lost = sorted((ours | (all_used & names.keys())) - draft.graph.sheets_list.keys())
     if lost:
-        draft.set_graph(draft.graph.replace(sheets_list={**draft.graph.sheets_list, **lost}))
+        kept = {key: names.get(key, key) for key in lost}
+        draft.set_graph(draft.graph.replace(sheets_list={**draft.graph.sheets_list, **kept}))
 
 
 def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) -> D:
