@@ -1,0 +1,111 @@
+"""After a save the changed nodes are embedded in the background: only they, in batches, until it works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from graphrag.embeddings import EmbeddingUnreachable
+from graphrag.live import LiveOptions
+from tests.contracts.samples import FLOW, WORKSPACE, floats
+from tests.graphrag.live.helpers import a_bench, a_raw_node, instruct, rename
+
+
+class Counting:
+    """Implements EmbeddingProvider: a vector a text, which tells how long it is. Fails as often as asked."""
+
+    model, dim = "counting", 2
+
+    def __init__(self, fails: int = 0) -> None:
+        self.fails = fails
+        self.requests: list[list[str]] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def embed(self, texts: Sequence[str]) -> np.ndarray:
+        await self.may_answer.wait()
+        if self.fails:
+            self.fails -= 1
+            raise EmbeddingUnreachable(provider="counting", reason="it is asleep")
+        self.requests.append(list(texts))
+        return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def _drained(bench: object) -> None:
+    embedder = bench.graphs.embedder(WORKSPACE)  # type: ignore[attr-defined]
+    await embedder.drained()
+    assert embedder.pending == 0
+
+
+async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None:
+    provider = Counting()
+    async with a_bench(embedders=lambda _: provider) as bench:
+        await bench.live.apply_instructions([rename("b", "Rewritten")], "ann")
+        await bench.live.save()
+        await _drained(bench)
+        (texts,) = provider.requests
+        assert len(texts) == 2  # content and name of one node
+        assert "Rewritten" in texts[0]
+        assert (await bench.stored.search_vectors(FLOW, floats(1, 1), model="counting", limit=5))[
+            0
+        ].key == "b"
+        await bench.live.apply_instructions([instruct("b", 1, ["posX"], v=50)], "ann")
+        await bench.live.save()
+        await _drained(bench)
+        assert len(provider.requests) == 1
+
+
+async def test_a_failing_provider_is_tried_until_it_works() -> None:
+    provider = Counting(fails=3)
+    async with a_bench(embedders=lambda _: provider) as bench:
+        await bench.live.apply_instructions([rename("b", "Rewritten")], "ann")
+        await bench.live.save()
+        await _drained(bench)
+        assert set(await bench.stored.get_vector_info(FLOW, ["b"])) == {"b"}
+
+
+async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> None:
+    provider = Counting()
+    provider.may_answer.clear()
+    async with a_bench(embedders=lambda _: provider) as bench:
+        for name in ("one", "two", "three"):
+            await bench.live.apply_instructions([rename("b", name)], "ann")
+            await bench.live.save()
+        assert (await bench.stored_node("b")).data == {"name": "three"}
+        provider.may_answer.set()
+        await _drained(bench)
+        assert "three" in provider.requests[-1][0]
+
+
+async def test_many_nodes_go_in_batches() -> None:
+    provider = Counting()
+    options = LiveOptions(tick_ms=3_600_000, embed_batch=10)
+    async with a_bench(options=options, embedders=lambda _: provider) as bench:
+        await bench.live.create_elements("0", [a_raw_node(f"n{i}", data=f"w{i}") for i in range(35)], [], "a")
+        await bench.live.save()
+        await _drained(bench)
+        assert [len(texts) for texts in provider.requests] == [20, 20, 20, 10]
+
+
+@pytest.mark.parametrize("gone", ["node", "graph"])
+async def test_what_is_deleted_meanwhile_is_left_out(gone: str) -> None:
+    provider = Counting()
+    provider.may_answer.clear()
+    async with a_bench(embedders=lambda _: provider) as bench:
+        await bench.live.apply_instructions([rename("b", "x"), rename("c", "y")], "ann")
+        await bench.live.save()
+        if gone == "graph":
+            await bench.stored.delete_graph(FLOW)
+        else:
+            await bench.live.delete_elements("0", ["b"], [], "ann")
+            await bench.live.save()
+        provider.may_answer.set()
+        await _drained(bench)
+        if gone == "node":
+            assert set(await bench.stored.get_vector_info(FLOW, ["b", "c"])) == {"c"}

@@ -1,0 +1,37 @@
+"""What another process does to a live graph while a test looks on: each function is one process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from datasources.sqlite import SqliteDatabase
+from graphrag.live import LiveGraph, LiveGraphs, LiveOptions
+from tests.contracts.samples import FLOW, WORKSPACE
+from tests.graphrag.live.helpers import a_raw_node, rename
+
+
+def edit_until_killed(path: str, save_every: str) -> None:
+    """Edit as eight editors do, and print each acknowledged edit after it was acknowledged."""
+    asyncio.run(_edit_on(Path(path), int(save_every)))
+
+
+async def _edit_on(path: Path, save_every: int) -> None:
+    options = LiveOptions(tick_ms=20, autosave_ms=save_every)
+    async with (
+        SqliteDatabase(path) as database,
+        LiveGraphs(database.source, database.records, options=options) as graphs,
+    ):
+        live = await graphs.open(WORKSPACE, FLOW)
+        await asyncio.gather(*(_editor(live, number) for number in range(8)))
+
+
+async def _editor(live: LiveGraph, number: int) -> None:
+    node = f"node-{number}"
+    await live.create_elements("0", [a_raw_node(node, data={"name": "0"})], [], f"user-{number}")
+    for count in range(1, 1_000_000):
+        await live.apply_instructions([rename(node, str(count))], f"user-{number}")
+        print(f"{number} {count}", flush=True)
+        if count % 10 == 0:
+            await live.create_elements("0", [a_raw_node(f"{node}-{count}")], [], f"user-{number}")
+            print(f"{number} +{count}", flush=True)
