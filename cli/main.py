@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review, serve, talk, threads
+from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review, serve, stream, talk, threads
 
 app = typer.Typer(
     name="nodius",
@@ -39,6 +39,7 @@ def main(
 
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
+app.command("stream")(stream.stream)
 app.command("graphs")(graphs.list_graphs)
 app.command("import")(importing.import_files)
 app.command("export")(graphs.export)
@@ -58,9 +59,9 @@ app.add_typer(review.audit, name="audit")
 
 def run() -> None:
     """Run the command line; the entry point of the `nodius` script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
             # A name may hold what the terminal, or any encoding, cannot show; a script expects UTF-8.
-            encoding = stream.encoding if stream.isatty() else "utf-8"
-            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+            encoding = output.encoding if output.isatty() else "utf-8"
+            output.reconfigure(encoding=encoding, errors="backslashreplace")
     app()

@@ -1,0 +1,129 @@
+"""`nodius stream` and the client under it, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphrag.approvals import Person, Reject
+from graphrag.client import ServiceError, ServiceUnreachable
+from graphrag.stream_client import NodiusStream, websocket_address
+from server.ws import WsOptions
+from server.ws_ai import AiLimits
+from tests.server.test_ws_ai import propose
+from tests.support.scripted_provider import Says, ScriptedProvider
+from tests.support.ws_server import GRAPH, Running, token, ws_server
+
+
+def address(server: Running) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+async def nodius(*arguments: str) -> tuple[int, str, str]:
+    """Run `nodius stream` as a process of its own; return exit code, output and what it said."""
+    code = "from cli.main import run; run()"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, "stream", *arguments,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def ends(turn: Any) -> dict[str, Any]:
+    return [message async for message in turn][-1]
+
+
+async def test_the_command_shows_an_answer_and_json_lines(tmp_path: Path) -> None:
+    signed = tmp_path / "token"
+    signed.write_text(token() + "\n")
+    with ScriptedProvider("The answer.", "Again.") as model:
+        async with ws_server(model) as server:
+            where = ("--url", address(server), "--token-file", str(signed))
+            shown = await nodius(GRAPH, "hello", *where)
+            lines = await nodius(GRAPH, "hello", *where, "--json")
+            nowhere = await nodius("nowhere", "hello", *where)
+    assert (shown[0], shown[1].strip()) == (0, "The answer."), shown
+    messages = [json.loads(line) for line in lines[1].splitlines()]
+    assert [m["type"] for m in messages][-1] == "ai:complete"
+    assert nowhere[0] == 3
+
+
+async def test_the_command_decides_as_it_is_told(tmp_path: Path) -> None:
+    signed = tmp_path / "token"
+    signed.write_text(token())
+    with ScriptedProvider(propose(), "Done.") as model:
+        async with ws_server(model) as server:
+            where = ("--url", address(server), "--token-file", str(signed), "--decide", "approve")
+            code, out, _ = await nodius(GRAPH, "change it", *where)
+            services = await server.state.services("default")
+            (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
+    assert code == 0
+    assert "Done." in out
+    assert node.process == "return 1;"
+
+
+async def test_turns_of_one_client_run_side_by_side_and_are_stopped_alone() -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    with ScriptedProvider(Says(text="A", held=first), Says(text="B", held=second)) as model:
+        async with ws_server(model) as server, NodiusStream(address(server), token=token()) as stream:
+            one, two = await stream.chat(GRAPH, "one"), await stream.chat(GRAPH, "two")
+            async for message in one:
+                if message["type"] == "ai:token":
+                    await one.interrupt()
+            assert message["stopped"]
+            second.set()
+            assert (await ends(two))["fullText"] == "B"
+
+
+async def test_a_turn_goes_on_after_a_decision_elsewhere() -> None:
+    quick = WsOptions(ai=AiLimits(poll_s=0.02))
+    with ScriptedProvider(propose(), "Rejected, then.") as model:
+        async with (
+            ws_server(model, options=quick) as server,
+            NodiusStream(address(server), token=token()) as s,
+        ):
+            turn = await s.chat(GRAPH, "change it")
+            pending = json.loads((await ends(turn))["fullText"])
+            services = await server.state.services("default")
+            reviewer = Person("rev", "reviewer", "default")
+            await services.approvals.decide(pending["approvals"][0]["id"], Reject("no"), reviewer)
+            assert (await ends(turn))["fullText"].endswith("Rejected, then.")
+
+
+async def test_a_bad_token_and_a_missing_service_are_told_apart() -> None:
+    async with ws_server() as server:
+        with pytest.raises(ServiceError, match="auth_error"):
+            await NodiusStream(address(server), token="forged").__aenter__()
+        stopped = address(server)
+    with pytest.raises(ServiceUnreachable):
+        await NodiusStream(stopped, token=token()).__aenter__()
+
+
+async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
+    async with ws_server(ScriptedProvider(Says(held=asyncio.Event()))) as server:
+        stream = await NodiusStream(address(server), token=token()).__aenter__()
+        turn = await stream.chat(GRAPH, "hello")
+        waiting = asyncio.create_task(ends(turn))
+        while not len(getattr(server.app.state, "running_turns", ())):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    with pytest.raises(ServiceUnreachable, match="ended"):
+        await waiting
+    await stream.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://127.0.0.1:8426", "ws://127.0.0.1:8426/ws"),
+        ("https://host/base/", "wss://host/base/ws"),
+        ("ws://host:1/ws", "ws://host:1/ws"),
+    ],
+)
+def test_the_websocket_address_of_a_service(given: str, expected: str) -> None:
+    assert websocket_address(given) == expected
