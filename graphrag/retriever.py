@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast, runtime_checkable
 
@@ -78,6 +78,8 @@ class Retriever:
         cache_ttl_s: float = 120.0,
         cache_entries: int = 500,
     ) -> None:
+        self.on_retrieved: Callable[[float], None] | None = None
+        """Hears how long each retrieval took. Units: seconds. May not raise."""
         self._source = source
         self._embedder = embedder
         self.options = options or RetrievalOptions()
@@ -103,6 +105,7 @@ class Retriever:
 
         Raises: GraphNotFound.
         """
+        began = time.perf_counter()
         options = options or self.options
         graph = await self._source.get_graph(graph_key)
         query = " ".join(question[:MAX_QUERY_CHARS].split())
@@ -111,6 +114,8 @@ class Retriever:
         found, cached = await self._cache.get(
             graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
         )
+        if self.on_retrieved is not None:
+            self.on_retrieved(time.perf_counter() - began)
         return replace(found, cached=True, question=question) if cached else found
 
     def _written(self, options: RetrievalOptions) -> str:

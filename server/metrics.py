@@ -41,9 +41,11 @@ class Metrics:
         )
         self._proposals = Counter("nodius_proposals", "Proposals that wait for people", registry=r)
         self._edits = Counter("nodius_live_edits", "Messages of live editing", ["kind", "ok"], registry=r)
-        self._saves = Counter("nodius_live_saves", "Saves of live graphs", ["ok"], registry=r)
         self._retrieval_s = Histogram(
-            "nodius_retrieval_seconds", "Time of a retrieval", buckets=_SECONDS, registry=r
+            "nodius_retrieval_seconds",
+            "Time of a retrieval, also of a remembered one",
+            buckets=_SECONDS,
+            registry=r,
         )
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -88,9 +90,6 @@ class Metrics:
 
     def live_edit(self, kind: str, *, ok: bool) -> None:
         self._edits.labels(kind, str(ok).lower()).inc()
-
-    def live_save(self, *, ok: bool) -> None:
-        self._saves.labels(str(ok).lower()).inc()
 
     def retrieval(self, seconds: float) -> None:
         self._retrieval_s.observe(seconds)
