@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint format type bench docs clean
+.PHONY: help setup demo test slow lint format type bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
@@ -20,11 +20,11 @@ setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 demo: setup ## Import sample graphs, embed them, ask one question (no key, no network)
 	@.venv/bin/nodius demo
 
-test: setup ## Run the whole test suite
-	$(PY) -m pytest -n auto -m "not bench"
-
-quick: setup ## Run the tests without the slow ones
+test: setup ## Run the test suite (about a minute)
 	$(PY) -m pytest -n auto -m "not bench and not slow"
+
+slow: setup ## Run the tests that kill, crash and flood
+	$(PY) -m pytest -n auto -m "slow and not bench"
 
 lint: setup ## Check formatting, rules, room order and generated documents
 	.venv/bin/ruff format --check .
