@@ -54,4 +54,25 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "the request {request} failed and was logged",
         "fr": "la requête {request} a échoué et a été notée",
     },
+    "sign_in_first": {
+        "en": "sign in first: send `authenticate` with a token",
+        "fr": "authentifiez-vous d’abord : envoyez `authenticate` avec un jeton",
+    },
+    "sign_in_late": {"en": "no sign-in came in time", "fr": "aucune authentification à temps"},
+    "signed_in_as_other": {
+        "en": "somebody else is signed in here: open another connection",
+        "fr": "quelqu’un d’autre est authentifié ici : ouvrez une autre connexion",
+    },
+    "turns_at_once": {
+        "en": "a connection may have {turns} turns at once, each under its own _id",
+        "fr": "une connexion peut avoir {turns} tours à la fois, chacun sous son propre _id",
+    },
+    "no_turn_to_stop": {
+        "en": "there is no turn under way that could be stopped",
+        "fr": "aucun tour en cours ne pourrait être arrêté",
+    },
+    "register_first": {
+        "en": "send `registerUserOnGraph` first",
+        "fr": "envoyez d’abord `registerUserOnGraph`",
+    },
 }

@@ -16,6 +16,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from graphrag.messages import Language
+from graphrag.messages import message as text_of
 from server.auth import Identity
 from server.errors import AuthError, ForeignPage, ServerError
 from server.faults import language_of, told
@@ -46,7 +47,6 @@ NOT_AUTHENTICATED = 4001
 AUTHENTICATION_TIMEOUT = 4002
 WORKSPACE_DENIED = 4003
 TRY_AGAIN_LATER = 1013
-_SIGN_IN = "sign in first: send `authenticate` with a token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Connection:
         except TimeoutError:
             if not self._deadline.expired():
                 raise
-            await self._outbox.put(auth_result(error="no sign-in came in time"))
+            await self._outbox.put(auth_result(error=self._say("sign_in_late")))
             return AUTHENTICATION_TIMEOUT
 
     async def _take(self, frame: Any) -> int | None:
@@ -164,7 +164,7 @@ class Connection:
         if isinstance(message, AiMessage):
             await self._ai(message)
         elif self._identity is None:
-            await self._outbox.put(auth_result(message.id, error=_SIGN_IN))
+            await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
         else:
             await self._signed(message, sent, self._identity)
         return None
@@ -185,7 +185,7 @@ class Connection:
                 identity = await self._state.authenticator.authenticate(message.token)
                 self._deadline.reschedule(None)
             if identity is None:
-                await self._outbox.put(auth_result(message.id, error=_SIGN_IN))
+                await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
                 return
             await self._ai_of(message, identity)
         except ClientGone:
@@ -203,7 +203,7 @@ class Connection:
             else:
                 found = self._conversations.interrupt_asked(message.id)
             if not found:
-                text = "there is no turn under way that could be stopped"
+                text = self._say("no_turn_to_stop")
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
         self._state.limiter.spend(identity.user_id)
@@ -214,6 +214,9 @@ class Connection:
         else:
             place, thread = await places.of_thread(message.thread_id)
             await self._conversations.resume(place, thread, message)
+
+    def _say(self, code: str) -> str:
+        return text_of(code, self._language)
 
     def _signed_in(self, identity: Identity) -> None:
         self._identity = identity
@@ -230,8 +233,7 @@ class Connection:
             denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
             return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED
         if self._identity is not None and self._identity.user_id != identity.user_id:
-            error = "somebody else is signed in here: open another connection"
-            await self._outbox.put(auth_result(message.id, error=error))
+            await self._outbox.put(auth_result(message.id, error=self._say("signed_in_as_other")))
             return None
         self._signed_in(identity)
         await self._outbox.put(auth_result(message.id, identity=identity))

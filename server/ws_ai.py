@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from graphrag.events import Completed, Event, Failed, ProposalPending, ToolLimit
 from graphrag.messages import Language
+from graphrag.messages import message as text_of
 from graphrag.threads import NothingToResume, Thread, ThreadBusy
 from server.auth import Identity
 from server.places import Place
@@ -142,7 +143,7 @@ class Conversations:
         wire = WireTurn(id_, self._language)
         if self._is_full(wire):
             await events.aclose()
-            text = f"a connection may have {self.limits.turns} turns at once, each under its own _id"
+            text = text_of("turns_at_once", self._language).format(turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
         turn = RunningTurn(wire=wire, place=place)

@@ -1,7 +1,7 @@
 """Messages on their way to one WebSocket client: in order, bounded, and given up on when nobody reads.
 
-Who answers a client waits while its box is full, so that a turn goes no faster than it is read.
-Broadcasts do not wait: one client must not hold up the others.
+Whoever has something for a client waits while its box is full, so that a turn goes no faster than it
+is read.
 """
 
 from __future__ import annotations
@@ -78,15 +78,6 @@ class Outbox:
         async with self._changed:
             await self._changed.wait_for(lambda: self._closed is not None or self._has_room(len(text)))
             self._add(message, text)
-
-    async def offer(self, message: Wire) -> bool:
-        """Add a message if there is room for it now; say whether there was. Raises: ClientGone."""
-        text = encode(message)
-        async with self._changed:
-            if self._closed is None and not self._has_room(len(text)):
-                return False
-            self._add(message, text)
-            return True
 
     def _has_room(self, chars: int) -> bool:
         if not self._chars:

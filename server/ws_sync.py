@@ -20,6 +20,7 @@ from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.graph import Applied, LiveGraph
 from graphrag.live.members import Member
 from graphrag.messages import Language
+from graphrag.messages import message as text_of
 from server.auth import Identity
 from server.faults import told
 from server.places import Places
@@ -43,8 +44,6 @@ from server.ws_messages import (
 from server.ws_outbox import ClientGone, Outbox
 
 log = logging.getLogger(__name__)
-
-NOT_REGISTERED = "send `registerUserOnGraph` first"
 
 
 @dataclass(slots=True)
@@ -101,7 +100,7 @@ class LiveEditing:
             return await self._register(message, identity), None
         here = self._here
         if here is None:
-            raise EditRefused(where=message.type, reason=NOT_REGISTERED)
+            raise EditRefused(where=message.type, reason=text_of("register_first", self._language))
         if isinstance(message, DisconnectUser):
             if message.graph_key != here.live.graph_key:
                 raise EditRefused(where="graphKey", reason="you are not registered on this graph")
