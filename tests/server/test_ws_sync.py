@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.scripted_provider import ScriptedProvider
+from tests.server.test_ws_ai import propose
+from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
 
 LATE = 10**14
@@ -228,9 +229,6 @@ async def test_graphs_of_other_workspaces_cannot_be_registered_on() -> None:
 
 
 async def test_the_assistant_sees_an_unsaved_edit_and_editors_see_what_it_applies() -> None:
-    from tests.server.test_ws_ai import propose
-    from tests.support.scripted_provider import Says, call
-
     look = Says(calls=[call("read_node_detail", {"key": "root"})])
     with ScriptedProvider(look, propose(), "Done.") as model:
         async with ws_server(model) as server, server.client(token()) as client:
