@@ -15,11 +15,6 @@ from graphrag.config import Settings
 from graphrag.errors import describe
 from graphrag.logs import configure_logs
 
-GRACE_S = 10
-"""So long running turns may go on when the server is stopped; then they are stored as stopped."""
-
-MAX_FRAME = 4 * 1024 * 1024
-CONNECTIONS = 1000
 BACKLOG = 512
 
 
@@ -53,11 +48,11 @@ def serve(
 
 
 async def _run(settings: Settings) -> None:
-    """Serve until a signal. Running turns are finished or stored before the database is closed."""
-    import uvicorn  # the service is slow to import, and the other commands do without
-
+    """Serve until a signal. Ends the program where it must not listen."""
+    # The service is slow to import, and the other commands do without.
     from server.app import create_app
     from server.origin import is_loopback
+    from server.running import run_server
 
     app = create_app(settings)
     if not is_loopback(settings.host) and not app.state.server.authenticator.is_configured:
@@ -66,21 +61,9 @@ async def _run(settings: Settings) -> None:
             " NODIUS_AUTH_PUBLIC_KEY or NODIUS_AUTH_JWKS, or serve 127.0.0.1",
             code=EXIT_USAGE,
         )
-    config = uvicorn.Config(
-        app,
-        lifespan="off",  # opened here, so that what fails is said as everywhere
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws_max_size=MAX_FRAME,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=GRACE_S,
-    )
     with _listening(settings.host, settings.port) as listening:
-        async with app.state.server:
-            render.line(f"nodius serves {address_of(listening)} (Ctrl-C ends)")
-            await uvicorn.Server(config).serve(sockets=[listening])
+        address = address_of(listening)
+        await run_server(app, listening, lambda: render.line(f"nodius serves {address} (Ctrl-C ends)"))
 
 
 def _listening(host: str, port: int) -> socket.socket:

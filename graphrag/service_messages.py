@@ -46,6 +46,10 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
     },
     "at_most_bytes": {"en": "at most {limit} bytes", "fr": "au plus {limit} octets"},
     "wait_seconds": {"en": "wait {seconds} s", "fr": "attendez {seconds} s"},
+    "turn_stopped": {
+        "en": "the answer was stopped; what there is of it is kept in the conversation",
+        "fr": "la réponse a été arrêtée ; ce qu’il y en a est gardé dans la conversation",
+    },
     "several_workspaces": {
         "en": "name the workspace: {names}",
         "fr": "nommez l’espace de travail : {names}",

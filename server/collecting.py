@@ -22,7 +22,7 @@ from graphrag.events import (
     UsageReported,
 )
 from graphrag.service_documents import Applied, ChatAnswer, TokensUsed, ToolCallMade
-from server.errors import TurnBroken
+from server.errors import TurnBroken, TurnStopped
 from server.state import ServerState
 from server.ws_events import interrupt_document
 
@@ -30,9 +30,9 @@ Ending = Completed | ProposalPending | ToolLimit | Failed
 
 
 async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
-    """Return how a turn ended. Raises: TurnBroken, and what the generator raises before its first event.
+    """Return how a turn ended. When the client goes away it is stopped and stored.
 
-    When the client goes away the turn is stopped and stored.
+    Raises: TurnBroken, TurnStopped, and what the generator raises before its first event.
     """
     turn = asyncio.create_task(_gathered(state, events))
     gone = asyncio.create_task(_gone(request))
@@ -41,6 +41,8 @@ async def collect(state: ServerState, request: Request, events: AsyncGenerator[E
         if not turn.done():
             turn.cancel()
         return _answer(await turn)
+    except asyncio.CancelledError as exc:  # the request is over either way, and that is no fault
+        raise TurnStopped from exc
     finally:
         for task in (turn, gone):
             task.cancel()

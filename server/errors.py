@@ -8,6 +8,7 @@ ServerError
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
 ├── TooManyRequests      this person asks models too often
+├── TurnStopped          the server ends, or the client is gone; the thread is valid
 └── TurnBroken           the turn began and failed; the thread is valid
 """
 
@@ -104,6 +105,10 @@ class TooManyRequests(ServerError):
     def wait_s(self) -> int:
         """Whole seconds after which it is worth trying again."""
         return max(1, -int(-self.retry_after_s // 1))
+
+
+class TurnStopped(ServerError):
+    code = "turn_stopped"
 
 
 class TurnBroken(ServerError):

@@ -32,6 +32,7 @@ MEANINGS: dict[type[errors.ServerError], Meaning] = {
     errors.WorkspaceUnclear: Meaning(code="invalid_message", http_status=422),
     errors.RequestTooLarge: Meaning(code="too_large", http_status=413),
     errors.TooManyRequests: Meaning(code="rate_limit", http_status=429, retryable=True),
+    errors.TurnStopped: Meaning(code="unavailable", http_status=503, retryable=True),
 }
 
 TURN_STATUS: dict[FaultCode, int] = {

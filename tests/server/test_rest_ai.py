@@ -186,7 +186,8 @@ async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
             request = asyncio.create_task(running.app(scope, receive, send))
             await asked.wait()
             gone.set()
-            await asyncio.gather(request, return_exceptions=True)
+            await request
+            assert sent[0]["status"] == 503
             assert provider.closed_early == 1
             [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
             read = (await ed.get(f"/api/ai/thread/{thread['threadId']}/messages")).json()

@@ -1,0 +1,69 @@
+"""Runs the service on a socket until a signal, and ends it so that no turn is left half stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 10
+"""So long running turns may go on after the signal; then they are stopped."""
+
+STORE_S = 10
+"""So long a turn that was stopped may take to be stored."""
+
+MAX_FRAME = 4 * 1024 * 1024
+CONNECTIONS = 1000
+
+
+class _Server(uvicorn.Server):
+    """Takes a signal as a wish to end. Uvicorn's own way raises it again at the end of `serve`: that
+    kills the process before what it stopped is stored."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+async def run_server(
+    app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
+) -> None:
+    """Serve until SIGINT or SIGTERM; a second SIGINT waits for no turn. `ready` is called at the start.
+
+    Raises: what opening the database raises, and SettingsError.
+    """
+    config = uvicorn.Config(
+        app,
+        lifespan="off",  # opened here, so that what fails is raised to the caller
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws_max_size=MAX_FRAME,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=grace_s,
+    )
+    server = _Server(config)
+    async with app.state.server:
+        ready()
+        await server.serve(sockets=[listening])
+        stopped = set(server.server_state.tasks)
+        if stopped:
+            _, late = await asyncio.wait(stopped, timeout=STORE_S)
+            log.info("stopped", extra={"turns": len(stopped), "late": len(late)})
