@@ -152,7 +152,7 @@ _probes = st.tuples(
 
 
 @given(probes=st.lists(_probes, min_size=20, max_size=40))
-@settings(max_examples=10)
+@settings(max_examples=6)
 async def test_no_spelling_of_a_key_or_workspace_opens_another_one(
     probes: list[tuple[str, str | None]],
 ) -> None:
