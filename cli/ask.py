@@ -203,6 +203,12 @@ def tools(
     if not results:
         _list_tools([found.schema()["function"] for found in offered], as_json, whole=tool is not None)
         return
+    _show_results(results, as_json)
+    if any(result.is_error for _, _, result in results):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show_results(results: list[tuple[str, Any, ToolResult]], as_json: bool) -> None:
     if as_json:
         render.json(
             [
@@ -216,8 +222,6 @@ def tools(
             shown = given if isinstance(given, str) else orjson.dumps(given).decode()
             render.heading(f"── {name} {shown} ({count_tokens(result.text):,} tokens)")
             render.line(result.text, "red" if result.is_error else None)
-    if any(result.is_error for _, _, result in results):
-        raise typer.Exit(EXIT_FAILED)
 
 
 def _list_tools(functions: list[dict[str, Any]], as_json: bool, *, whole: bool) -> None:
