@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.base import Database, MutableGraphDataSource
@@ -280,7 +280,6 @@ def _documents(found: Any) -> Any:
     return [document.to_document() for document in found]
 
 
-@settings(max_examples=60)
 @given(
     start=starts,
     plan=st.lists(plans, min_size=1, max_size=3),
