@@ -27,8 +27,9 @@ from graphrag.prepared_prompt import PreparedPrompt, prepare_prompt
 from graphrag.retriever import GRAPH_ORDER, Retrieval
 from graphrag.tokens import count_tokens, tokenizer_name
 from graphrag.wiring import Services
-from tools.base import Role, ToolContext, ToolResult
-from tools.read_tools import read_toolbox
+from tools.base import Role, ToolBox, ToolContext, ToolResult
+from tools.read_tools import READ_TOOLS, read_toolbox
+from tools.write_tools import WRITE_TOOLS
 
 QuestionArgument = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")]
 ModeOption = Annotated[
@@ -142,7 +143,7 @@ def prompt(
         )
 
     prepared = run(settings, work)
-    schemas = orjson.dumps(read_toolbox().schemas(as_role)).decode()
+    schemas = orjson.dumps(ToolBox((*READ_TOOLS, *WRITE_TOOLS)).schemas(as_role)).decode()
     tool_tokens = count_tokens(schemas)
     if as_json:
         render.json({**prepared.as_dict(), "tool_schema_tokens": tool_tokens})
