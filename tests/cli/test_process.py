@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,9 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
     ) as running:
         with _opened_by(running, pipe):  # once the program reads it the first file is stored
             running.send_signal(signal.SIGINT)
+            # It cannot end while it reads the pipe; an end of file that came first would be a refusal.
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(timeout=1.5)
         _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "stopped" in errors
