@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
+import orjson
+
 from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
-from graphrag.live.state import Changes, Draft, LiveState, Readable
+from graphrag.live.state import Changes, Draft, LiveState, Readable, same
 from tools.write_tools.changes import json_document
 
 D = TypeVar("D", bound=Document)
@@ -54,8 +56,8 @@ class Unsaved:
         edges = {key: live.edge(key) for key in self.edges}
         return Mutation(
             graph_key=live.graph.key,
-            put_nodes=[n for k, n in nodes.items() if n is not None and n != self.nodes[k]],
-            put_edges=[e for k, e in edges.items() if e is not None and e != self.edges[k]],
+            put_nodes=[n for k, n in nodes.items() if n is not None and not same(n, self.nodes[k])],
+            put_edges=[e for k, e in edges.items() if e is not None and not same(e, self.edges[k])],
             delete_nodes=[k for k, n in nodes.items() if n is None and self.nodes[k] is not None],
             delete_edges=[k for k, e in edges.items() if e is None and self.edges[k] is not None],
             graph=live.graph.replace(last_updated_time=last_updated_time),
@@ -137,9 +139,9 @@ def _keep_used_sheets(draft: Draft, *graphs: Graph) -> None:
 
 
 def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) -> D:
-    if theirs is None or base is None or theirs == base:
+    if theirs is None or base is None or same(theirs, base):
         return ours
-    if ours == base:
+    if same(ours, base):
         return theirs
     merged = merge(json_document(base), json_document(ours), json_document(theirs))
     return parse_document(model, merged, "elements")
@@ -162,7 +164,11 @@ def merge(base: Any, ours: Any, theirs: Any) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is type(other) and one == other)
+    if one is other:
+        return True
+    if one is MISSING or other is MISSING or one != other:
+        return False
+    return orjson.dumps(one) == orjson.dumps(other)  # to Python 1 is True
 
 
 def difference(old: LiveState, new: LiveState) -> Changes:
@@ -178,6 +184,6 @@ def _between(old: Mapping[str, D], new: Mapping[str, D]) -> dict[str, D | None]:
     found: dict[str, D | None] = {key: None for key in old if key not in new}
     for key, document in new.items():
         before = old.get(key)
-        if before is not document and before != document:
+        if not same(before, document):
             found[key] = document
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from datasources.types import Edge, Graph, Node
+from datasources.types import Document, Edge, Graph, Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,15 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.edges or self.graph is not None)
+
+
+def same(one: Document | None, other: Document | None) -> bool:
+    """Say whether two documents are stored alike: to Python 1 is True, and a default is there."""
+    if one is other:
+        return True
+    if one is None or other is None or one != other:
+        return False
+    return one.to_json() == other.to_json()
 
 
 class Readable(Protocol):
@@ -160,7 +169,7 @@ class Draft:
 
     def changes(self) -> Changes:
         """Return what differs from the graph below: what came and went within the draft is left out."""
-        nodes = {key: node for key, node in self._nodes.items() if node != self._below.node(key)}
-        edges = {key: edge for key, edge in self._edges.items() if edge != self._below.edge(key)}
-        graph = self._graph if self._graph != self._below.graph else None
+        nodes = {key: node for key, node in self._nodes.items() if not same(node, self._below.node(key))}
+        edges = {key: edge for key, edge in self._edges.items() if not same(edge, self._below.edge(key))}
+        graph = None if same(self._graph, self._below.graph) else self._graph
         return Changes(nodes=nodes, edges=edges, graph=graph)

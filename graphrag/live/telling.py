@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+import orjson
+
 from datasources.instructions import Instruction, Op
 from datasources.types import Edge, Node
 from graphrag.live.edits import Edit
@@ -22,25 +24,12 @@ Told = tuple[Message, frozenset[str] | None]
 
 def described(before: Readable, changes: Changes) -> Edit:
     """Return the messages and the history entries of changes that are not made yet."""
-    messages: list[Told] = []
-    history: list[Message] = []
     old_sheets = before.graph.sheets_list
     new_sheets = (changes.graph or before.graph).sheets_list
-    for key, name in new_sheets.items():
-        if key not in old_sheets:
-            messages.append(({"type": "createSheet", "key": key, "name": name}, None))
-            history.append({"type": "sheetCreate", "key": key, "name": name})
-        elif old_sheets[key] != name:
-            messages.append(({"type": "renameSheet", "key": key, "name": name}, None))
-            named = {"key": key, "name": name, "previousName": old_sheets[key]}
-            history.append({"type": "sheetRename", **named})
+    messages, history = _sheets_made(old_sheets, new_sheets)
     nodes = _Sorted.of(((before.node(key), node) for key, node in changes.nodes.items()))
     edges = _Sorted.of(((before.edge(key), edge) for key, edge in changes.edges.items()))
-    # Whoever is told that a node went from its sheet takes its edges away with it.
-    moved = {node.key for node in nodes.gone} & {node.key for node in nodes.new}
-    carried = {edge.key: edge for key in sorted(moved) for edge in before.edges_of(key)}
-    kept = [edge for key, edge in carried.items() if key not in changes.edges]
-    edges.gone, edges.new = [*edges.gone, *kept], [*edges.new, *kept]
+    edges.renew({edge.key: edge for node in nodes.gone for edge in before.edges_of(node.key)}, changes)
     messages += _deletions(nodes.gone, edges.gone)
     history += _entries("edgeDelete", "edges", edges.gone) + _entries("nodeDelete", "nodes", nodes.gone)
     messages += _creations(nodes.new, edges.new)
@@ -54,6 +43,19 @@ def described(before: Readable, changes: Changes) -> Edit:
             messages.append(({"type": "deleteSheet", "key": key}, None))
             history.append({"type": "sheetDelete", "key": key, "name": name})
     return Edit(message={}, sheets=None, history=tuple(history), others=tuple(messages))
+
+
+def _sheets_made(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[list[Told], list[Message]]:
+    messages: list[Told] = []
+    history: list[Message] = []
+    for key, name in new.items():
+        if key not in old:
+            messages.append(({"type": "createSheet", "key": key, "name": name}, None))
+            history.append({"type": "sheetCreate", "key": key, "name": name})
+        elif old[key] != name:
+            messages.append(({"type": "renameSheet", "key": key, "name": name}, None))
+            history.append({"type": "sheetRename", "key": key, "name": name, "previousName": old[key]})
+    return messages, history
 
 
 class _Sorted:
@@ -76,6 +78,14 @@ class _Sorted:
             if new is not None:
                 found.new.append(new)
         return found
+
+    def renew(self, carried: Mapping[str, Edge], changes: Changes) -> None:
+        """Delete and make anew the edges that whoever is told of gone nodes takes away with them."""
+        kept = [edge for key, edge in carried.items() if key not in changes.edges]
+        again = [pair for pair in self.changed if pair[0].key in carried]
+        self.changed = [pair for pair in self.changed if pair[0].key not in carried]
+        self.gone += [*kept, *(old for old, _ in again)]
+        self.new += [*kept, *(new for _, new in again)]
 
 
 def _entries(kind: str, name: str, documents: list[Any]) -> list[Message]:
@@ -127,7 +137,7 @@ def _steps(kind: str, old: Node | Edge, new: Node | Edge) -> list[tuple[Message,
     place = {"sheetId": new.sheet, f"{kind}Id": new.key}
     steps: list[tuple[Message, Message]] = []
     for name in sorted(before.keys() | after.keys()):
-        if name in before and name in after and before[name] == after[name]:
+        if name in before and name in after and orjson.dumps(before[name]) == orjson.dumps(after[name]):
             continue
         asked, undoing = _put(name, after), _put(name, before)
         entry = {"type": f"{kind}Update", **place, "instruction": asked, "reversedInstruction": [undoing]}
