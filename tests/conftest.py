@@ -9,8 +9,14 @@ from hypothesis import HealthCheck, settings
 
 # A shared machine may be slow at any moment: time is no reason to fail a property.
 _UNHURRIED = [HealthCheck.too_slow]
+# The usual run tries the same examples every time; the thorough one looks for new ones.
 settings.register_profile(
-    "default", max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=_UNHURRIED
+    "default",
+    derandomize=True,
+    max_examples=30,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=_UNHURRIED,
 )
 settings.register_profile(
     "thorough", max_examples=1000, stateful_step_count=60, deadline=None, suppress_health_check=_UNHURRIED
