@@ -67,7 +67,6 @@ class LiveGraph:
 
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
-        await self._source.get_graph(self.graph_key)
         await self._lease.take()
         try:
             state = await read_stored(self._source, self.graph_key)

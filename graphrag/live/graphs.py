@@ -93,6 +93,7 @@ class LiveGraphs:
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
         name = (workspace, graph_key)
+        await self._sources(workspace).get_graph(graph_key)  # no lock is kept for what does not exist
         async with self._locks.setdefault(name, asyncio.Lock()):
             live = self.get(workspace, graph_key)
             if live is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from datasources.base import MutableGraphDataSource, RecordWrite
 from datasources.memory_overlay import MemoryOverlay
 from datasources.types import Graph, Mutation, NodeTypeConfig, NodeVector
+from graphrag.live.errors import LiveGraphClosed
 from graphrag.live.graphs import LiveGraphs
 
 
@@ -28,9 +30,12 @@ class LiveSource(MemoryOverlay):
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
     ) -> int:
         live = self._graphs.get(self.workspace, mutation.graph_key)
-        if live is None:
-            return await self._writable.apply(mutation, expected_revision=expected_revision, records=records)
-        return await live.apply_mutation(mutation, expected_revision=expected_revision, records=records)
+        if live is not None:
+            with suppress(LiveGraphClosed):  # it was closed at this moment, and is saved
+                return await live.apply_mutation(
+                    mutation, expected_revision=expected_revision, records=records
+                )
+        return await self._writable.apply(mutation, expected_revision=expected_revision, records=records)
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         await self._writable.put_node_config(config)
@@ -48,5 +53,6 @@ class SettledSource(LiveSource):
     async def get_graph(self, graph_key: str) -> Graph:
         live = self._graphs.get(self.workspace, graph_key)
         if live is not None and live.has_unsaved:
-            await live.save()
+            with suppress(LiveGraphClosed):
+                await live.save()
         return await self._writable.get_graph(graph_key)
