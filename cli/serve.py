@@ -31,7 +31,7 @@ def serve(
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Serve REST, WebSocket and the page until Ctrl-C. Beyond this computer only with sign-in."""
+    """Serve REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
     settings = settings_of(db, workspace, lang, host=host, port=port, provider=provider, model=model)
     configure_logs(settings.log_level, debug=settings.ai_debug)
     try:
