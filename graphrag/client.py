@@ -17,14 +17,17 @@ from graphrag.service_documents import (
     ApprovalList,
     AuditList,
     ChatAnswer,
+    DeedDocument,
     EdgeList,
     ErrorAnswer,
     GraphDetail,
     GraphList,
     GraphSummary,
+    HistoryAnswer,
     ImportAnswer,
     NodePage,
     Success,
+    TakenBack,
     ThreadList,
     ThreadMessages,
     ThreadSummary,
@@ -209,6 +212,16 @@ class NodiusClient:
         """Take back a change, by default the graph's last that stands."""
         path, body = f"/api/graphs/{_part(graph_key)}/undo", {"approvalId": approval_id}
         return await self._call(ApprovalDocument, "POST", path, body=body)
+
+    async def history(self, graph_key: str, *, limit: int = 100) -> list[DeedDocument]:
+        """Return the latest live edits of a graph, newest first."""
+        path, query = f"/api/graphs/{_part(graph_key)}/history", {"limit": limit}
+        return (await self._call(HistoryAnswer, "GET", path, query=query)).edits
+
+    async def take_back(self, graph_key: str, edit_id: str) -> TakenBack:
+        """Take a live edit back, unless it was changed since."""
+        path = f"/api/graphs/{_part(graph_key)}/history/{_part(edit_id)}/take-back"
+        return await self._call(TakenBack, "POST", path)
 
     async def audit(self, *, graph_key: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         query = {"graphKey": graph_key, "limit": limit}

@@ -259,6 +259,40 @@ class AuditVerdict(Answer):
     faults: list[str] = Field(default_factory=list[str])
 
 
+class DeedDocument(Answer):
+    """A live edit. Units: `time` in milliseconds since 1970.
+
+    `steps` say what was done: `{type, keys, field?, name?}`. `takesBack` is the edit that it took back,
+    `takenBackBy` the one that took it back. Not `saved`: it is journalled and waits for the next save.
+    """
+
+    id: str
+    time: int
+    user_id: str
+    saved: bool
+    steps: list[dict[str, Any]]
+    takes_back: str | None = None
+    taken_back_by: str | None = None
+
+
+class HistoryAnswer(Answer):
+    """Live edits, newest first."""
+
+    edits: list[DeedDocument]
+
+
+class TakenBack(Answer):
+    """An edit was taken back by another one, `id`, which can be taken back in its turn.
+
+    `messages` are what editors were told of it.
+    """
+
+    id: str
+    taken_back: str
+    revision: int
+    messages: list[dict[str, Any]]
+
+
 class ModelUsage(Answer):
     provider: str
     model: str

@@ -10,7 +10,7 @@ from fastapi.middleware.cors import CORSMiddleware
 
 from graphrag.config import Settings
 from graphrag.providers.base import LLMProvider
-from server import faults, health, rest_ai, rest_graphs, rest_people, rest_review, ws
+from server import faults, health, rest_ai, rest_graphs, rest_history, rest_people, rest_review, ws
 from server.access import Access
 from server.limits import BodyLimit
 from server.state import ServerState
@@ -54,6 +54,6 @@ def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> Fa
             expose_headers=["X-Request-ID", "Retry-After"],
         )
     app.add_middleware(Access, metrics=state.metrics)
-    for room in (rest_ai, rest_graphs, rest_review, rest_people, health, ws):
+    for room in (rest_ai, rest_graphs, rest_history, rest_review, rest_people, health, ws):
         app.include_router(room.router)
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphrag.live.deeds import Deed, deeds_of
 from graphrag.live.errors import EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.graph import Applied, LiveGraph
 from graphrag.live.graphs import LiveGraphs
@@ -11,6 +12,7 @@ from graphrag.live.source import LiveSource, SettledSource
 
 __all__ = [
     "Applied",
+    "Deed",
     "EditNotKept",
     "EditRefused",
     "LiveElsewhere",
@@ -23,4 +25,5 @@ __all__ = [
     "Member",
     "SaveStatus",
     "SettledSource",
+    "deeds_of",
 ]

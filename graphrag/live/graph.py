@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
@@ -13,9 +14,10 @@ from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.live import edits
+from graphrag.live.deeds import TAKES_BACK, find_deed
 from graphrag.live.errors import EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history import KIND as HISTORY
-from graphrag.live.history import take_back
+from graphrag.live.history import Entry, take_back
 from graphrag.live.instructing import apply_instructions
 from graphrag.live.journal import Journal
 from graphrag.live.lease import Lease
@@ -106,6 +108,11 @@ class LiveGraph:
     @property
     def has_unsaved(self) -> bool:
         return self._copy.has_unsaved
+
+    @property
+    def unsaved_history(self) -> Sequence[Entry]:
+        """What was done since the last save, oldest first."""
+        return tuple(self._copy.history)
 
     @property
     def is_closed(self) -> bool:
@@ -205,6 +212,19 @@ class LiveGraph:
             raise EditRefused(where="history", reason=f"there is no history record {history_key[:200]!r}")
         entries: list[Mapping[str, Any]] = list(record.data["history"])
         return await self._ask(lambda draft: take_back(draft, entries), user_id, None)
+
+    async def take_back_deed(self, deed_id: str, user_id: str) -> Applied:
+        """Take one deed back, as a deed of its own. Raises also: EditRefused where it was changed since."""
+        deed = await find_deed(self._records, self.graph_key, self._copy.history, deed_id)
+        if deed is None:
+            raise EditRefused(where="history", reason=f"there is no edit {deed_id[:200]!r}")
+
+        def work(draft: Draft) -> edits.Edit:
+            done = take_back(draft, deed.entries)
+            marked = tuple({**entry, TAKES_BACK: deed.id} for entry in done.history)
+            return replace(done, history=marked)
+
+        return await self._ask(work, user_id, None)
 
     async def _ask(self, work: Work, user_id: str, sender: Member | None) -> Applied:
         self._check_open()

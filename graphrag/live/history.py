@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from datasources.base import RecordWrite
 from datasources.errors import InstructionError
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
 from datasources.types import Edge, Node
 from graphrag.live.edits import Edit, check_document, check_ends, check_sheet
 from graphrag.live.errors import EditRefused
-from graphrag.live.state import Draft
+from graphrag.live.state import Draft, same
 from graphrag.live.telling import described
 from tools.write_tools.changes import json_document
 
 KIND = "history"
+_SORTED = orjson.OPT_SORT_KEYS
 Entry = Mapping[str, Any]
 
 
@@ -60,8 +63,11 @@ def take_back(draft: Draft, entries: Sequence[Entry]) -> Edit:
 def _uncreate_nodes(draft: Draft, entry: Entry, where: str) -> None:
     for raw in entry["nodes"]:
         key = str(raw["_key"])
-        if draft.node(key) is None:
+        node = draft.node(key)
+        if node is None:
             raise EditRefused(where=where, reason=f"the node {key!r} was deleted")
+        if not same(node, check_document(Node, raw, where)):
+            raise EditRefused(where=where, reason=f"the node {key!r} was changed since")
         if draft.edges_of(key):
             raise EditRefused(where=where, reason=f"edges hang on the node {key!r} now")
         draft.delete_node(key)
@@ -70,8 +76,11 @@ def _uncreate_nodes(draft: Draft, entry: Entry, where: str) -> None:
 def _uncreate_edges(draft: Draft, entry: Entry, where: str) -> None:
     for raw in entry["edges"]:
         key = str(raw["_key"])
-        if draft.edge(key) is None:
+        edge = draft.edge(key)
+        if edge is None:
             raise EditRefused(where=where, reason=f"the edge {key!r} was deleted")
+        if not same(edge, check_document(Edge, raw, where)):
+            raise EditRefused(where=where, reason=f"the edge {key!r} was changed since")
         draft.delete_edge(key)
 
 
@@ -98,22 +107,28 @@ def _unchange_node(draft: Draft, entry: Entry, where: str) -> None:
     node = draft.node(str(entry["nodeId"]))
     if node is None:
         raise EditRefused(where=where, reason=f"the node {entry['nodeId']!r} was deleted")
-    draft.put_node(check_document(Node, _undone(json_document(node), entry), where))
+    draft.put_node(check_document(Node, _undone(json_document(node), entry, where), where))
 
 
 def _unchange_edge(draft: Draft, entry: Entry, where: str) -> None:
     edge = draft.edge(str(entry["edgeId"]))
     if edge is None:
         raise EditRefused(where=where, reason=f"the edge {entry['edgeId']!r} was deleted")
-    restored = check_document(Edge, _undone(json_document(edge), entry), where)
+    restored = check_document(Edge, _undone(json_document(edge), entry, where), where)
     check_ends(draft, restored, where)
     draft.put_edge(restored)
 
 
-def _undone(document: dict[str, Any], entry: Entry) -> dict[str, Any]:
+def _undone(document: dict[str, Any], entry: Entry, where: str) -> dict[str, Any]:
+    """Return the document as it was before. Raises: EditRefused when the place was changed since."""
+    undone = document
     for instruction in entry["reversedInstruction"]:
-        document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
-    return document
+        undone = apply_instruction(undone, instruction, protected=IDENTITY_FIELDS)
+    # Done once more it must give what stands there now; else it would take a later change away.
+    again = apply_instruction(undone, entry["instruction"], protected=IDENTITY_FIELDS)
+    if orjson.dumps(again, option=_SORTED) != orjson.dumps(document, option=_SORTED):
+        raise EditRefused(where=where, reason="the place was changed since")
+    return undone
 
 
 def _uncreate_sheet(draft: Draft, entry: Entry, where: str) -> None:
@@ -127,6 +142,8 @@ def _uncreate_sheet(draft: Draft, entry: Entry, where: str) -> None:
 def _unrename_sheet(draft: Draft, entry: Entry, where: str) -> None:
     key, sheets = str(entry["key"]), draft.graph.sheets_list
     check_sheet(draft, key, where)
+    if sheets[key] != entry["name"]:
+        raise EditRefused(where=where, reason=f"the sheet {key!r} was renamed since")
     draft.set_graph(draft.graph.replace(sheets_list={**sheets, key: str(entry["previousName"])}))
 
 

@@ -51,7 +51,7 @@ class WorkingCopy:
         self.base_revision = state.graph.revision
         self.unsaved_changes = 0
         self.last_save_time = state.graph.last_updated_time
-        self._history: list[Mapping[str, Any]] = []
+        self.history: list[Mapping[str, Any]] = []
 
     @property
     def graph_key(self) -> str:
@@ -80,7 +80,7 @@ class WorkingCopy:
             was.add(change.was)
             was.note(change.changes, self.state)  # what a save under way would have noted
             then.commit(change.changes)
-            self._history += change.history
+            self.history += change.history
         self.unsaved = rebased(then, was, self.state)
         self.unsaved_changes = len(kept)
         return kept
@@ -99,7 +99,7 @@ class WorkingCopy:
         for change in kept:
             self.unsaved.add(change.was)
             self.state.commit(change.changes)
-            self._history += change.history
+            self.history += change.history
         self.unsaved_changes += len(kept)
 
     async def save(self, latest: int, now: int) -> tuple[list[str], list[Edit]]:
@@ -117,7 +117,7 @@ class WorkingCopy:
 
     async def _save(self, latest: int, now: int) -> list[str]:
         mutation = self.unsaved.mutation(self.state, latest)
-        records = [*self.journal.clearing(), *history_write(self.graph_key, self._history)]
+        records = [*self.journal.clearing(), *history_write(self.graph_key, self.history)]
         try:
             revision = await self._source.apply(
                 mutation, expected_revision=self.base_revision, records=records
@@ -134,7 +134,7 @@ class WorkingCopy:
         self.journal.cleared()
         self.unsaved = Unsaved()
         self.unsaved_changes = 0
-        self._history.clear()
+        self.history.clear()
         self.base_revision = revision
         self.state.graph = self.state.graph.replace(revision=revision, last_updated_time=latest)
 

@@ -196,7 +196,7 @@ async def _fuzz(data: st.DataObject) -> None:
     async with service(rate_limit=0) as running, running.as_("al", "admin") as al:
         for method, template in data.draw(st.lists(st.sampled_from(endpoints()), min_size=2, max_size=4)):
             path = template
-            for name in ("graph_key", "thread_id", "approval_id"):
+            for name in ("graph_key", "thread_id", "approval_id", "edit_id"):
                 path = path.replace(f"{{{name}}}", quote(data.draw(_key), safe="", errors="replace"))
             body = data.draw(_body) if method == "POST" else None
             query = data.draw(_query)

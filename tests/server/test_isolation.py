@@ -30,10 +30,12 @@ class Secrets:
     running: Service
     thread: str
     approval: str
+    edit: int
 
     @property
     def keys(self) -> dict[str, str]:
-        return {"graph_key": GRAPH, "thread_id": self.thread, "approval_id": self.approval}
+        edit = str(self.edit)
+        return {"graph_key": GRAPH, "thread_id": self.thread, "approval_id": self.approval, "edit_id": edit}
 
 
 @asynccontextmanager
@@ -41,7 +43,11 @@ async def kept() -> AsyncIterator[Secrets]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
     async with service(provider, rate_limit=0) as running, running.as_() as ed:
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": f"{MARK}: warn"})).json()
-        yield Secrets(running=running, thread=waits["threadId"], approval=waits["approvals"][0]["id"])
+        live = await running.state.live.open("default", GRAPH)
+        edit = (await live.rename_sheet("0", f"{MARK} sheet", "ed")).timestamp
+        yield Secrets(
+            running=running, thread=waits["threadId"], approval=waits["approvals"][0]["id"], edit=edit
+        )
 
 
 def strangers(running: Service) -> list[httpx2.AsyncClient]:
@@ -109,7 +115,12 @@ async def told(client: httpx2.AsyncClient, asked: Asked, keys: dict[str, str]) -
 
 
 async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist() -> None:
-    made_up = {"graph_key": "testgraph0x1", "thread_id": "f" * 32, "approval_id": f"ap_{'0' * 24}"}
+    made_up = {
+        "graph_key": "testgraph0x1",
+        "thread_id": "f" * 32,
+        "approval_id": f"ap_{'0' * 24}",
+        "edit_id": "1700000000000",
+    }
     async with kept() as secrets:
         real, fake = requests_of(secrets.keys), requests_of(made_up)
         assert len(real) > 50

@@ -1,0 +1,167 @@
+"""Live edits over REST: listed with who did them, taken back one by one, never over a later change."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+
+from datasources.instructions import GraphInstruction
+from graphrag.client import NodiusClient, ServiceError
+from graphrag.live import Applied, LiveGraph
+from tests.support.service import GRAPH, Service, error_of, service, token
+from tools.write_tools.changes import json_document
+
+PATH = f"/api/graphs/{GRAPH}/history"
+
+
+def put(node: str, field: str, value: Any) -> GraphInstruction:
+    raw = {"i": {"o": 1, "p": field.split("."), "v": value}, "sheetId": "0", "nodeId": node}
+    return GraphInstruction.model_validate(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A service with an opened live graph."""
+
+    running: Service
+    live: LiveGraph
+    ed: httpx2.AsyncClient
+
+    async def does(self, node: str, field: str, value: Any, user: str = "ed") -> Applied:
+        return await self.live.apply_instructions([put(node, field, value)], user)
+
+    async def edits(self) -> list[dict[str, Any]]:
+        answer = await self.ed.get(PATH)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["edits"]
+
+    async def takes_back(self, edit: Applied | str) -> httpx2.Response:
+        edit_id = edit if isinstance(edit, str) else str(edit.timestamp)
+        return await self.ed.post(f"{PATH}/{edit_id}/take-back")
+
+    def value(self, node: str, name: str) -> Any:
+        return next(n.to_document() for n in self.live.nodes if n.key == node).get(name)
+
+
+@asynccontextmanager
+async def edited() -> AsyncIterator[Edited]:
+    async with service() as running, running.as_() as ed:
+        yield Edited(running, await running.state.live.open("default", GRAPH), ed)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+async def test_edits_are_listed_newest_first_whether_saved_or_not(saved: bool) -> None:
+    async with edited() as it:
+        first = await it.does("root", "posX", 11, "ann")
+        second = await it.does("root", "posY", 12, "bob")
+        if saved:
+            await it.live.save()
+        found = await it.edits()
+        assert [(e["id"], e["userId"], e["saved"]) for e in found] == [
+            (str(second.timestamp), "bob", saved),
+            (str(first.timestamp), "ann", saved),
+        ]
+        assert found[0]["steps"] == [{"type": "nodeUpdate", "keys": ["root"], "field": "posY"}]
+        [latest] = (await it.ed.get(PATH, params={"limit": 1})).json()["edits"]
+        assert latest == found[0]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
+    async with edited() as it:
+        was = it.value("root", "posX")
+        first = await it.does("root", "posX", 11)
+        await it.does("root", "posY", 12)
+        if saved:
+            await it.live.save()
+        member = it.live.join("bob", "0")
+        done = (await it.takes_back(first)).json()
+        assert (it.value("root", "posX"), it.value("root", "posY")) == (was, 12)
+        assert [m["timestamp"] for m in member.waiting() if "userId" in m] == [int(done["id"])]
+        back, _, taken = await it.edits()
+        assert (
+            (back["takesBack"], taken["takenBackBy"])
+            == (taken["id"], back["id"])
+            == (
+                done["takenBack"],
+                done["id"],
+            )
+        )
+        assert (await it.takes_back(done["id"])).status_code == 200
+        assert it.value("root", "posX") == 11
+
+
+async def test_an_edit_that_was_changed_since_is_not_taken_back_over_the_change() -> None:
+    async with edited() as it:
+        first = await it.does("root", "posX", 11, "ann")
+        await it.does("root", "posX", 22, "bob")
+        refused = error_of(await it.takes_back(first))
+        assert refused["code"] == "invalid"
+        assert "changed since" in refused["message"]
+        assert it.value("root", "posX") == 22
+
+
+async def test_a_node_that_somebody_worked_on_is_not_taken_away_by_who_made_it() -> None:
+    async with edited() as it:
+        root = next(node for node in it.live.nodes if node.key == "root")
+        made = {**json_document(root), "_key": "made"}
+        created = await it.live.create_elements("0", [made], [], "ann")
+        moved = await it.does("made", "posX", 99, "bob")
+        assert "changed since" in error_of(await it.takes_back(created))["message"]
+        assert (await it.takes_back(moved)).status_code == 200
+        assert (await it.takes_back(created)).status_code == 200
+        assert "made" not in {node.key for node in it.live.nodes}
+        assert "deleted" in error_of(await it.takes_back(created))["message"]
+
+
+async def test_a_taken_back_edit_is_stored_by_a_server_that_starts_later(tmp_path: Any) -> None:
+    db = f"sqlite:{tmp_path / 'n.db'}"
+    async with service(db=db) as running, running.as_() as ed:
+        raw = (await _sample()).encode()
+        assert (await ed.post("/api/graphs/import", content=raw)).status_code == 200
+        live = await running.state.live.open("default", GRAPH)
+        await live.apply_instructions([put("root", "posX", 11)], "ed")
+    async with service(db=db) as running, running.as_() as ed:
+        [edit] = (await ed.get(PATH)).json()["edits"]
+        assert edit["saved"]
+        assert (await ed.post(f"{PATH}/{edit['id']}/take-back")).status_code == 200
+    async with service(db=db) as running, running.as_() as ed:
+        nodes = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()["nodes"]
+        assert next(n for n in nodes if n["_key"] == "root")["posX"] != 11
+
+
+async def _sample() -> str:
+    async with service() as running, running.as_() as ed:
+        return (await ed.get(f"/api/graphs/{GRAPH}/export")).text
+
+
+async def test_viewers_look_and_take_nothing_back() -> None:
+    async with edited() as it, it.running.as_("vic", "viewer") as viewer:
+        done = await it.does("root", "posX", 11)
+        assert len((await viewer.get(PATH)).json()["edits"]) == 1
+        assert (await viewer.post(f"{PATH}/{done.timestamp}/take-back")).status_code == 403
+        assert it.value("root", "posX") == 11
+
+
+async def test_an_edit_or_graph_that_is_not_there_is_said_so() -> None:
+    async with edited() as it:
+        assert "there is no edit" in error_of(await it.takes_back("17"))["message"]
+        assert (await it.ed.get("/api/graphs/nope/history")).status_code == 404
+        assert (await it.ed.post("/api/graphs/nope/history/17/take-back")).status_code == 404
+
+
+async def test_the_client_lists_and_takes_back() -> None:
+    async with edited() as it:
+        done = await it.does("root", "posX", 11)
+        transport = httpx2.ASGITransport(app=it.running.app)
+        async with NodiusClient(token=token(), transport=transport) as client:
+            [edit] = await client.history(GRAPH)
+            taken = await client.take_back(GRAPH, edit.id)
+            assert taken.taken_back == str(done.timestamp)
+            with pytest.raises(ServiceError, match="changed since"):
+                await client.take_back(GRAPH, edit.id)
