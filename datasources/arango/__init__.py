@@ -1,0 +1,1 @@
+"""ArangoDB as a database of graphs and records."""

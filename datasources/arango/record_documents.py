@@ -1,0 +1,162 @@
+"""Records as documents of a collection: their collection, their name in it, their stored form.
+
+The fields of a record stand in the document as they are, so that another client reads a thread or
+an approval as the reference stores it. What is ours alone is in `rag`: the record's kind and key, the
+name of the last write, and fields that a collection reserves for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import quote
+
+import orjson
+
+from datasources.base import RECORD_INDEXES, Record
+from datasources.errors import BadDocument, UnknownIndexField
+
+OTHER_RECORDS = "nodius_ai_records"
+RECORD_COLLECTIONS: Mapping[str, str] = {
+    "thread": "nodius_ai_threads",
+    "approval": "nodius_ai_approvals",
+    "audit": "nodius_ai_audit",
+    "lease": "nodius_ai_leases",
+    "journal": "nodius_ai_journal",
+    "history": "nodius_graphs_history",
+}
+"""Where the records of each kind are; those of a kind that is not named go to OTHER_RECORDS."""
+
+LEASES_KEPT_S = 86_400
+"""A lease that ended so long ago is removed by the server."""
+
+_LONGEST = 250
+_UNIQUE_ALONE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")
+
+
+def collection_of(kind: str) -> str:
+    return RECORD_COLLECTIONS.get(kind, OTHER_RECORDS)
+
+
+def record_collections() -> list[str]:
+    """Return every collection that holds records."""
+    return [*RECORD_COLLECTIONS.values(), OTHER_RECORDS]
+
+
+def record_indexes() -> dict[str, list[dict[str, Any]]]:
+    """Return the bodies of the indexes that record queries use, by collection.
+
+    `rag.key` ends each, so that the order of a query is read from the index alone.
+    """
+    found = {
+        collection_of(kind): [
+            _index(field, ["workspace", *field.split("."), "rag.key"]) for field in ("rag.key", *fields)
+        ]
+        for kind, fields in RECORD_INDEXES.items()
+    }
+    found[OTHER_RECORDS] = [_index("rag.kind", ["workspace", "rag.kind", "rag.key"])]
+    lease = {"type": "ttl", "name": "ttl_rag", "fields": ["rag.until"], "expireAfter": 0}
+    found[collection_of("lease")].append(lease)
+    return found
+
+
+def _index(field: str, fields: list[str]) -> dict[str, Any]:
+    name = "ix_rag_" + field.removeprefix("rag.")
+    unique = ["workspace", "rag.key"] if field == "rag.key" else list(dict.fromkeys(fields))
+    return {"type": "persistent", "name": name, "fields": unique}
+
+
+def names_of(workspace: str, kind: str, key: str) -> list[str]:
+    """Return the `_key`s that a record may have, that of a new one first.
+
+    Decision: a thread whose key is unique by itself is named by it alone, as the reference does;
+    any other record carries its workspace, since other workspaces may use the same key.
+    """
+    parts = [workspace, key] if kind in RECORD_COLLECTIONS else [workspace, kind, key]
+    scoped = ":".join(quote(part, safe="-_.@()+,=;$!'") for part in parts)
+    if len(scoped) > _LONGEST:
+        digest = hashlib.sha256(scoped.encode()).hexdigest()
+        scoped = f"{scoped[: _LONGEST - len(digest) - 1]}*{digest}"
+    if kind != "thread" or not _PLAIN.fullmatch(key):
+        return [scoped]
+    return [key, scoped] if _UNIQUE_ALONE.fullmatch(key) else [scoped, key]
+
+
+def to_document(
+    workspace: str, kind: str, key: str, data: Mapping[str, Any], *, write: str
+) -> dict[str, Any]:
+    """Return the document of a record, without its `_key`. Raises: BadDocument for what JSON cannot hold."""
+    plain = _as_json(kind, key, data)
+    rag: dict[str, Any] = {"kind": kind, "key": key, "write": write}
+    if "workspace" not in plain:
+        rag["bare"] = True
+    hidden = {name: value for name, value in plain.items() if _is_reserved(name, value, workspace)}
+    if hidden:
+        rag["hidden"] = hidden
+    until = plain.get("expiresTime")
+    if kind == "lease" and isinstance(until, int | float):
+        rag["until"] = until // 1000 + LEASES_KEPT_S
+    shown = {name: value for name, value in plain.items() if name not in hidden}
+    return {**shown, "workspace": workspace, "rag": rag}
+
+
+def from_document(kind: str, document: Mapping[str, Any]) -> Record:
+    """Read a stored record, also one that another client wrote."""
+    rag = _own(document)
+    data = {name: value for name, value in document.items() if name[:1] != "_" and name != "rag"}
+    if rag.get("bare"):
+        data.pop("workspace", None)
+    data.update(rag.get("hidden", {}))
+    key = str(rag.get("key", document["_key"]))
+    return Record(kind=kind, key=key, data=data, version=str(document["_rev"]))
+
+
+def written_by(document: Mapping[str, Any]) -> str | None:
+    """Return the name of the write that made the document what it is."""
+    return _own(document).get("write")
+
+
+def _own(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    rag = document.get("rag")
+    return cast(Mapping[str, Any], rag) if isinstance(rag, dict) else {}
+
+
+def is_storable(text: str) -> bool:
+    """Whether text can be sent: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_reserved(name: str, value: Any, workspace: str) -> bool:
+    return name[:1] in ("", "_") or name == "rag" or (name == "workspace" and value != workspace)
+
+
+def _as_json(kind: str, key: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data apart from the caller's objects, as JSON has it."""
+    for text in (kind, key):
+        if not is_storable(text):
+            raise BadDocument(
+                collection=kind, key=key, field="_key", reason="it has half of a surrogate pair"
+            )
+    try:
+        return orjson.loads(orjson.dumps(data))
+    except TypeError as exc:
+        raise BadDocument(collection=kind, key=key, field="data", reason=str(exc)) from exc
+
+
+def fields_checked(kind: str, fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields a kind may be queried by; the first of `fields` that is none is refused.
+
+    Raises: UnknownIndexField.
+    """
+    known = RECORD_INDEXES.get(kind, ())
+    for field in fields:
+        if field not in known:
+            raise UnknownIndexField(kind=kind, field=field, known=known)
+    return known
