@@ -4,8 +4,8 @@ Retrieve → ask the model → run what it calls → ask again, until it answers
 graph becomes a proposal and the turn waits; `resume` tells the model what people decided and goes on.
 The thread is stored after every step, so a turn can be taken up wherever it stopped.
 
-Decision: of two processes at work on one thread the one that stores first goes on and the other
-fails as busy; what a call does is stored before it is done, so nothing is done twice.
+Decision: a process holds a thread while it runs a turn of it; to all others the thread is busy. What
+a call does is stored before it is done, so nothing is done twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datasources.base import GraphDataSource
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.asking import Asker
 from graphrag.context import ContextOptions
-from graphrag.events import Event, TurnStarted
+from graphrag.events import Event
 from graphrag.history import unanswered
 from graphrag.messages import Language
 from graphrag.opening import open_turn
@@ -27,8 +27,9 @@ from graphrag.providers.openai_wire import clean
 from graphrag.retriever import Retriever
 from graphrag.threads import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
 from graphrag.tool_calls import CallPlace, Requested, ToolCalls
+from graphrag.turn_lease import TurnLeases, taken_over
 from graphrag.turns import RunningTurn
-from graphrag.watch import Alone, watched
+from graphrag.watch import begin, watched
 from tools.base import ToolContext
 
 CORRECTIONS = 2
@@ -54,15 +55,15 @@ class Agent:
         asker: Asker,
         calls: ToolCalls,
         threads: Threads,
+        leases: TurnLeases,
         approvals: Approvals,
         context_options: ContextOptions,
         limits: AgentLimits | None = None,
     ) -> None:
         self.limits = limits or AgentLimits()
         self._source, self._retriever, self._asker, self._calls = source, retriever, asker, calls
-        self._threads, self._approvals = threads, approvals
+        self._threads, self._leases, self._approvals = threads, leases, approvals
         self._context_options = context_options
-        self._alone = Alone()
 
     @property
     def provider(self) -> LLMProvider:
@@ -95,17 +96,16 @@ class Agent:
         if thread.graph_key != graph_key:
             raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
         language = language or self._context_options.language
-        with self._alone.in_thread(thread.key):
-            turn = RunningTurn(self._threads, stored, thread.messages, person, language)
+        async with self._leases.held(thread.key) as hold:
+            if thread_id is not None:
+                stored = await taken_over(self._threads, thread_id, person)
+            turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             events, _ = await turn.settle(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
             await open_turn(turn, message, self._source, self._retriever, options, rounds=rounds)
-            await turn.save("running")
-            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number)
-            for event in events:
-                yield event
-            async with aclosing(watched(turn, self._loop(turn))) as more:
-                async for event in more:
+            await begin(turn)
+            async with aclosing(watched(turn, events, self._loop(turn))) as told:
+                async for event in told:
                     yield event
 
     async def resume(
@@ -124,10 +124,11 @@ class Agent:
         Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, and what
         `Approvals.decide` raises; the turn then waits as it did.
         """
-        stored = await self._threads.get(thread_id, person)
+        await self._threads.get(thread_id, person)  # nobody else's thread is held
         language = language or self._context_options.language
-        with self._alone.in_thread(thread_id):
-            turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language)
+        async with self._leases.held(thread_id) as hold:
+            stored = await taken_over(self._threads, thread_id, person)
+            turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.answer.append(turn.state.text)
             if decision is not None:
                 chosen = approval_id or await self._oldest(turn)
@@ -136,13 +137,18 @@ class Agent:
             status = turn.state.status
             if status in ("idle", "stopped") and not turn.told and not waiting:
                 raise NothingToResume(thread_id=thread_id, status=status)
-            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number)
-            for event in events:
-                yield event
             going_on = self._resumed(turn, waiting, grant_rounds)
-            async with aclosing(watched(turn, going_on)) as more:
-                async for event in more:
+            async with aclosing(watched(turn, events, going_on)) as told:
+                async for event in told:
                     yield event
+
+    async def stop(self, thread_id: str, person: Person) -> bool:
+        """Have whichever process runs a turn of a person's thread stop it soon; say whether one does.
+
+        Raises: ThreadNotFound.
+        """
+        await self._threads.get(thread_id, person)
+        return await self._leases.ask_to_stop(thread_id)
 
     async def _oldest(self, turn: RunningTurn) -> str:
         _, waiting = await turn.settle(self._approvals, keep_waiting=True)

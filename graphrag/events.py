@@ -72,10 +72,12 @@ class ActionApplied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The answer. `text` is all of it since the person's message or decision."""
+    """The answer. `text` is all of it since the person's message or decision. `stopped`: as far as it
+    had come when the person stopped it from elsewhere."""
 
     thread_id: str
     text: str
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

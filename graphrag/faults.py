@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from graphrag.errors import describe
 from graphrag.messages import Language, message
@@ -19,21 +19,18 @@ FaultCode = Literal[
     "content_filter",
     "context_length",
     "usage_limit",
+    "busy",
+    "not_found",
+    "forbidden",
+    "invalid",
+    "conflict",
+    "stale",
+    "request_refused",
     "internal",
 ]
 
-_CODES: dict[str, FaultCode] = {
-    "rate_limit": "rate_limit",
-    "server_error": "server_error",
-    "auth_error": "auth_error",
-    "timeout": "timeout",
-    "network": "network",
-    "content_filter": "content_filter",
-    "context_length": "context_length",
-    "usage_limit": "usage_limit",
-    "unavailable": "network",
-    "busy": "server_error",
-}
+_OTHERS: dict[str, FaultCode] = {"unavailable": "network"}
+_KNOWN: frozenset[str] = frozenset(get_args(FaultCode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,7 @@ def classify(exc: BaseException) -> Fault:
         english, french = describe(exc, "en"), describe(exc, "fr")
         if english is not None and french is not None:
             return Fault(
-                code=_CODES.get(english.code, "internal"),
+                code=_code(english.code),
                 retryable=english.retryable,
                 en=_told(english.message),
                 fr=_told(french.message),
@@ -72,6 +69,12 @@ def classify(exc: BaseException) -> Fault:
             )
     code = _unforeseen(exc)
     return Fault(code=code, retryable=code != "internal", en=message(code, "en"), fr=message(code, "fr"))
+
+
+def _code(meaning: str) -> FaultCode:
+    if meaning in _KNOWN:
+        return cast(FaultCode, meaning)
+    return _OTHERS.get(meaning, "internal")
 
 
 def _facts(exc: BaseException) -> tuple[int | None, str | None]:

@@ -6,6 +6,7 @@ the thread up again first has `settle` answer them truthfully.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from graphrag.model_step import Reply
 from graphrag.prompts.library import load_phrases
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.threads import StoredThread, Threads, Turn, TurnStatus
+from graphrag.turn_lease import TurnHold
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class RunningTurn:
     messages: list[Message]
     person: Person
     language: Language
+    hold: TurnHold
     answer: list[str] = field(default_factory=list[str])
     told: bool = False
     reply: Reply | None = None
@@ -79,7 +82,15 @@ class RunningTurn:
             message_count=sum(_counts(message) for message in self.messages),
             tool_call_count=len(calls_of(self.messages)),
         )
-        self.stored = await self.threads.save(self.stored, self.messages)
+        self.hold.check()
+        storing = asyncio.ensure_future(self.threads.save(self.stored, self.messages))
+        try:
+            self.stored = await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await asyncio.wait({storing})
+            if storing.exception() is None:
+                self.stored = storing.result()  # what is stored of the turn next goes over this
+            raise
 
     def replied(self) -> Reply:
         """Make the model's answer part of the conversation."""

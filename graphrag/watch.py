@@ -1,50 +1,56 @@
-"""Watches over turns: one at a time in a thread, and a valid thread behind it however it ends."""
+"""Watches over a turn: leaves a valid thread behind it however it ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import aclosing
 
 from datasources.errors import SourceError
-from graphrag.events import Event, Failed
+from graphrag.events import Completed, Event, Failed, TurnStarted
 from graphrag.faults import classify
 from graphrag.threads import ThreadBusy, ThreadError
+from graphrag.turn_lease import TurnUnwanted
 from graphrag.turns import RunningTurn
 
 log = logging.getLogger(__name__)
 
 
-class Alone:
-    """Holds threads for one turn each of this process."""
+async def begin(turn: RunningTurn) -> None:
+    """Store that a turn is under way; cancelled meanwhile, that it is stopped.
 
-    def __init__(self) -> None:
-        self._held: set[str] = set()
-
-    @contextmanager
-    def in_thread(self, thread_id: str) -> Generator[None]:
-        """Raises: ThreadBusy when a turn of the thread is under way here."""
-        if thread_id in self._held:
-            raise ThreadBusy(thread_id=thread_id)
-        self._held.add(thread_id)
-        try:
-            yield
-        finally:
-            self._held.discard(thread_id)
+    Raises: ThreadBusy, SourceError.
+    """
+    try:
+        await turn.save("running")
+    except asyncio.CancelledError:
+        await asyncio.shield(_stored(turn, turn.stop()))
+        raise
 
 
-async def watched(turn: RunningTurn, events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-    """Yield the events of a turn. Closed or cancelled, it stores the turn as stopped; a failure is
-    stored and becomes `Failed`."""
+async def watched(
+    turn: RunningTurn, first: Sequence[Event], events: AsyncGenerator[Event]
+) -> AsyncGenerator[Event]:
+    """Yield that a turn began, what is told `first`, and its events.
+
+    Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
+    elsewhere; a failure is stored and becomes `Failed`.
+    """
     try:
         async with aclosing(events) as inner:
-            async for event in inner:
+            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number)
+            for event in first:
+                yield event
+            while (event := await _next(turn, inner)) is not None:
                 yield event
     except (asyncio.CancelledError, GeneratorExit):
         if turn.state.status == "running":
             await asyncio.shield(_stored(turn, turn.stop()))
         raise
+    except TurnUnwanted:
+        await _stored(turn, turn.stop())
+        yield Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
     except Exception as exc:  # the one door: what a person may know of it is said
         fault = classify(exc)
         facts = {"thread_id": turn.thread_id, "code": fault.code, "error": type(exc).__name__}
@@ -52,6 +58,11 @@ async def watched(turn: RunningTurn, events: AsyncGenerator[Event]) -> AsyncGene
         if not isinstance(exc, ThreadBusy):
             await _stored(turn, turn.fail())
         yield Failed(thread_id=turn.thread_id, fault=fault)
+
+
+async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | None:
+    with turn.hold.step():
+        return await anext(events, None)
 
 
 async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> None:

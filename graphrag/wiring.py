@@ -26,6 +26,7 @@ from graphrag.providers.registry import choose, make_provider
 from graphrag.retriever import RetrievalOptions, Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import ToolCalls
+from graphrag.turn_lease import TurnLeases
 from graphrag.usage import CallUsage, UsageLimits, UsageMeter
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
@@ -172,6 +173,7 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
             asker=Asker(asked, services.box, services.source, meter=services.meter, pricing=pricing),
             calls=ToolCalls(services.box, services.approvals),
             threads=services.threads,
+            leases=TurnLeases(services.database.records(settings.workspace)),
             approvals=services.approvals,
             context_options=services.context_options,
         )

@@ -44,6 +44,13 @@ TURN_STATUS: dict[FaultCode, int] = {
     "content_filter": 422,
     "context_length": 413,
     "usage_limit": 429,
+    "busy": 503,
+    "not_found": 404,
+    "forbidden": 403,
+    "invalid": 422,
+    "conflict": 409,
+    "stale": 409,
+    "request_refused": 502,
     "internal": 500,
 }
 """What a turn that broke off is to HTTP. Of a provider's 429 the caller is not guilty: 503."""

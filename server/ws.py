@@ -17,6 +17,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from graphrag.messages import Language
 from graphrag.messages import message as text_of
+from graphrag.threads import ThreadNotFound
 from server.auth import Identity
 from server.errors import AuthError, ForeignPage, ServerError
 from server.faults import language_of, told
@@ -200,6 +201,7 @@ class Connection:
             thread_id = message.thread_id
             if thread_id:
                 found = self._turns.interrupt(identity, thread_id)
+                found = found or await self._stopped_elsewhere(identity, thread_id)
             else:
                 found = self._conversations.interrupt_asked(message.id)
             if not found:
@@ -214,6 +216,14 @@ class Connection:
         else:
             place, thread = await places.of_thread(message.thread_id)
             await self._conversations.resume(place, thread, message)
+
+    async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
+        """Have another server stop a person's turn; say whether one runs it."""
+        try:
+            place, _ = await Places(self._state, identity).of_thread(thread_id)
+        except ThreadNotFound:
+            return False
+        return await place.agent.stop(thread_id, place.person)
 
     def _say(self, code: str) -> str:
         return text_of(code, self._language)

@@ -89,7 +89,8 @@ class WireTurn:
             case ProposalPending():
                 yield self.complete(event.thread_id, encode(interrupt_document(event.text, event.approvals)))
             case Completed():
-                yield self.complete(event.thread_id, event.text)
+                more = {"stopped": True} if event.stopped else {}
+                yield {**self.complete(event.thread_id, event.text), **more}
             case Failed():
                 fault = event.fault
                 yield self.error(

@@ -5,26 +5,17 @@ A process that died on this machine is not waited for; one on another machine is
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict
 from graphrag.live.errors import LiveElsewhere
+from graphrag.owners import is_dead_here
+from graphrag.owners import new_owner as new_owner
 
 KIND = "lease"
 HELD_MS = 15_000
-_of_this_process: set[str] = set()
-
-
-def new_owner() -> str:
-    """Return a name for this process: its machine, its number and something nobody else has."""
-    owner = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(6)}"
-    _of_this_process.add(owner)
-    return owner
 
 
 class Lease:
@@ -89,26 +80,9 @@ class Lease:
             return  # another one has it
 
     def _is_free(self, data: Mapping[str, Any]) -> bool:
-        return _until(data) <= self._clock() or _is_dead_here(str(data.get("owner")), self._owner)
+        return _until(data) <= self._clock() or is_dead_here(str(data.get("owner")), self._owner)
 
 
 def _until(data: Mapping[str, Any]) -> int:
     until = data.get("expiresTime")
     return until if isinstance(until, int) else 0
-
-
-def _is_dead_here(owner: str, mine: str) -> bool:
-    """Say whether the owner was a process of this machine that is no more."""
-    host, _, rest = owner.partition("/")
-    number = rest.partition("/")[0]
-    if host != mine.partition("/")[0] or not (number.isascii() and number.isdigit()) or len(number) > 9:
-        return False
-    if int(number) == os.getpid():  # numbers are given again: in a container always the same
-        return owner not in _of_this_process
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

@@ -10,11 +10,13 @@ import httpx2
 import openai
 import pytest
 
-from datasources.errors import GraphNotFound, SourceTimeout
+from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
+from graphrag.approvals import NotPermitted
 from graphrag.embeddings import EmbeddingRefused
 from graphrag.faults import FaultCode, classify
 from graphrag.providers import errors
 from graphrag.providers.errors import ModelError
+from graphrag.threads import ThreadBusy
 from graphrag.usage import UsageLimitReached
 from tests.graphrag.providers.wire import anthropic_provider, openai_provider
 
@@ -46,7 +48,10 @@ def test_every_error_of_a_model_is_told_in_two_languages_without_secrets(kind: t
 @pytest.mark.parametrize(
     ("exc", "code", "retryable"),
     [
-        (GraphNotFound(graph_key="g"), "internal", False),
+        (GraphNotFound(graph_key="g"), "not_found", False),
+        (ThreadBusy(thread_id="t"), "busy", True),
+        (DatabaseBusy(path="db", seconds=5), "busy", True),
+        (NotPermitted(code="proposing_needs_editor", user_id="u", role="viewer"), "forbidden", False),
         (SourceTimeout(source="db", seconds=5), "timeout", True),
         (EmbeddingRefused(provider="e", status=429, reason="", retryable=True), "rate_limit", True),
         (UsageLimitReached(limit="total_tokens", allowed=5, reached=6), "usage_limit", False),

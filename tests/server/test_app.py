@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from datasources.errors import SourceUnavailable
+from graphrag.faults import FaultCode
 from graphrag.service_documents import ChatRequest, DecisionRequest, ResumeRequest
 from server import errors, examples
 from server.errors import TooManyRequests
@@ -44,7 +45,7 @@ def test_every_refusal_of_a_token_has_its_words_in_both_languages() -> None:
 
 def test_every_fault_of_a_turn_has_a_status() -> None:
     assert all(status >= 400 for status in TURN_STATUS.values())
-    assert set(TURN_STATUS) >= {"rate_limit", "timeout", "internal", "usage_limit"}
+    assert set(TURN_STATUS) == set(get_args(FaultCode))
 
 
 async def test_an_error_nobody_foresaw_is_logged_and_told_without_its_text(

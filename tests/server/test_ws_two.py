@@ -57,10 +57,30 @@ async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(file: Pat
             thread = (await chat(at_a, 1))[-1]["threadId"]
             await at_a.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
             await at_a.until("ai:token", 2)
-            assert (await chat(at_b, 1, threadId=thread))[-1]["fullText"] == "Three."
+            refused = (await chat(at_b, 1, threadId=thread))[-1]
+            assert (refused["type"], refused["code"], refused["retryable"]) == ("ai:error", "busy", True)
             held.set()
-            lost = (await at_a.turn(2))[-1]
-            assert (lost["type"], lost["retryable"]) == ("ai:error", True)
+            assert (await at_a.turn(2))[-1]["fullText"] == "Two."
+            assert (await chat(at_b, 2, threadId=thread))[-1]["fullText"] == "Three."
+
+
+async def test_a_turn_is_stopped_through_another_server(file: Path) -> None:
+    with ScriptedProvider(Says(text="Two.", held=asyncio.Event())) as model:
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(ws_server(model, db=f"sqlite:{file}"))
+            b = await stack.enter_async_context(ws_server(db=f"sqlite:{file}"))
+            at_a = await stack.enter_async_context(a.client(token()))
+            at_b = await stack.enter_async_context(b.client(token()))
+            foreign = await stack.enter_async_context(b.client(token("b")))
+            await at_a.send("ai:chat", _id=1, graphKey=GRAPH, message="more")
+            await at_a.until("ai:token", 1)
+            services = await a.state.services("default")
+            (thread,) = await services.threads.list(Person("ed", "editor", "default"))
+            refused = await foreign.ask("ai:interrupt", _id=1, threadId=thread.key)
+            assert refused["code"] == "not_found"
+            await at_b.send("ai:interrupt", _id=1, threadId=thread.key)
+            last = (await at_a.turn(1))[-1]
+    assert (last["type"], last["fullText"], last["stopped"]) == ("ai:complete", "Two.", True)
 
 
 async def test_a_proposal_decided_at_one_server_reaches_who_waits_at_another(file: Path) -> None:

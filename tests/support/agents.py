@@ -20,6 +20,7 @@ from graphrag.providers.prices import FREE, Pricing
 from graphrag.retriever import Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import CallLimits, ToolCalls
+from graphrag.turn_lease import TurnLeases
 from graphrag.usage import UsageLimits, UsageMeter
 from tools.base import Tool, ToolBox
 from tools.read_tools import READ_TOOLS
@@ -69,6 +70,7 @@ def setting_on(
     usage: UsageLimits | None = None,
     policy: Policy | None = None,
     language: Any = "en",
+    leases: TurnLeases | None = None,
 ) -> Setting:
     source, records = database.source("default"), database.records("default")
     retriever = Retriever(source, None)
@@ -86,6 +88,7 @@ def setting_on(
         ),
         calls=ToolCalls(box, approvals, limits=calls),
         threads=threads,
+        leases=leases or TurnLeases(records),
         approvals=approvals,
         context_options=ContextOptions(language=language),
         limits=limits,

@@ -136,9 +136,9 @@ ROWS = {
     "402 no credit": Row(answer=refused(402), error=errors.ModelUnauthorized, code="auth_error", status=402),
     "403": Row(answer=refused(403), error=errors.ModelUnauthorized, code="auth_error", status=403),
     "404 unknown model": Row(
-        answer=refused(404), error=errors.ModelRequestRefused, code="internal", status=404
+        answer=refused(404), error=errors.ModelRequestRefused, code="request_refused", status=404
     ),
-    "400": Row(answer=refused(400), error=errors.ModelRequestRefused, code="internal", status=400),
+    "400": Row(answer=refused(400), error=errors.ModelRequestRefused, code="request_refused", status=400),
     "context length": Row(
         answer=refused(400, "prompt is too long: 210000 tokens > 200000 maximum"),
         error=errors.ModelContextTooLong,
