@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
+from cli.evaluate_knowledge import evaluate_knowledge
 from graphrag.evaluate import (
     ABLATION,
     AnnotatedQuery,
@@ -20,19 +22,34 @@ from graphrag.evaluate import (
     options_for,
     read_queries,
 )
-from graphrag.retriever import Mode
+from graphrag.importers.knowledge import FORMATS, KnowledgeFormat
+from graphrag.retriever import Mode, RetrievalOptions
 from graphrag.wiring import Services
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
+WORKFLOWS = "workflows"
+KINDS = (WORKFLOWS, *FORMATS)
 
 
 def run_evaluation(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON list of {workflow, query, relevant: [node names]}.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
+            "Or a knowledge graph, see --format.",
+        ),
     ],
     workflows: Annotated[
-        Path, typer.Option("--workflows", metavar="DIR", help="Where the workflow files are.")
-    ],
+        Path | None, typer.Option("--workflows", metavar="DIR", help="Where the workflow files are.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help=f"What FILE is: {', '.join(KINDS)}.")
+    ] = WORKFLOWS,
+    questions: Annotated[
+        Path | None,
+        typer.Option("--questions", metavar="FILE", help="Questions about a knowledge graph."),
+    ] = None,
     mode: Annotated[
         str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="Just this mode.")
     ] = None,
@@ -41,44 +58,76 @@ def run_evaluation(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import, embed and score: recall@5, recall@10, MRR and tokens per context.
+    """Import, embed and score: recall, hits, MRR, and for workflows tokens per context.
 
     Works in a database of its own that is removed afterwards.
     """
     if mode is not None and mode not in MODES:
         fail(f"--mode {mode!r}: use one of {', '.join(MODES)}", code=EXIT_USAGE)
-    if not workflows.is_dir():
-        fail(f"--workflows {workflows}: there is no such folder", code=EXIT_USAGE)
-    ways = ABLATION if ablation else {m: options_for(m) for m in MODES if mode in (None, m)}
+    kind = _kind(form, workflows, questions)
+    modes = {m: options_for(m) for m in MODES if mode in (None, m)}
     with tempfile.TemporaryDirectory(prefix="nodius-eval-") as folder:
         settings = settings_of(f"sqlite:{folder}/eval.db", "eval")
+        if kind is not None:
+            ways = None if ablation else modes
 
-        async def work(services: Services) -> dict[str, Evaluation]:
-            queries = await asyncio.to_thread(read_queries, file)
-            graph_keys, left_out = await _load(services, queries, workflows, quiet=as_json)
-            done: dict[str, Evaluation] = {}
-            with render.progress("asking", quiet=as_json) as update:
-                asked = 0
+            async def score(services: Services) -> None:
+                await evaluate_knowledge(services, kind, file, questions, ways, as_json=as_json)
 
-                def count() -> None:
-                    nonlocal asked
-                    asked += 1
-                    update(asked, len(queries) * len(ways))
+            run(settings, score, creates=True)
+        elif workflows is not None:
+            ways = ABLATION if ablation else modes
+            results = run(settings, _of_workflows(file, workflows, ways, quiet=as_json), creates=True)
+            if as_json:
+                render.json({name: _as_dict(result) for name, result in results.items()})
+            else:
+                _show(results)
 
-                for name, options in ways.items():
-                    done[name] = await evaluate(
-                        services.retriever, queries, graph_keys, options, on_query=count
-                    )
-            asked_about = next(iter(done.values()))
-            for reason in (*left_out, *asked_about.left_out):
-                render.note(f"left out: {reason}")
-            return done
 
-        results = run(settings, work, creates=True)
-    if as_json:
-        render.json({name: _as_dict(result) for name, result in results.items()})
-    else:
-        _show(results)
+def _kind(form: str, workflows: Path | None, questions: Path | None) -> KnowledgeFormat | None:
+    """Return the format of a knowledge graph, None for workflows. Ends the program for wrong flags."""
+    if form == WORKFLOWS:
+        if questions is not None:
+            fail("--questions goes with a knowledge graph: say its --format", code=EXIT_USAGE)
+        if workflows is None:
+            fail("--workflows DIR is missing: the workflows that FILE asks about", code=EXIT_USAGE)
+        if not workflows.is_dir():
+            fail(f"--workflows {workflows}: there is no such folder", code=EXIT_USAGE)
+        return None
+    known: dict[str, KnowledgeFormat] = {kind: kind for kind in FORMATS}
+    kind = known.get(form)
+    if kind is None:
+        fail(f"--format {form!r}: use one of {', '.join(KINDS)}", code=EXIT_USAGE)
+    if workflows is not None:
+        fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
+    if questions is None and kind != "knowledge":
+        fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
+    return kind
+
+
+def _of_workflows(
+    file: Path, workflows: Path, ways: Mapping[str, RetrievalOptions], *, quiet: bool
+) -> Callable[[Services], Coroutine[Any, Any, dict[str, Evaluation]]]:
+    async def work(services: Services) -> dict[str, Evaluation]:
+        queries = await asyncio.to_thread(read_queries, file)
+        graph_keys, left_out = await _load(services, queries, workflows, quiet=quiet)
+        done: dict[str, Evaluation] = {}
+        with render.progress("asking", quiet=quiet) as update:
+            asked = 0
+
+            def count() -> None:
+                nonlocal asked
+                asked += 1
+                update(asked, len(queries) * len(ways))
+
+            for name, options in ways.items():
+                done[name] = await evaluate(services.retriever, queries, graph_keys, options, on_query=count)
+        asked_about = next(iter(done.values()))
+        for reason in (*left_out, *asked_about.left_out):
+            render.note(f"left out: {reason}")
+        return done
+
+    return work
 
 
 async def _load(

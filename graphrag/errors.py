@@ -10,6 +10,7 @@ from graphrag.approvals import errors as approvals
 from graphrag.config import SettingsError
 from graphrag.evaluate import QueryFileError
 from graphrag.importers import UnreadableWorkflow
+from graphrag.importers.knowledge import UnreadableKnowledge
 from graphrag.live import errors as live
 from graphrag.messages import Language, message
 from graphrag.offline import desk
@@ -102,6 +103,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     ThreadVersion: Meaning(code="damaged", http_status=500),
     NothingToResume: Meaning(code="conflict", http_status=409),
     live.EditRefused: Meaning(code="invalid", http_status=422),
+    live.EditNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
     live.EditNotKept: Meaning(code="busy", http_status=503, retryable=True),
     live.LiveElsewhere: Meaning(code="busy", http_status=503, retryable=True),
     live.LiveGraphClosed: Meaning(code="conflict", http_status=409, retryable=True),
@@ -113,6 +115,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
+    UnreadableKnowledge: Meaning(code="unreadable", http_status=422, exit_code=EXIT_USAGE),
     # Raised and caught within the offline answerer: one that came out would be a fault of ours.
     desk.Needs: Meaning(code="internal", http_status=500),
     desk.CannotGoOn: Meaning(code="internal", http_status=500),

@@ -1,0 +1,104 @@
+"""The `eval` command over knowledge graphs made up here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphrag.evaluate_knowledge import ABLATION, ALONE, WITHOUT_GRAPH
+from tests.cli.conftest import invoke, printed, write
+
+KNOWLEDGE: dict[str, Any] = {
+    "passages": [
+        {"id": "p1", "title": "Orvin", "text": "A painter of Arlon.", "mentions": ["Orvin", "Arlon"]},
+        {"id": "p2", "title": "The Aare", "text": "A river known for floods.", "mentions": ["Aare"]},
+        {"id": "p3", "title": "Bread", "text": "Flour and water."},
+    ],
+    "facts": [["Aare", "flows through", "Arlon"]],
+    "questions": [
+        {"question": "Which river did the painter Orvin see?", "passages": ["p1", "p2"]},
+        {"question": "What flows through Arlon?", "answers": ["Aare"], "topics": ["Arlon"]},
+    ],
+}
+FIGURES = ["recall@2", "recall@5", "recall@10", "hits@1", "hits@5", "hits@10", "mrr", "questions"]
+
+
+@pytest.fixture
+def knowledge(folder: Path) -> Path:
+    return write(folder / "knowledge.json", KNOWLEDGE)
+
+
+def test_each_mode_is_scored(knowledge: Path) -> None:
+    scores = printed(invoke("eval", knowledge, "--format", "knowledge", "--json"))
+    assert list(scores) == ["hybrid", "vector", "text"]
+    assert all(list(score) == FIGURES and score["questions"] == 2 for score in scores.values())
+    assert scores["hybrid"]["hits@1"] == 1.0
+
+
+def test_the_ablation_scores_the_passages_alone_too(knowledge: Path) -> None:
+    result = invoke("eval", knowledge, "--format", "knowledge", "--ablation", "--json")
+    scores = printed(result)
+    assert list(scores) == [*(f"{name}{ALONE}" for name in WITHOUT_GRAPH), *ABLATION]
+    assert all(score["questions"] == 1 for name, score in scores.items() if name.endswith(ALONE))
+
+
+def test_triples_and_their_questions_make_a_table(folder: Path) -> None:
+    facts = write(folder / "kb.txt", "Aare|flows through|Arlon\nOrvin|lived in|Arlon\n")
+    asked = write(folder / "qa.txt", "what flows through [Arlon]\tAare\nwho baked [Arlon]\tNobody\n")
+    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--ablation")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["retrieval", *FIGURES[:-2], "MRR"]
+    assert [line.partition("  ")[0] for line in lines[1:]] == list(ABLATION)
+    assert "left out: 'who baked Arlon': none of its answers is in the graph" in result.stderr
+    assert "1 question about" in result.stderr
+
+
+def test_openie_outputs_are_taken_as_they_are(folder: Path) -> None:
+    docs = [
+        {"passage": "Orvin\nA painter of Arlon.", "extracted_triples": [["Orvin", "of", "Arlon"], ["x"]]},
+        {"passage": "Aare\nA river.", "extracted_triples": [["Aare", "flows through", "Arlon"]]},
+    ]
+    facts = write(folder / "openie.json", {"docs": docs, "avg_ent_chars": 3})
+    asked = write(folder / "q.json", [{"question": "which river saw Orvin", "gold_passages": [0, 1]}])
+    result = invoke("eval", facts, "--format", "openie", "--questions", asked, "--mode", "hybrid", "--json")
+    assert printed(result)["hybrid"]["recall@2"] == 1.0
+    assert "left out: openie.json: 1 triples" in result.stderr
+
+
+def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
+    facts = write(folder / "kb.txt", "Aare|flows through|Arlon\n")
+    lines = ["what flows\tAare", *(f"question {i}\tNobody" for i in range(30))]
+    asked = write(folder / "qa.txt", "\n".join(lines))
+    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--mode", "text")
+    assert result.stderr.count("left out: '") == 10
+    assert "left out: 20 more" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
+        (("--format", "triples"), "--questions FILE is missing"),
+        (("--format", "openie"), "--questions FILE is missing"),
+        (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
+        (("--questions", "q.txt"), "say its --format"),
+        ((), "--workflows DIR is missing"),
+        (("--format", "triples", "--questions", "absent.txt"), "No such file"),
+        (("--format", "openie", "--questions", "knowledge.json"), "knowledge.json: docs: Field required"),
+    ],
+)
+def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -> None:
+    result = invoke("eval", knowledge, *flags)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_bad_line_is_named_by_file_and_number(folder: Path) -> None:
+    facts = write(folder / "kb.txt", "Aare|flows through|Arlon\nOrvin|lived in\n")
+    asked = write(folder / "qa.txt", "q\tAare")
+    result = invoke("eval", facts, "--format", "triples", "--questions", asked)
+    assert result.exit_code == 2
+    assert "kb.txt: line 2: expected subject|relation|object" in result.stderr
