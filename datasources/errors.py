@@ -14,6 +14,7 @@
     ├── DatabaseVersion      the file was made by a newer or unknown version
     ├── SourceTimeout        the store did not answer in time
     ├── SourceUnavailable    the store cannot be reached
+    │   └── DatabaseUnprepared   the server has no such database, or it was not set up
     └── InstructionError     an instruction cannot be carried out on its document
         ├── InstructionMalformed   it lacks an operand, or has one of the wrong kind
         ├── PathNotFound           its path leads nowhere
@@ -27,7 +28,10 @@ their library's exceptions into these, `from exc`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_LOGIN = re.compile(r"(://)[^/@]*@")
 
 
 class SourceError(Exception):
@@ -87,7 +91,9 @@ class UnknownIndexField(SourceError):
 class InvalidDatabaseUrl(SourceError):
     def __init__(self, *, url: str, reason: str) -> None:
         self.url, self.reason = url, reason
-        super().__init__(f"database address {url!r}: {reason}; use sqlite:PATH or memory:")
+        shown = _LOGIN.sub(r"\1", url)  # an address may hold a password
+        forms = "sqlite:PATH, memory: or arango+http://USER:PASSWORD@HOST:8529/DATABASE"
+        super().__init__(f"database address {shown!r}: {reason}; use {forms}")
 
 
 class DatabaseBusy(SourceError):
@@ -120,6 +126,14 @@ class SourceUnavailable(SourceError):
     def __init__(self, *, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
         super().__init__(f"{source} is not available: {reason}")
+
+
+class DatabaseUnprepared(SourceUnavailable):
+    """`code` is the server's error number, 0 where nothing failed but something is missing."""
+
+    def __init__(self, *, source: str, code: int = 0) -> None:
+        self.code = code
+        super().__init__(source=source, reason="it is not set up; `nodius db init` does that")
 
 
 class InstructionError(SourceError):

@@ -1,0 +1,83 @@
+"""Errors of ArangoDB and of the way to it, translated into those of the data room.
+
+    SourceUnavailable
+    └── ServerRefused      the server answered with an error number
+        └── WriteConflict  another writer was first; the whole step may be tried again
+
+What the server says of an error can quote data and AQL; it is logged for debugging and never shown.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import requests
+from arango.exceptions import ArangoError, ArangoServerError
+
+from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
+
+log = logging.getLogger(__name__)
+
+CONFLICT, UNIQUE = 1200, 1210
+LOCKED, LOCK_TIMEOUT = 28, 18
+DOCUMENT_MISSING, COLLECTION_MISSING, DATABASE_MISSING = 1202, 1203, 1228
+DUPLICATE_NAME, BAD_PARAMETER = 1207, 10
+KILLED, CURSOR_LOST = 1500, 1600
+VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE = 1554, 1555, 1577
+NO_INDEX = frozenset({VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE, COLLECTION_MISSING})
+"""A statement that needs an index or View which is missing or not ready; another answers instead."""
+
+EXPECTED = (ArangoError, requests.RequestException, OSError)
+"""All that python-arango lets out when a request fails."""
+
+_RETRIED = frozenset({CONFLICT, UNIQUE, LOCK_TIMEOUT, LOCKED})
+_REASONS: Mapping[int, str] = {
+    11: "it refuses the sign-in; check the user, the password and what the user may do",
+    401: "it refuses the sign-in; check the user and the password",
+    32: "the request exceeds a limit of the server",
+    CONFLICT: "another writer was first; try again",
+    UNIQUE: "a document of that key exists already",
+    LOCK_TIMEOUT: "a collection stayed locked; try again",
+    CURSOR_LOST: "it lost the rest of an answer; try again",
+    1653: "the transaction was over already",
+    1654: "the transaction was aborted",
+    1655: "the transaction is not known any more",
+}
+
+
+class ServerRefused(SourceUnavailable):
+    """`code` is the server's error number."""
+
+    def __init__(self, *, source: str, code: int, reason: str) -> None:
+        self.code = code
+        super().__init__(source=source, reason=reason)
+
+
+class WriteConflict(ServerRefused):
+    pass
+
+
+def translate(exc: Exception, *, source: str, timeout_s: float) -> SourceError:
+    """Return the data room's error for one of python-arango, requests or the operating system."""
+    if isinstance(exc, SourceError):
+        return exc
+    if isinstance(exc, ArangoServerError):
+        return _refused(exc, source, timeout_s)
+    if isinstance(exc, requests.Timeout | TimeoutError):
+        return SourceTimeout(source=source, seconds=timeout_s)
+    if isinstance(exc, ArangoError):
+        return SourceUnavailable(source=source, reason=f"its answer cannot be read ({type(exc).__name__})")
+    return SourceUnavailable(source=source, reason="no server answers there, or it is starting")
+
+
+def _refused(exc: ArangoServerError, source: str, timeout_s: float) -> SourceError:
+    code = exc.error_code or exc.http_code or 0
+    log.debug("refused", extra={"code": code, "said": exc.error_message})
+    if code == KILLED:
+        return SourceTimeout(source=source, seconds=timeout_s)
+    if code in (DATABASE_MISSING, COLLECTION_MISSING):
+        return DatabaseUnprepared(source=source, code=code)
+    reason = _REASONS.get(code, f"it answers with error {code}")
+    kind = WriteConflict if code in _RETRIED else ServerRefused
+    return kind(source=source, code=code, reason=reason)

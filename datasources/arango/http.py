@@ -1,0 +1,111 @@
+"""The HTTP client under python-arango: bounded waits, and nothing is sent a second time behind our back.
+
+python-arango sends a request again, writes too, whenever a connection breaks, and its own client
+lets a read wait for minutes. Here a request goes to the next host only when no connection came
+about, so that nothing was sent; an answer that was lost is an error, and whoever asked knows
+whether asking again is harmless.
+
+Source: python-arango 8.3.7, `connection.BaseConnection.process_request`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import requests
+from arango.http import HTTPClient
+from arango.response import Response
+from requests.adapters import HTTPAdapter
+from requests_toolbelt import MultipartEncoder
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+from urllib3.util.retry import Retry
+
+from datasources.errors import SourceUnavailable
+
+CONNECT_TIMEOUT_S = 5.0
+POOL = 16
+BUSY_STATUS = 503
+
+
+class BoundedHttp(HTTPClient):
+    """One session a host. Units: `timeout_s` bounds the wait for bytes of an answer."""
+
+    def __init__(self, *, source: str, timeout_s: float, verify: bool | str) -> None:
+        self._source = source
+        self._timeout = (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
+        self._verify = verify
+        self.sessions: list[requests.Session] = []
+
+    def create_session(self, host: str) -> requests.Session:  # noqa: ARG002
+        session = requests.Session()
+        session.trust_env = False  # neither a proxy nor a .netrc may come between
+        session.verify = self._verify
+        adapter = HTTPAdapter(pool_connections=1, pool_maxsize=POOL, max_retries=Retry(0, read=False))
+        session.mount("http://", adapter)
+        session.mount("https://", adapter)
+        self.sessions.append(session)
+        return session
+
+    def send_request(
+        self,
+        session: requests.Session,
+        method: str,
+        url: str,
+        headers: MutableMapping[str, str] | None = None,
+        params: MutableMapping[str, str] | None = None,
+        data: str | bytes | MultipartEncoder | None = None,
+        auth: tuple[str, str] | None = None,
+    ) -> Response:
+        """Send once.
+
+        Raises: requests.ConnectionError where nothing was taken up, requests.Timeout, SourceUnavailable.
+        """
+        body: Any = data.encode() if isinstance(data, str) else data
+        try:
+            answer = session.request(
+                method,
+                url,
+                params=params,
+                data=body,
+                headers=headers,
+                auth=_login(auth),
+                timeout=self._timeout,
+                allow_redirects=False,
+            )
+        except requests.ConnectionError as exc:
+            if _never_sent(exc):
+                raise
+            reason = "the connection broke before an answer came"
+            if isinstance(exc, requests.exceptions.SSLError):
+                reason = "its certificate is not trusted; give the authority's file with `?verify=PATH`"
+            raise SourceUnavailable(source=self._source, reason=reason) from exc
+        if answer.status_code == BUSY_STATUS:
+            # It was not taken up: another host may.
+            raise requests.ConnectionError("the server is starting, busy or read-only")
+        return Response(
+            method=str(answer.request.method),
+            url=str(answer.url),
+            headers=answer.headers,
+            status_code=answer.status_code,
+            status_text=answer.reason,
+            raw_body=answer.text,
+        )
+
+    def close(self) -> None:
+        for session in self.sessions:
+            session.close()
+
+
+def _login(auth: tuple[str, str] | None) -> Any:
+    # As text requests would write a name in Latin-1, and fail where it cannot.
+    return None if auth is None else (auth[0].encode(), auth[1].encode())
+
+
+def _never_sent(exc: requests.ConnectionError) -> bool:
+    """Say whether no connection came about."""
+    if isinstance(exc, requests.ConnectTimeout):
+        return True
+    cause = exc.args[0] if exc.args else None
+    reason = cause.reason if isinstance(cause, MaxRetryError) else cause
+    return isinstance(reason, NewConnectionError | ConnectTimeoutError)

@@ -1,0 +1,63 @@
+"""Names of what is stored in ArangoDB: collections, the View, the named graph, fields of ours.
+
+Nodius writes graphs, nodes, edges, node types, threads and history; the rest is this service's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+GRAPHS, NODES, EDGES = "nodius_graphs", "nodius_nodes", "nodius_edges"
+CONFIGS, THREADS, HISTORY = "nodius_node_config", "nodius_ai_threads", "nodius_graphs_history"
+APPROVALS, AUDIT, LEASES = "nodius_ai_approvals", "nodius_ai_audit", "nodius_ai_leases"
+JOURNAL, RECORDS, INTENTS = "nodius_ai_journal", "nodius_ai_records", "nodius_ai_intents"
+META = "nodius_ai_meta"
+VIEW = "nodius_ai_nodes_view"
+NAMED_GRAPH = "nodius_ai_graph"
+
+COLLECTIONS: Mapping[str, str] = {
+    "graphs": GRAPHS,
+    "nodes": NODES,
+    "edges": EDGES,
+    "configs": CONFIGS,
+    "threads": THREADS,
+    "history": HISTORY,
+    "approvals": APPROVALS,
+    "audit": AUDIT,
+    "leases": LEASES,
+    "journal": JOURNAL,
+    "records": RECORDS,
+    "intents": INTENTS,
+    "meta": META,
+    "view": VIEW,
+}
+"""What statements call them (`@@nodes`), and their names."""
+
+RECORD_COLLECTIONS: Mapping[str, str] = {
+    "thread": "threads",
+    "approval": "approvals",
+    "audit": "audit",
+    "lease": "leases",
+    "journal": "journal",
+    "history": "history",
+}
+"""Where a kind of record is kept; every other kind is in `records`."""
+
+EMBEDDING, NAME_EMBEDDING = "embedding", "nameEmbedding"
+OTHER_EMBEDDING, OTHER_NAME_EMBEDDING = "otherEmbedding", "otherNameEmbedding"
+"""Where a vector is kept whose length is not that of the vector index, which would refuse it."""
+
+EMBEDDING_BITS, EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingBits", "embeddingModel", "embeddingHash"
+TEXT = "nodiusText"
+LOCAL_KEY = "localKey"
+HIDDEN = (
+    EMBEDDING,
+    NAME_EMBEDDING,
+    OTHER_EMBEDDING,
+    OTHER_NAME_EMBEDDING,
+    EMBEDDING_BITS,
+    EMBEDDING_MODEL,
+    EMBEDDING_HASH,
+    TEXT,
+)
+"""Fields of a node that no reader of documents gets to see; `localKey` is needed to read its key."""
