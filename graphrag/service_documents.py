@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from graphrag.approvals.model import MAX_FEEDBACK, Status
@@ -16,6 +16,11 @@ from graphrag.approvals.model import MAX_FEEDBACK, Status
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 ContextType = Literal["graph", "nodeConfig", "htmlClass", "home"]
 MAX_MESSAGE = 100_000
+
+
+def _whole(value: Any) -> Any:
+    """Take 72.0 for 72: to JSON they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Asked(BaseModel):
@@ -56,7 +61,7 @@ class ResumeRequest(Asked):
 class ThreadsRequest(Asked):
     graph_key: Id | None = None
     context_type: ContextType | None = None
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
 
 
 class DecisionRequest(Asked):

@@ -30,5 +30,14 @@ def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 ERRORS = _responses(401, 403, 404, 405, 409, 410, 413, 422, 500, 503, 504)
 """What any endpoint may answer."""
 
+TEXT_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": _MEANINGS[status],
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}},
+    }
+    for status in (401, 403, 503)
+}
+"""What an endpoint may answer whose own answers are text."""
+
 MODEL_ERRORS = _responses(429, 502)
 """And one that asks a model."""

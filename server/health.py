@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from datasources.errors import SourceError
 from server.auth import Caller
-from server.documents import ERRORS
+from server.documents import TEXT_ERRORS
 from server.requests import state_of
 
 log = logging.getLogger(__name__)
@@ -39,11 +39,7 @@ async def ready(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-@router.get(
-    "/metrics",
-    response_class=PlainTextResponse,
-    responses={k: v for k, v in ERRORS.items() if k in (401, 403)},
-)
+@router.get("/metrics", response_class=PlainTextResponse, responses=TEXT_ERRORS)
 async def metrics(request: Request, who: Caller) -> Response:
     """Return the counters in Prometheus's form. For admins: they tell how much the service is used."""
     who.require("admin")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphrag.live.deeds import Deed, deeds_of
-from graphrag.live.errors import EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.errors import EditNotFound, EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.graph import Applied, LiveGraph
 from graphrag.live.graphs import LiveGraphs
 from graphrag.live.members import Member
@@ -13,6 +13,7 @@ from graphrag.live.source import LiveSource, SettledSource
 __all__ = [
     "Applied",
     "Deed",
+    "EditNotFound",
     "EditNotKept",
     "EditRefused",
     "LiveElsewhere",

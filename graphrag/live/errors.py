@@ -2,6 +2,7 @@
 
 LiveError
 ├── EditRefused       what an editor sent cannot be done on the graph as it is
+├── EditNotFound      history holds no such edit of the graph
 ├── EditNotKept       the journal could not be written: nothing was done
 ├── LiveElsewhere     another process holds the graph open for editing
 └── LiveGraphClosed   this live graph is no more
@@ -20,6 +21,12 @@ class EditRefused(LiveError):
     def __init__(self, *, where: str, reason: str) -> None:
         self.where, self.reason = where, reason
         super().__init__(f"{where}: {reason}")
+
+
+class EditNotFound(LiveError):
+    def __init__(self, *, graph_key: str, edit_id: str) -> None:
+        self.graph_key, self.edit_id = graph_key, edit_id
+        super().__init__(f"graph {graph_key!r} has no edit {edit_id!r} in its history")
 
 
 class EditNotKept(LiveError):

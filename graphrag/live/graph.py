@@ -15,7 +15,7 @@ from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.live import edits
 from graphrag.live.deeds import TAKES_BACK, find_deed
-from graphrag.live.errors import EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.errors import EditNotFound, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history import KIND as HISTORY
 from graphrag.live.history import Entry, take_back
 from graphrag.live.instructing import apply_instructions
@@ -214,10 +214,10 @@ class LiveGraph:
         return await self._ask(lambda draft: take_back(draft, entries), user_id, None)
 
     async def take_back_deed(self, deed_id: str, user_id: str) -> Applied:
-        """Take one deed back, as a deed of its own. Raises also: EditRefused where it was changed since."""
+        """Take one deed back, as a deed of its own. Raises also: EditNotFound, EditRefused where it changed since."""
         deed = await find_deed(self._records, self.graph_key, self._copy.history, deed_id)
         if deed is None:
-            raise EditRefused(where="history", reason=f"there is no edit {deed_id[:200]!r}")
+            raise EditNotFound(graph_key=self.graph_key, edit_id=deed_id[:200])
 
         def work(draft: Draft) -> edits.Edit:
             done = take_back(draft, deed.entries)

@@ -150,7 +150,7 @@ async def test_viewers_look_and_take_nothing_back() -> None:
 
 async def test_an_edit_or_graph_that_is_not_there_is_said_so() -> None:
     async with edited() as it:
-        assert "there is no edit" in error_of(await it.takes_back("17"))["message"]
+        assert error_of(await it.takes_back("17"))["code"] == "not_found"
         assert (await it.ed.get("/api/graphs/nope/history")).status_code == 404
         assert (await it.ed.post("/api/graphs/nope/history/17/take-back")).status_code == 404
 

@@ -1,0 +1,113 @@
+"""The OpenAPI description is true: `schemathesis` makes requests from it and judges the answers by it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import load_all_checks
+
+from tests.support.served import Served, served
+from tests.support.service import GRAPH, token
+
+CHANGE = 'rename error-handler to "Report error"'
+UNJUDGED = "positive_data_acceptance"
+"""A request of the right form may still be refused: a file that is no workflow, a workspace not theirs."""
+
+
+@asynccontextmanager
+async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
+    """A service with one of everything, and the keys of these."""
+    headers = {"Authorization": f"Bearer {token('al', 'admin')}"}
+    async with served(rate_limit=0) as running:
+        body = {"graphKey": GRAPH, "message": CHANGE}
+        answer = await asyncio.to_thread(
+            requests.post, f"{running.address}/api/ai/chat", json=body, headers=headers, timeout=20
+        )
+        waits = answer.json()
+        live = await running.state.live.open("default", GRAPH)
+        edit = await live.rename_sheet("0", "first", "al")
+        yield (
+            running,
+            {
+                "graph_key": GRAPH,
+                "thread_id": waits["threadId"],
+                "approval_id": waits["approvals"][0]["id"],
+                "edit_id": str(edit.timestamp),
+            },
+        )
+
+
+def try_all(address: str, keys: dict[str, str], examples: int) -> int:
+    """Try every operation with made-up values and with keys that are there; return how many requests."""
+    description = schemathesis.openapi.from_url(f"{address}/openapi.json")
+    load_all_checks()
+    unjudged = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == UNJUDGED]
+    count = 0
+    with requests.Session() as session:
+        session.trust_env = False
+        session.headers["Authorization"] = f"Bearer {token('al', 'admin')}"
+
+        def trying(operation: Any) -> Callable[[], None]:
+            @settings(
+                max_examples=examples,
+                database=None,
+                derandomize=True,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            @given(case=operation.as_strategy())
+            def judged(case: Any) -> None:
+                nonlocal count
+                count += 1
+                if count % 2 and case.path_parameters:
+                    case.path_parameters = {name: keys[name] for name in case.path_parameters}
+                case.call_and_validate(session=session, excluded_checks=unjudged)
+
+            return judged
+
+        for found in description.get_all_operations():
+            trying(found.ok())()
+    return count
+
+
+async def test_no_endpoint_answers_what_its_description_does_not_say() -> None:
+    async with with_content() as (running, keys):
+        assert await asyncio.to_thread(try_all, running.address, keys, 1) >= 24
+
+
+CONFIGURED = """
+[output.sanitization]
+enabled = false
+{parameters}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_long_search_finds_no_undocumented_answer_and_no_failure(known: bool, tmp_path: Path) -> None:
+    async with with_content() as (running, keys):
+        given = "\n".join(f'"path.{name}" = "{value}"' for name, value in keys.items()) if known else ""
+        config = tmp_path / "schemathesis.toml"
+        config.write_text(CONFIGURED.format(parameters=f"[parameters]\n{given}" if given else ""))
+        command = [
+            *(str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config)),
+            *("run", f"{running.address}/openapi.json"),
+            *("-H", f"Authorization: Bearer {token('al', 'admin')}"),
+            *("--checks", "all", "--exclude-checks", UNJUDGED),
+            *("--max-examples", "25", "--seed", "1", "--no-color", "--generation-database", "none"),
+        ]
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    assert "Server error" not in said.decode()

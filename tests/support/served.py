@@ -1,0 +1,50 @@
+"""The whole service on a loopback socket, for clients that need a real server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import uvicorn
+
+from graphrag.providers.base import LLMProvider
+from server.app import create_app
+from server.state import ServerState
+from server.ws import WsOptions
+from tests.support.service import settings_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A service that answers at `address`."""
+
+    port: int
+    state: ServerState
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def served(
+    provider: LLMProvider | None = None, *, options: WsOptions | None = None, **settings: object
+) -> AsyncIterator[Served]:
+    """Serve until the block ends."""
+    app = create_app(settings_of(**settings), provider=provider)
+    if options is not None:
+        app.state.ws_options = options
+    config = uvicorn.Config(app, log_level="error", lifespan="off", ws="websockets-sansio")
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        async with app.state.server as state:
+            await server.startup([listening])
+            try:
+                yield Served(port=listening.getsockname()[1], state=state)
+            finally:
+                server.should_exit = True
+                await server.shutdown([listening])
