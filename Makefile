@@ -42,7 +42,7 @@ type: setup ## Check types (pyright strict)
 bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
 
-docs: setup ## Write the generated parts of README again
+docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
 
 clean: ## Remove caches and the demo database

@@ -165,7 +165,7 @@ SyncMessage = (
 )
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
 
-_FORMS: dict[str, type[BaseModel]] = {
+FORMS: dict[str, type[BaseModel]] = {
     "authenticate": Authenticate,
     "__ping__": Ping,
     "ai:chat": AiChat,
@@ -204,7 +204,7 @@ def _read(document: dict[str, Any]) -> tuple[ClientMessage, dict[str, Any]]:
     type_, id_ = document.get("type"), _number(document.get("_id"))
     if not isinstance(type_, str):
         raise InvalidMessage(reason="`type` is missing or no text", id=id_)
-    form = _FORMS.get(type_)
+    form = FORMS.get(type_)
     if form is None:
         raise InvalidMessage(reason=f"there is no message type {type_[:80]!r}", id=id_)
     try:

@@ -11,9 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from tests import docs
+from tests.docs.__main__ import DOCUMENTS, main
+from tests.docs.__main__ import PARTS as KNOWN_PARTS
+from tests.docs.program import ROOT
+from tests.docs.rendering import DocsError, names_of_parts, render
 from tests.examples import Example, examples_of, matches
 
+README = ROOT / "README.md"
 PARTS = {"one": lambda: "new\n", "two": lambda: "2"}
 DOCUMENT = (
     "a\n<!-- generated:one -->\nold\n<!-- end -->\nb\n<!-- generated:two -->\n<!-- end -->\n"
@@ -22,26 +26,26 @@ DOCUMENT = (
 
 
 def test_parts_are_replaced_and_the_rest_is_kept() -> None:
-    assert docs.render(DOCUMENT, PARTS) == (
+    assert render(DOCUMENT, PARTS) == (
         "a\n<!-- generated:one -->\nnew\n<!-- end -->\nb\n<!-- generated:two -->\n2\n<!-- end -->\n"
         "<!-- generated:benchmarks -->\nmeasured\n<!-- end -->\n"
     )
 
 
 def test_rendering_twice_changes_nothing_more() -> None:
-    once = docs.render(DOCUMENT, PARTS)
-    assert docs.render(once, PARTS) == once
+    once = render(DOCUMENT, PARTS)
+    assert render(once, PARTS) == once
 
 
 def test_a_measured_part_is_filled_when_asked() -> None:
-    filled = docs.render(DOCUMENT, PARTS, {"benchmarks": "\n| table |\n\n"})
+    filled = render(DOCUMENT, PARTS, {"benchmarks": "\n| table |\n\n"})
     assert "<!-- generated:benchmarks -->\n| table |\n<!-- end -->" in filled
 
 
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (DOCUMENT.replace("generated:two", "generated:three"), "no part <!-- generated:two"),
+        (DOCUMENT.replace("generated:two", "generated:three"), "nothing generates the part 'three'"),
         (DOCUMENT + "<!-- generated:what -->\n<!-- end -->\n", "nothing generates the part 'what'"),
         (DOCUMENT.replace("2\n<!-- end -->", ""), "has no <!-- end -->"),
         (DOCUMENT + "<!-- end -->\n", "or the other way round"),
@@ -51,19 +55,19 @@ def test_a_measured_part_is_filled_when_asked() -> None:
 def test_wrong_marks_are_said(document: str, reason: str) -> None:
     if reason.startswith("has no"):
         document = document.replace("measured\n<!-- end -->\n", "measured\n")
-    with pytest.raises(docs.DocsError, match=re.escape(reason)):
-        docs.render(document, PARTS)
+    with pytest.raises(DocsError, match=re.escape(reason)):
+        render(document, PARTS)
 
 
 @pytest.fixture
 def readme(tmp_path: Path) -> Path:
     copy = tmp_path / "README.md"
-    copy.write_text(docs.README.read_text(encoding="utf-8"), encoding="utf-8")
+    copy.write_text(README.read_text(encoding="utf-8"), encoding="utf-8")
     return copy
 
 
 def test_the_readme_is_up_to_date() -> None:
-    assert docs.main(["--check"]) == 0
+    assert main(["--check"]) == 0
 
 
 def test_check_names_what_drifted_and_writes_nothing(
@@ -71,11 +75,11 @@ def test_check_names_what_drifted_and_writes_nothing(
 ) -> None:
     drifted = readme.read_text(encoding="utf-8").replace("| `budget_tokens` |", "| `budget` |")
     readme.write_text(drifted, encoding="utf-8")
-    assert docs.main(["--check"], readme) == 1
+    assert main(["--check"], [readme]) == 1
     assert capsys.readouterr().err == "README.md: settings drifted from the code; run `make docs`\n"
     assert readme.read_text(encoding="utf-8") == drifted
-    assert docs.main([], readme) == 0
-    assert docs.main(["--check"], readme) == 0
+    assert main([], [readme]) == 0
+    assert main(["--check"], [readme]) == 0
 
 
 def test_measured_parts_take_a_commands_output(readme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,17 +88,43 @@ def test_measured_parts_take_a_commands_output(readme: Path, monkeypatch: pytest
         ("retrieval  MRR\nhybrid     0.7\n", "```text\nretrieval  MRR\nhybrid     0.7\n```"),
     ]:
         monkeypatch.setattr("sys.stdin", io.StringIO(printed))
-        assert docs.main(["--fill", "benchmarks"], readme) == 0
+        assert main(["--fill", "benchmarks"], [readme]) == 0
         filled = readme.read_text(encoding="utf-8")
         assert f"<!-- generated:benchmarks -->\n{written}\n<!-- end -->" in filled
-        assert docs.main(["--check"], readme) == 0
+        assert main(["--check"], [readme]) == 0
 
 
-def test_relative_links_of_the_readme_lead_somewhere() -> None:
-    text = docs.README.read_text(encoding="utf-8")
-    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in t]
-    assert targets
-    assert [target for target in targets if not (docs.ROOT / target).exists()] == []
+def test_every_document_is_up_to_date_and_every_part_is_shown_once() -> None:
+    shown = [name for path in DOCUMENTS for name in names_of_parts(path.read_text(encoding="utf-8"))]
+    assert sorted(name for name in shown if name in KNOWN_PARTS) == sorted(KNOWN_PARTS)
+    assert len(shown) == len(set(shown))
+
+
+def test_the_description_of_the_service_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    description = tmp_path / "openapi.json"
+    assert main(["--check"], [], description) == 1
+    assert capsys.readouterr().err == "openapi.json: drifted from the code; run `make docs`\n"
+    assert main([], [], description) == 0
+    assert main(["--check"], [], description) == 0
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    targets = [t for t in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in t]
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_into_a_document_name_one_of_its_headings(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
+        aimed = (document.parent / target) if target else document
+        headings = re.findall(r"^#+ (.+)$", aimed.read_text(encoding="utf-8"), re.MULTILINE)
+        anchors = [re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings]
+        assert anchor in anchors, f"{document.name} links to {target}#{anchor}"
 
 
 # Examples
@@ -142,7 +172,7 @@ def test_the_readmes_examples_print_what_it_shows(tmp_path: Path, monkeypatch: p
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
-    examples = examples_of(docs.README.read_text(encoding="utf-8"))
+    examples = examples_of(README.read_text(encoding="utf-8"))
     assert len(examples) >= 5
     for example in examples:
         printed = CliRunner().invoke(app, example.arguments).output

@@ -1,0 +1,92 @@
+"""Writes the generated parts of the documents: `python -m tests.docs`, or `--check` to see what drifted.
+
+A part stands between `<!-- generated:NAME -->` and `<!-- end -->`. Parts that code can tell are
+written anew each time. Measured ones need time or data, so they stay as they are until
+`--fill NAME` gives them a command's output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tests.docs.program import ROOT, cli_part, rooms_part, settings_part
+from tests.docs.reference import (
+    diagram_part,
+    endpoints_part,
+    events_part,
+    messages_part,
+    openapi,
+    providers_part,
+)
+from tests.docs.rendering import MEASURED, DocsError, as_markdown, names_of_changed, names_of_parts, render
+
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+OPENAPI = ROOT / "docs" / "openapi.json"
+PARTS: Mapping[str, Callable[[], str]] = {
+    "rooms": rooms_part,
+    "diagram": diagram_part,
+    "cli": cli_part,
+    "settings": settings_part,
+    "providers": providers_part,
+    "events": events_part,
+    "messages": messages_part,
+    "endpoints": endpoints_part,
+}
+
+
+def main(
+    arguments: list[str] | None = None, documents: Sequence[Path] = DOCUMENTS, description: Path = OPENAPI
+) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.docs", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when a part drifted")
+    parser.add_argument("--fill", metavar="NAME", choices=MEASURED, help="a part to fill from standard input")
+    given = parser.parse_args(arguments)
+    fill = {given.fill: as_markdown(sys.stdin.read())} if given.fill else {}
+    failed = False
+    for document in documents:
+        failed |= not _write(document, fill, check=given.check)
+    return int(failed | (not _write_openapi(description, check=given.check)))
+
+
+def _write(document: Path, fill: Mapping[str, str], *, check: bool) -> bool:
+    """Write a document's parts anew; say whether all is well."""
+    before = document.read_text(encoding="utf-8")
+    names = set(names_of_parts(before))
+    try:
+        after = render(
+            before,
+            {n: part for n, part in PARTS.items() if n in names},
+            {n: fill[n] for n in names & {*fill}},
+        )
+    except DocsError as exc:
+        print(f"{document.name}: {exc}", file=sys.stderr)
+        return False
+    if after == before:
+        return True
+    changed = ", ".join(names_of_changed(before, after))
+    if check:
+        print(f"{document.name}: {changed} drifted from the code; run `make docs`", file=sys.stderr)
+        return False
+    document.write_text(after, encoding="utf-8")
+    print(f"{document.name}: wrote {changed}")
+    return True
+
+
+def _write_openapi(description: Path, *, check: bool) -> bool:
+    after = json.dumps(openapi(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    if description.exists() and description.read_text(encoding="utf-8") == after:
+        return True
+    if check:
+        print(f"{description.name}: drifted from the code; run `make docs`", file=sys.stderr)
+        return False
+    description.write_text(after, encoding="utf-8")
+    print(f"{description.name}: written")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

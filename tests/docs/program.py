@@ -1,0 +1,104 @@
+"""The parts that the program itself tells: commands, settings, rooms."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from cli.main import app
+from graphrag.config import settings_table
+from tests.docs.rendering import DocsError
+
+ROOT = Path(__file__).parents[2]
+HELP_COLUMN = 30
+_CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+ROOMS: tuple[str, ...] = tuple(_CONTRACTS["root_packages"])
+
+
+def cli_part() -> str:
+    """Return every command with its own options, and the shared options once."""
+    commands = dict(_commands(typer.main.get_command(app)))
+    uses: dict[str, int] = {}
+    for command in commands.values():
+        for line in _options(command):
+            uses[line] = uses.get(line, 0) + 1
+    shared = [line for line, count in uses.items() if count > len(commands) / 2]
+    lines: list[str] = []
+    for name, command in commands.items():
+        arguments = [_metavar(p) for p in command.params if p.param_type_name == "argument"]
+        lines.append(" ".join(["nodius", name, *arguments]))
+        lines.append(f"  {_first_sentence(command.help)}")
+        lines += [line for line in _options(command) if line not in shared]
+        lines.append("")
+    return "\n".join(["```text", *lines, "Most commands also take:", *shared, "```"])
+
+
+def _commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command by its whole name; a group is one itself if it does something alone."""
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None or command.invoke_without_command:
+            yield prefix + name, command
+        if inner is not None:
+            yield from _commands(command, f"{prefix}{name} ")
+
+
+def _options(command: Any) -> list[str]:
+    lines: list[str] = []
+    for param in command.params:
+        if param.param_type_name != "option" or "--help" in param.opts:
+            continue
+        names = ", ".join(sorted(param.opts, key=lambda name: (not name.startswith("--"), name)))
+        left = f"  {names}" if param.is_flag else f"  {names} {_metavar(param)}"
+        gap = " " * max(2, HELP_COLUMN - len(left))
+        lines.append(f"{left}{gap}{param.help}")
+    return lines
+
+
+def _metavar(param: Any) -> str:
+    if not param.metavar:
+        raise DocsError(f"the parameter {param.name!r} of a command has no metavar")
+    return param.metavar
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def settings_part() -> str:
+    """Return the table of settings."""
+    rows = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
+    for name, variable, default, meaning in settings_table():
+        shown = f"`{default}`" if default else ""
+        rows.append(f"| `{name}` | `{variable}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
+
+
+def rooms_part() -> str:
+    """Return the rooms from top to bottom, as the import contracts order them."""
+    layers: list[str] = next(c["layers"] for c in _CONTRACTS["contracts"] if c["type"] == "layers")
+    levels = [[room.strip() for room in level.split("|")] for level in layers]
+    rows = ["| room | what it is | it may import |", "|---|---|---|"]
+    for i, level in enumerate(levels):
+        below = [f"`{room}`" for lower in levels[i + 1 :] for room in lower]
+        for room in level:
+            rows.append(
+                f"| [`{room}/`]({room}/) | {_room_sentence(room)} | {', '.join(below) or 'no other room'} |"
+            )
+    layered = {room for level in levels for room in level}
+    rest = [room for room in ROOMS if room not in layered]
+    rows += [f"| [`{room}/`]({room}/) | {_room_sentence(room)} | nothing of ours |" for room in rest]
+    return "\n".join(rows)
+
+
+def _room_sentence(room: str) -> str:
+    module = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
+    docstring = ast.get_docstring(module)
+    if not docstring:
+        raise DocsError(f"{room}/__init__.py has no docstring: its first sentence describes the room")
+    return _first_sentence(docstring)
