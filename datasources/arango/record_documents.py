@@ -15,19 +15,10 @@ from urllib.parse import quote
 
 import orjson
 
+from datasources.arango.names import COLLECTIONS, RECORD_COLLECTIONS
+from datasources.arango.statements_records import OTHER_RECORDS, collection_of
 from datasources.base import RECORD_INDEXES, Record
 from datasources.errors import BadDocument, UnknownIndexField
-
-OTHER_RECORDS = "nodius_ai_records"
-RECORD_COLLECTIONS: Mapping[str, str] = {
-    "thread": "nodius_ai_threads",
-    "approval": "nodius_ai_approvals",
-    "audit": "nodius_ai_audit",
-    "lease": "nodius_ai_leases",
-    "journal": "nodius_ai_journal",
-    "history": "nodius_graphs_history",
-}
-"""Where the records of each kind are; those of a kind that is not named go to OTHER_RECORDS."""
 
 LEASES_KEPT_S = 86_400
 """A lease that ended so long ago is removed by the server."""
@@ -35,15 +26,6 @@ LEASES_KEPT_S = 86_400
 _LONGEST = 250
 _UNIQUE_ALONE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")
-
-
-def collection_of(kind: str) -> str:
-    return RECORD_COLLECTIONS.get(kind, OTHER_RECORDS)
-
-
-def record_collections() -> list[str]:
-    """Return every collection that holds records."""
-    return [*RECORD_COLLECTIONS.values(), OTHER_RECORDS]
 
 
 def record_indexes() -> dict[str, list[dict[str, Any]]]:
@@ -57,7 +39,7 @@ def record_indexes() -> dict[str, list[dict[str, Any]]]:
         ]
         for kind, fields in RECORD_INDEXES.items()
     }
-    found[OTHER_RECORDS] = [_index("rag.kind", ["workspace", "rag.kind", "rag.key"])]
+    found[COLLECTIONS[OTHER_RECORDS]] = [_index("rag.kind", ["workspace", "rag.kind", "rag.key"])]
     lease = {"type": "ttl", "name": "ttl_rag", "fields": ["rag.until"], "expireAfter": 0}
     found[collection_of("lease")].append(lease)
     return found

@@ -1,99 +1,187 @@
-"""AQL texts of records, and of the marks that applied mutations leave; binds only."""
+"""Statements on records, and on the marks that transactions leave.
+
+The collection of a record is bound by its kind; as `ALL` shows them they bind the collection of
+records of no named kind.
+"""
 
 from __future__ import annotations
 
-RECORD_GET = """
+from collections.abc import Mapping
+from typing import Any
+
+from datasources.arango.names import COLLECTIONS, RECORD_COLLECTIONS
+from datasources.arango.statements import Statement
+
+OTHER_RECORDS = "records"
+
+
+def collection_of(kind: str) -> str:
+    """Return the name of the collection where the records of a kind are."""
+    return COLLECTIONS[RECORD_COLLECTIONS.get(kind, OTHER_RECORDS)]
+
+
+class RecordStatement(Statement):
+    """A statement on the records of one kind, which is given as the value `kind`."""
+
+    def binds(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        given = dict(values)
+        kind = given.pop("kind", None)
+        bound = super().binds(given)
+        return bound if kind is None else {**bound, "@records": collection_of(kind)}
+
+
+RECORD_GET = RecordStatement(
+    name="RECORD_GET",
+    text="""
 FOR d IN @@records
   FILTER d._key IN @names AND d.workspace == @workspace
   LIMIT 1
   RETURN d
-"""
+""",
+    collections=("records",),
+    values=("names", "workspace"),
+)
 
-RECORDS_INSERT = """
+RECORDS_EXIST = RecordStatement(
+    name="RECORDS_EXIST",
+    text="""
+FOR d IN @@records
+  FILTER d._key IN @names AND d.workspace == @workspace
+  RETURN d._key
+""",
+    collections=("records",),
+    values=("names", "workspace"),
+)
+
+RECORDS_INSERT = RecordStatement(
+    name="RECORDS_INSERT",
+    text="""
 FOR w IN @writes
   INSERT w INTO @@records
   RETURN NEW._rev
-"""
+""",
+    collections=("records",),
+    values=("writes",),
+    writes=True,
+    repeatable=False,
+)
 
-RECORDS_REPLACE = """
+RECORDS_REPLACE = RecordStatement(
+    name="RECORDS_REPLACE",
+    text="""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
     REPLACE d WITH w.document IN @@records OPTIONS { ignoreRevs: false }
     RETURN { key: w.key, rev: NEW._rev }
-"""
+""",
+    collections=("records",),
+    values=("writes", "workspace"),
+    writes=True,
+    repeatable=False,
+)
 
-RECORDS_REMOVE = """
+RECORDS_REMOVE = RecordStatement(
+    name="RECORDS_REMOVE",
+    text="""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
     REMOVE d IN @@records OPTIONS { ignoreRevs: false }
     RETURN { key: w.key, rev: OLD._rev }
-"""
+""",
+    collections=("records",),
+    values=("writes", "workspace"),
+    writes=True,
+    repeatable=False,
+)
 
-RECORDS_EXIST = """
-FOR d IN @@records
-  FILTER d._key IN @names AND d.workspace == @workspace
-  RETURN d._key
-"""
-
-RECORDS_ALL = """
+RECORDS_ALL = RecordStatement(
+    name="RECORDS_ALL",
+    text="""
 FOR d IN @@records
   FILTER d.workspace == @workspace
   SORT d.@order ASC, d.rag.key ASC
   LIMIT @limit
   RETURN d
-"""
+""",
+    collections=("records",),
+    values=("workspace", "order", "limit"),
+)
 
-RECORDS_ALL_BACKWARDS = """
+RECORDS_ALL_BACKWARDS = RecordStatement(
+    name="RECORDS_ALL_BACKWARDS",
+    text="""
 FOR d IN @@records
   FILTER d.workspace == @workspace
   SORT d.@order DESC, d.rag.key ASC
   LIMIT @limit
   RETURN d
-"""
+""",
+    collections=("records",),
+    values=("workspace", "order", "limit"),
+)
 
-RECORDS_WHERE = """
+RECORDS_WHERE = RecordStatement(
+    name="RECORDS_WHERE",
+    text="""
 FOR d IN @@records
   FILTER d.workspace == @workspace AND d.@field == @value
   FILTER LENGTH(@others[* FILTER d[CURRENT.field] != CURRENT.value]) == 0
   SORT d.@order ASC, d.rag.key ASC
   LIMIT @limit
   RETURN d
-"""
+""",
+    collections=("records",),
+    values=("workspace", "field", "value", "others", "order", "limit"),
+)
 
-RECORDS_WHERE_BACKWARDS = """
+RECORDS_WHERE_BACKWARDS = RecordStatement(
+    name="RECORDS_WHERE_BACKWARDS",
+    text="""
 FOR d IN @@records
   FILTER d.workspace == @workspace AND d.@field == @value
   FILTER LENGTH(@others[* FILTER d[CURRENT.field] != CURRENT.value]) == 0
   SORT d.@order DESC, d.rag.key ASC
   LIMIT @limit
   RETURN d
-"""
+""",
+    collections=("records",),
+    values=("workspace", "field", "value", "others", "order", "limit"),
+)
 
-MARK_INSERT = """
-INSERT @mark INTO @@marks
-"""
+MARK_INSERT = Statement(
+    name="MARK_INSERT",
+    text="""
+INSERT @mark INTO @@intents
+""",
+    collections=("intents",),
+    values=("mark",),
+    writes=True,
+    repeatable=False,
+)
 
-MARK_GET = """
-FOR m IN @@marks
+MARK_GET = Statement(
+    name="MARK_GET",
+    text="""
+FOR m IN @@intents
   FILTER m._key == @mark
-  RETURN m.result
-"""
+  RETURN m
+""",
+    collections=("intents",),
+    values=("mark",),
+)
 
-BINDS: dict[str, frozenset[str]] = {
-    MARK_INSERT: frozenset({"@marks", "mark"}),
-    MARK_GET: frozenset({"@marks", "mark"}),
-    RECORD_GET: frozenset({"@records", "names", "workspace"}),
-    RECORDS_INSERT: frozenset({"@records", "writes"}),
-    RECORDS_REPLACE: frozenset({"@records", "writes", "workspace"}),
-    RECORDS_REMOVE: frozenset({"@records", "writes", "workspace"}),
-    RECORDS_EXIST: frozenset({"@records", "names", "workspace"}),
-    RECORDS_ALL: frozenset({"@records", "workspace", "order", "limit"}),
-    RECORDS_ALL_BACKWARDS: frozenset({"@records", "workspace", "order", "limit"}),
-    RECORDS_WHERE: frozenset({"@records", "workspace", "field", "value", "others", "order", "limit"}),
-    RECORDS_WHERE_BACKWARDS: frozenset(
-        {"@records", "workspace", "field", "value", "others", "order", "limit"}
-    ),
-}
-"""The bind keys of each text, those of collections with their `@`."""
+ALL = (
+    RECORD_GET,
+    RECORDS_EXIST,
+    RECORDS_INSERT,
+    RECORDS_REPLACE,
+    RECORDS_REMOVE,
+    RECORDS_ALL,
+    RECORDS_ALL_BACKWARDS,
+    RECORDS_WHERE,
+    RECORDS_WHERE_BACKWARDS,
+    MARK_INSERT,
+    MARK_GET,
+)

@@ -13,145 +13,173 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, cast
 
-from arango.exceptions import ArangoError, ArangoServerError
+from arango.database import StandardDatabase, TransactionDatabase
+from arango.exceptions import ArangoServerError
 from requests import RequestException
 
-from datasources.arango import statements_records as aql
-from datasources.errors import DatabaseBusy, SourceError, SourceTimeout, SourceUnavailable
+from datasources.arango.connection import ArangoConnection
+from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
+from datasources.arango.names import INTENTS
+from datasources.arango.statements import Statement
+from datasources.arango.statements_records import MARK_GET, MARK_INSERT
+from datasources.errors import SourceTimeout, SourceUnavailable
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-MARKS = "nodius_ai_marks"
 MARKS_KEPT_S = 86_400
-"""A mark is looked for within seconds; a day later the server removes it."""
+"""A mark is looked for within minutes; a day later the server removes it."""
 
 ATTEMPTS = 12
 LIMIT_S = 30.0
-"""No transaction is begun anew after so long."""
+"""Nothing is begun anew after so long."""
 
 LOCK_TIMEOUT_S = 10
 _PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
-CONFLICT, UNIQUE = 1200, 1210
-_AGAIN = frozenset({CONFLICT, 18, 28, 503, 1600, 1653, 1654, 1655})
+_ENDED = frozenset({1653, 1654, 1655})
+"""The transaction was committed or aborted before, or the server forgot it."""
+
+_AGAIN = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, CURSOR_LOST}) | _ENDED
 """Others were first, or the transaction or a cursor of it is gone: everything is done anew."""
 
-_ENDED = frozenset({1653, 1654, 1655})
-"""It was committed or aborted before, or the server forgot it."""
-
 NOT_REACHED = (RequestException, OSError, SourceTimeout, SourceUnavailable)
+"""No answer came: what the server did is unknown."""
 
 
 class Statements(Protocol):
     """Where AQL is run: a database, or a transaction in it."""
 
-    def rows(self, text: str, binds: Mapping[str, Any]) -> list[Any]: ...
-
-
-class Session(Protocol):
-    """What is needed of a connection in its worker thread."""
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def db(self) -> Any: ...
-
-    def translated(self, exc: Exception) -> SourceError: ...
-
-
-class Connection(Protocol):
-    """Runs work in a worker thread."""
-
-    async def run(self, work: Callable[[Session], T]) -> T: ...
+    def rows(self, statement: Statement, **values: Any) -> list[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The statements of a database or of a transaction. Implements Statements."""
+    """The statements of a database or of a transaction of it. Implements Statements."""
 
-    db: Any
+    connection: ArangoConnection
+    database: StandardDatabase | TransactionDatabase
 
-    def rows(self, text: str, binds: Mapping[str, Any]) -> list[Any]:
-        cursor = self.db.aql.execute(text, bind_vars=dict(binds), memory_limit=None)
-        return list(cursor)
+    def rows(self, statement: Statement, **values: Any) -> list[Any]:
+        return self.connection.execute(cast(StandardDatabase, self.database), statement, values)
+
+
+Work = Callable[[Statements], int]
 
 
 class _Again(Exception):
-    """This try came to nothing; `cause` is why."""
+    """A try came to nothing; `cause` is why."""
 
     def __init__(self, cause: Exception) -> None:
         self.cause = cause
         super().__init__(str(cause))
 
 
-def transact(session: Session, work: Callable[[Statements], int], *, mark: str, write: Sequence[str]) -> int:
-    """Do the work in one transaction and return its result. The work may be done several times.
+class Patience:
+    """How long to go on trying: a number of tries, longer and longer pauses, an end."""
 
-    Raises: what the work raises, then nothing was written; DatabaseBusy when others were always
-    first; SourceTimeout or SourceUnavailable when the server cannot be reached.
-    """
-    began = time.monotonic()
-    cause: Exception | None = None
-    for attempt in range(ATTEMPTS):
-        try:
-            return _once(session, work, mark, write)
-        except _Again as exc:
-            cause = exc.cause
-            log.info("transaction_again", extra={"attempt": attempt, "error": type(cause).__name__})
-        pause = random.uniform(0, min(_LONGEST_PAUSE_S, _PAUSE_S * 2**attempt))
-        if time.monotonic() - began + pause > LIMIT_S:
-            break
+    def __init__(self, attempts: int = ATTEMPTS, limit_s: float = LIMIT_S) -> None:
+        self._left, self._end = attempts, time.monotonic() + limit_s
+        self._pause_s = _PAUSE_S
+
+    def lasts(self) -> bool:
+        """Wait a little; False when it is over."""
+        self._left -= 1
+        pause = random.uniform(0, self._pause_s)
+        if self._left <= 0 or time.monotonic() + pause > self._end:
+            return False
         time.sleep(pause)
-    assert cause is not None
-    if isinstance(cause, ArangoServerError) and cause.error_code in _AGAIN - {503}:
-        raise DatabaseBusy(path=session.url, seconds=time.monotonic() - began) from cause
-    raise session.translated(cause) from cause
+        self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
+        return True
 
 
-def _once(session: Session, work: Callable[[Statements], int], mark: str, write: Sequence[str]) -> int:
-    transaction = _begun(session, write)
-    try:
-        running = Running(transaction)
-        result = work(running)
-        running.rows(aql.MARK_INSERT, {"@marks": MARKS, "mark": _mark(mark, result)})
-    except ArangoServerError as exc:
-        _end(transaction)
-        done = _marked(session, mark) if exc.error_code == UNIQUE else None
-        if done is not None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """Runs transactions on one database. `write` are the collections that they may change."""
+
+    connection: ArangoConnection
+    database: StandardDatabase
+    write: Sequence[str]
+    mark: str
+
+    def do(self, work: Work) -> int:
+        """Do the work in one transaction and return its result. The work may be done several times.
+
+        Raises: what the work raises, then nothing was written; ArangoServerError 1200 when others were
+        always first; SourceTimeout or SourceUnavailable when the server cannot be reached.
+        """
+        patience = Patience()
+        while True:
+            try:
+                return self._once(work)
+            except _Again as exc:
+                log.info("transaction_again", extra={"error": type(exc.cause).__name__})
+                if not patience.lasts():
+                    raise exc.cause from exc
+
+    def _once(self, work: Work) -> int:
+        transaction = self._begun()
+        try:
+            running = Running(self.connection, transaction)
+            result = work(running)
+            until = int(time.time()) + MARKS_KEPT_S
+            running.rows(MARK_INSERT, mark={"_key": self.mark, "result": result, "until": until})
+        except ArangoServerError as exc:
+            _end(transaction)
+            if exc.error_code == UNIQUE:
+                done = self._marked()
+                if done is not None:  # an earlier try had come through after all
+                    return done
+            if exc.error_code in _AGAIN:
+                raise _Again(exc) from exc
+            raise
+        except NOT_REACHED as exc:  # what the server did is unknown: end it, never go on
+            _end(transaction)
+            raise _Again(exc) from exc
+        except BaseException:
+            _end(transaction)
+            raise
+        return result if _committed(transaction) else self._settled(transaction)
+
+    def _begun(self) -> TransactionDatabase:
+        try:
+            return self.database.begin_transaction(
+                write=[*self.write, INTENTS], allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
+            )
+        except ArangoServerError as exc:
+            if exc.error_code in _AGAIN:
+                raise _Again(exc) from exc
+            raise
+        except NOT_REACHED as exc:
+            raise _Again(exc) from exc
+
+    def _settled(self, transaction: TransactionDatabase) -> int:
+        """Find out what became of a commit whose answer was lost; return its result if it was done."""
+        patience = Patience()
+        while True:
+            try:
+                _end_for_sure(transaction)
+                done = self._marked()
+            except (ArangoServerError, *NOT_REACHED):
+                if not patience.lasts():
+                    raise
+                continue
+            log.warning("commit_settled", extra={"done": done is not None})
+            if done is None:
+                lost = "the answer to a commit was lost; nothing was changed"
+                raise _Again(SourceUnavailable(source=self.connection.source, reason=lost))
             return done
-        if exc.error_code in _AGAIN:
-            raise _Again(exc) from exc
-        raise session.translated(exc) from exc
-    except NOT_REACHED as exc:  # what the server did is unknown: end it, never go on
-        _end(transaction)
-        raise _Again(exc) from exc
-    except BaseException:
-        _end(transaction)
-        raise
-    return result if _commit(transaction) else _settled(session, transaction, mark)
+
+    def _marked(self) -> int | None:
+        found = Running(self.connection, self.database).rows(MARK_GET, mark=self.mark)
+        return int(found[0]["result"]) if found else None
 
 
-def _begun(session: Session, write: Sequence[str]) -> Any:
-    try:
-        return session.db.begin_transaction(
-            write=[*write, MARKS], allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
-        )
-    except ArangoServerError as exc:
-        if exc.error_code in _AGAIN:
-            raise _Again(exc) from exc
-        raise session.translated(exc) from exc
-    except NOT_REACHED as exc:
-        raise _Again(exc) from exc
-
-
-def _commit(transaction: Any) -> bool:
+def _committed(transaction: TransactionDatabase) -> bool:
     """Commit; False when the answer does not tell whether it was done."""
     try:
         transaction.commit_transaction()
@@ -165,43 +193,16 @@ def _commit(transaction: Any) -> bool:
     return True
 
 
-def _settled(session: Session, transaction: Any, mark: str) -> int:
-    """Find out what became of a commit whose answer was lost; return its result if it was done."""
-    cause: Exception = SourceUnavailable(source=session.url, reason="the answer to a commit was lost")
-    for attempt in range(ATTEMPTS):
-        try:
-            _end_for_sure(transaction)
-            done = _marked(session, mark)
-        except (ArangoError, *NOT_REACHED) as exc:
-            cause = exc
-            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _PAUSE_S * 2**attempt)))
-            continue
-        log.warning("commit_settled", extra={"done": done is not None})
-        if done is None:
-            raise _Again(cause)
-        return done
-    raise session.translated(cause) from cause
+def _end(transaction: TransactionDatabase) -> None:
+    """End a transaction; one that cannot be reached ends by itself within a minute."""
+    with suppress(ArangoServerError, *NOT_REACHED):
+        transaction.abort_transaction()
 
 
-def _end_for_sure(transaction: Any) -> None:
+def _end_for_sure(transaction: TransactionDatabase) -> None:
     """See to it that a transaction is no longer running. Raises: what leaves that open."""
     try:
         transaction.abort_transaction()
     except ArangoServerError as exc:
         if exc.error_code not in _ENDED:
             raise
-
-
-def _marked(session: Session, mark: str) -> int | None:
-    found = Running(session.db).rows(aql.MARK_GET, {"@marks": MARKS, "mark": mark})
-    return int(found[0]) if found else None
-
-
-def _end(transaction: Any) -> None:
-    """End a transaction; one that cannot be reached ends by itself within a minute."""
-    with suppress(ArangoError, *NOT_REACHED):
-        transaction.abort_transaction()
-
-
-def _mark(mark: str, result: int) -> dict[str, Any]:
-    return {"_key": mark, "result": result, "until": int(time.time()) + MARKS_KEPT_S}
