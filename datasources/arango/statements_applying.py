@@ -27,7 +27,7 @@ LET configs = (
     FILTER c._key IN @configKeys
     RETURN { key: c._key, workspace: c.workspace }
 )
-RETURN { graph: stored, nodes, edges, configs }
+RETURN { stored, nodes, edges, configs }
 """,
     collections=("graphs", "nodes", "edges", "configs"),
     values=("graph", "workspace", "nodeKeys", "edgeKeys", "configKeys"),
