@@ -18,6 +18,7 @@ from datasources import errors
 from datasources.base import GraphDataSource
 from datasources.types import ScoredNode
 from tools.arguments import MalformedArguments, parse_arguments
+from tools.schemas import parameters_of
 from tools.toon import ToonError, compact_json
 
 log = logging.getLogger(__name__)
@@ -122,8 +123,7 @@ class Tool(Generic[A]):
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in OpenAI's function form."""
-        parameters = _without_titles(self.arguments.model_json_schema())
-        parameters.pop("description", None)
+        parameters = parameters_of(self.arguments)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
@@ -228,23 +228,3 @@ def _source_failed(exc: errors.SourceError) -> ToolResult:
         case _:
             what = "the database cannot answer now; tell the person"
     return failure("unavailable", Problem(what=what))
-
-
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drop pydantic's generated titles: they cost tokens and repeat the names."""
-    return {
-        name: _walk(value, is_names=name in ("properties", "$defs"))
-        for name, value in schema.items()
-        if name != "title"
-    }
-
-
-def _walk(value: Any, *, is_names: bool) -> Any:
-    if isinstance(value, dict):
-        items = cast(dict[str, Any], value)
-        if is_names:
-            return {name: _walk(item, is_names=False) for name, item in items.items()}
-        return _without_titles(items)
-    if isinstance(value, list):
-        return [_walk(item, is_names=False) for item in cast(list[Any], value)]
-    return value

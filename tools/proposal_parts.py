@@ -72,28 +72,22 @@ def _slim(field: dict[str, Any]) -> None:
 
 
 class CreateNode(Part):
-    type_key: Annotated[KeyText, Field(description="node type, as list_available_node_types shows it")]
+    type_key: Annotated[KeyText, Field(description="node type")]
     key: Annotated[KeyText | None, CHOSEN] = None
-    sheet: Annotated[Name | None, Field(description="sheet id; default: the sheet of its neighbours")] = None
-    pos_x: Annotated[
-        Coordinate | None, Field(description="leave out: a free place beside its neighbours is found")
-    ] = None
+    sheet: Annotated[Name | None, Field(description="sheet id; default: its neighbours'")] = None
+    pos_x: Annotated[Coordinate | None, Field(description="default: a free place")] = None
     pos_y: Coordinate | None = None
-    data: Annotated[Json, Field(description="the node's data; put its name in data.name")] = None
-    process: Annotated[
-        Text | None, Field(description="its own code; leave out to use the code of its type")
-    ] = None
+    data: Annotated[Json, Field(description="its name is data.name")] = None
+    process: Annotated[Text | None, Field(description="code; default: its type's")] = None
 
 
 class EdgeConnection(Part):
     """An edge between the new node and another: `out` leaves the new node, `in` enters it."""
 
-    direction: Annotated[
-        Literal["in", "out"], Field(description="out: from the new node to the other; in: the reverse")
-    ]
-    handle_id: Annotated[Name, Field(description="handle id of the new node")]
-    target_node_key: Annotated[KeyText, Field(description="the other node")]
-    target_handle_id: Annotated[Name, Field(description="handle id of the other node")]
+    direction: Annotated[Literal["in", "out"], Field(description="out: leaves the new node")]
+    handle_id: Annotated[Name, Field(description="of the new node")]
+    target_node_key: KeyText
+    target_handle_id: Name
     label: Text | None = None
     key: Annotated[KeyText | None, CHOSEN] = None
 
@@ -103,10 +97,10 @@ class CreateNodeWithEdges(CreateNode):
 
 
 class CreateEdge(Part):
-    source_key: Annotated[KeyText, Field(description="node where the edge starts")]
-    source_handle: Annotated[Name, Field(description="id of one of its out handles")]
-    target_key: Annotated[KeyText, Field(description="node where it ends")]
-    target_handle: Annotated[Name, Field(description="id of one of its in handles")]
+    source_key: KeyText
+    source_handle: Annotated[Name, Field(description="id of an out handle")]
+    target_key: KeyText
+    target_handle: Annotated[Name, Field(description="id of an in handle")]
     label: Text | None = None
     sheet: Annotated[Name | None, CHOSEN] = None
     key: Annotated[KeyText | None, CHOSEN] = None
@@ -117,14 +111,12 @@ class DeleteNode(Part):
 
 
 class DeleteEdge(Part):
-    edge_key: Annotated[KeyText, Field(description="_key of the edge, as list_node_edges shows it")]
+    edge_key: KeyText
 
 
 class Patch(Part):
-    search: Annotated[
-        Text, Field(min_length=1, description="text that stands exactly once in the code, blanks included")
-    ]
-    replace: Annotated[Text, Field(description="what to put there instead; empty deletes it")]
+    search: Annotated[Text, Field(min_length=1, description="stands once in the code")]
+    replace: Text
 
 
 Patches = Annotated[
@@ -132,7 +124,7 @@ Patches = Annotated[
     Field(
         min_length=1,
         max_length=50,
-        description="parts of the code to replace, one after the other; not together with a whole process",
+        description="not with a whole process",
     ),
 ]
 
@@ -143,10 +135,7 @@ class UpdateNode(Part):
         dict[Name, Json],
         Field(
             max_length=100,
-            description=(
-                "new values by path: data.name, data.headers.Accept, data.items.0, process, size.width,"
-                " handles; null stores null"
-            ),
+            description=("by path: data.name, data.items.0, process, size.width, handles"),
         ),
     ] = {}
     patches: Patches = None
@@ -175,7 +164,7 @@ class TypeSize(Part):
 class TypeHandlePoint(Part):
     id: Name
     type: Literal["in", "out"]
-    accept: Annotated[Name, Field(description="type of what passes; any fits all")] = "any"
+    accept: Annotated[Name, Field(description="default any")] = "any"
     display: Text | None = None
     offset: Number | None = None
 
@@ -195,20 +184,20 @@ class TypeBorder(Part):
 
 class ConfigureNodeType(Part):
     mode: Literal["create", "update"]
-    type_key: Annotated[Name, Field(description="the type's name, as nodes carry it")]
-    display_name: Annotated[Name | None, Field(description="needed when a type is created")] = None
+    type_key: Name
+    display_name: Annotated[Name | None, Field(description="for create")] = None
     description: Text | None = None
     category: Name | None = None
     icon: Name | None = None
-    process: Annotated[Text | None, Field(description="the whole code; replaces what is there")] = None
+    process: Text | None = None
     patches: Patches = None
     border: TypeBorder | None = None
     handles: Annotated[
         dict[Side, TypeHandleGroup] | None,
-        Field(description="by side T, D, R, L or 0 (middle); replaces all handles of the type"),
+        Field(description="by side T, D, R, L, 0; replaces all"),
     ] = None
     size: TypeSize | None = None
-    content: Annotated[Json, Field(description="what a node of the type shows (HtmlObject)")] = None
+    content: Annotated[Json, Field(description="HtmlObject")] = None
 
     @model_validator(mode="after")
     def _has_one_source_of_code(self) -> Self:
@@ -229,7 +218,7 @@ Strategy = Literal["left_to_right", "top_down"]
 class ReorganizeLayout(Part):
     node_keys: Annotated[
         list[KeyText],
-        Field(min_length=1, max_length=2_000, description="nodes to arrange; all others stay"),
+        Field(min_length=1, max_length=2_000),
     ]
-    strategy: Annotated[Strategy | None, Field(description="default: left_to_right")] = None
+    strategy: Strategy | None = None
     positions: Annotated[list[Position] | None, Field(max_length=2_000), CHOSEN] = None

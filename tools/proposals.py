@@ -102,8 +102,7 @@ _BATCH_SCHEMA: dict[str, Any] = {
             },
             "payload": {
                 "type": "object",
-                "description": "the arguments of propose_TYPE without reason; create_node and"
-                " create_node_with_edges may have key",
+                "description": "arguments of propose_TYPE but reason",
             },
         },
         "required": ["type", "payload"],

@@ -20,9 +20,9 @@ class ReadNodeDetail(ToolArguments):
     key: NodeKey
     field: Annotated[
         Literal["process", "data"] | None,
-        Field(description="read just this long field, exactly, from `offset` on"),
+        Field(description="page through this alone"),
     ] = None
-    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="first character, with `field`")] = 0
+    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="first character of field")] = 0
 
 
 async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
@@ -112,9 +112,8 @@ def handle_rows(node: Node) -> list[Row]:
 READ_NODE_DETAIL = Tool(
     name="read_node_detail",
     description=(
-        "Read one node whole: type, sheet, position, handles, data, code. Use it before you explain or change"
-        " a node whose code or data the context cuts. Long code is read in pages: field=process and offset."
-        " The key must be known: find it with search_nodes."
+        "Read one node whole, before you explain or change what the context cuts. Long code in pages: field"
+        " and offset."
     ),
     arguments=ReadNodeDetail,
     run=read_node_detail,

@@ -26,15 +26,15 @@ MAX_AROUND = 100
 
 EdgeDirection = Annotated[
     Literal["out", "in", "any"],
-    Field(description="out: follow edges forward; in: backward; any: both"),
+    Field(description="out: forward"),
 ]
 
 
 class ExploreNeighborhood(ToolArguments):
     key: NodeKey
-    depth: Annotated[int, Field(ge=1, le=3, description="how many edges away")] = 1
+    depth: Annotated[int, Field(ge=1, le=3)] = 1
     direction: EdgeDirection = "any"
-    limit: Annotated[int, Field(ge=1, le=MAX_AROUND, description="most nodes to return")] = 30
+    limit: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
 
 
 async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
@@ -70,8 +70,8 @@ async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolCont
 class ListNodeEdges(ToolArguments):
     key: NodeKey
     direction: EdgeDirection = "any"
-    limit: Annotated[int, Field(ge=1, le=MAX_AROUND, description="most edges to return")] = 50
-    offset: Annotated[int, Field(ge=0, le=10_000_000, description="edges to skip")] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 50
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
 
 
 async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> ToolResult:
@@ -118,13 +118,13 @@ NodeField = Literal["data", "process", "handles", "position"]
 
 
 class ReadSubgraph(ToolArguments):
-    keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS, description="nodes to read")]
+    keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
     fields: Annotated[
         list[NodeField],
         Field(
             max_length=4,
             default_factory=lambda: ["data", "process"],
-            description="what to show besides key, type, sheet and name; default: data, process",
+            description="default: data, process",
         ),
     ]
 
@@ -172,9 +172,7 @@ def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int)
 EXPLORE_NEIGHBORHOOD = Tool(
     name="explore_neighborhood",
     description=(
-        "Show the nodes up to 3 edges around one node and the edges among them. Use it to follow a flow: what"
-        " comes before or after a node. Not for one node's content (read_node_detail) nor for the whole graph"
-        " (read_graph_overview)."
+        "The nodes around a node, and the edges among them: to follow a flow, what comes before or after."
     ),
     arguments=ExploreNeighborhood,
     run=explore_neighborhood,
@@ -183,10 +181,7 @@ EXPLORE_NEIGHBORHOOD = Tool(
 
 LIST_NODE_EDGES = Tool(
     name="list_node_edges",
-    description=(
-        "List every edge of one node with its key, both handles, label and the node at the other end. Use it"
-        " before an edge is proposed or deleted, to see which handles are taken."
-    ),
+    description=("Every edge of a node with key, handles and label, before an edge is proposed or deleted."),
     arguments=ListNodeEdges,
     run=list_node_edges,
     example={"key": "fetch-api", "direction": "out"},
@@ -194,10 +189,7 @@ LIST_NODE_EDGES = Tool(
 
 READ_SUBGRAPH = Tool(
     name="read_subgraph",
-    description=(
-        f"Read up to {MAX_KEYS} nodes at once with chosen fields (data, process, handles, position) and the"
-        " edges among them; long fields are cut. Use it instead of several read_node_detail calls."
-    ),
+    description=(f"Read up to {MAX_KEYS} nodes at once with the edges among them; long fields are cut."),
     arguments=ReadSubgraph,
     run=read_subgraph,
     example={"keys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},

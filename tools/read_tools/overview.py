@@ -148,8 +148,8 @@ def _component_sizes(keys: Sequence[str], links: Sequence[Link]) -> list[int]:
 READ_GRAPH_OVERVIEW = Tool(
     name="read_graph_overview",
     description=(
-        "Show what this graph is made of: counts by type and sheet, entry points, hubs, nodes without edges,"
-        " connected parts. Use it for questions about the graph as a whole. Not for reading one node."
+        "Counts by type and sheet, entry points, hubs, nodes without edges, connected parts: for questions"
+        " about the graph as a whole."
     ),
     arguments=ReadGraphOverview,
     run=read_graph_overview,

@@ -18,12 +18,10 @@ _WIDER = 5
 
 
 class SearchNodes(ToolArguments):
-    query: Annotated[
-        str, Field(min_length=1, max_length=1000, description="words of what the node does or is called")
-    ]
-    limit: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="most rows to return")] = 10
-    type: Annotated[str | None, Field(max_length=400, description="only nodes of this type")] = None
-    sheet: Annotated[str | None, Field(max_length=400, description="only this sheet: id or name")] = None
+    query: Annotated[str, Field(min_length=1, max_length=1000, description="what the node does or is called")]
+    limit: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="rows")] = 10
+    type: Annotated[str | None, Field(max_length=400)] = None
+    sheet: Annotated[str | None, Field(max_length=400, description="id or name")] = None
 
 
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
@@ -69,11 +67,7 @@ async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[Scor
 
 SEARCH_NODES = Tool(
     name="search_nodes",
-    description=(
-        "Find nodes of this graph by words and meaning (name, type, data, code), best first. Use it when the"
-        " context does not hold the node in question or you need its key. Not for reading a node you already"
-        " know: use read_node_detail."
-    ),
+    description=("Find nodes by words and meaning, best first: when the context lacks a node or its key."),
     arguments=SearchNodes,
     run=search_nodes,
     example={"query": "send the error by mail", "limit": 5},

@@ -19,8 +19,8 @@ MAX_HANDLES_CHARS = 240
 
 
 class ReadNodeConfig(ToolArguments):
-    type: Annotated[str, Field(min_length=1, max_length=400, description="type name, as nodes carry it")]
-    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="first character of its code")] = 0
+    type: Annotated[str, Field(min_length=1, max_length=400, description="type name")]
+    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="in its code")] = 0
 
 
 async def read_node_config(arguments: ReadNodeConfig, context: ToolContext) -> ToolResult:
@@ -68,10 +68,10 @@ def origin_of(config: NodeTypeConfig) -> str:
 
 
 class ListNodeTypes(ToolArguments):
-    query: Annotated[str | None, Field(max_length=400, description="only types with these words")] = None
-    category: Annotated[str | None, Field(max_length=400, description="only this category")] = None
-    limit: Annotated[int, Field(ge=1, le=100, description="most types to return")] = 40
-    offset: Annotated[int, Field(ge=0, le=1_000_000, description="types to skip")] = 0
+    query: Annotated[str | None, Field(max_length=400)] = None
+    category: Annotated[str | None, Field(max_length=400)] = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 40
+    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
 async def list_available_node_types(arguments: ListNodeTypes, context: ToolContext) -> ToolResult:
@@ -121,8 +121,7 @@ def _type_row(config: NodeTypeConfig, used: int) -> Row:
 READ_NODE_CONFIG = Tool(
     name="read_node_config",
     description=(
-        "Read one node type: description, handles, default code. Use it before a node of that type is"
-        " proposed or connected, or when a node has no code of its own. Takes a type name, not a node's key."
+        "Read one node type: handles, default code. Before one is proposed, or if a node has no code."
     ),
     arguments=ReadNodeConfig,
     run=read_node_config,
@@ -131,10 +130,7 @@ READ_NODE_CONFIG = Tool(
 
 LIST_NODE_TYPES = Tool(
     name="list_available_node_types",
-    description=(
-        "List the node types of this workspace, built-in ones included, with their handles, the most used"
-        " first. Use it to choose a type for a new node. Not for finding nodes: use search_nodes."
-    ),
+    description=("List node types with their handles, the most used first, to choose one for a new node."),
     arguments=ListNodeTypes,
     run=list_available_node_types,
     example={"query": "http request", "limit": 10},

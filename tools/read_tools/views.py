@@ -20,7 +20,7 @@ MAX_TYPE_CHARS = 120
 
 NodeKey = Annotated[
     str,
-    Field(min_length=1, max_length=400, description="_key of a node, exactly as a table shows it"),
+    Field(min_length=1, max_length=400, description="a node's _key"),
 ]
 Row = dict[str, Any]
 

@@ -39,7 +39,7 @@ class Reasoned(Part):
 
     reason: Annotated[
         str,
-        Field(min_length=1, max_length=1_000, description="why, in one sentence, for the person who decides"),
+        Field(min_length=1, max_length=1_000),
     ]
 
 
@@ -137,15 +137,14 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "create_node",
         ProposeCreateNode,
-        "Propose one new node without edges. Use propose_create_node_with_edges when it should be connected,"
-        " propose_batch for several nodes. Read the type first (read_node_config).",
+        "Propose a new node without edges. Read its type first.",
         {"typeKey": "filter", "data": {"name": "Only active"}, "reason": "inactive players are not wanted"},
     ),
     _tool(
         "create_node_with_edges",
         ProposeCreateNodeWithEdges,
-        "Propose one new node and its edges to nodes that exist. To put it between two connected nodes use"
-        " propose_batch: this action, and delete_edge of the edge between them.",
+        "Propose a new node with edges to existing nodes. Between two connected nodes: a batch of this and"
+        " delete_edge of their edge.",
         {
             "typeKey": "filter",
             "data": {"name": "Only active"},
@@ -158,8 +157,8 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "create_edge",
         ProposeCreateEdge,
-        "Propose an edge from an out handle of one node to an in handle of another on the same sheet. Read"
-        " both nodes' handles first; the accepted types must be equal, or one of them any.",
+        "Propose an edge from an out handle to an in handle of another node on the same sheet. Read both"
+        " nodes' handles first.",
         {
             "sourceKey": "fetch-api",
             "sourceHandle": "1",
@@ -171,34 +170,33 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "update_node",
         ProposeUpdateNode,
-        "Propose new values for fields of one node: data, code, size, handles. Code: give patches for a part"
-        " (read it first, copy the search text exactly), changes.process only for all of it. Not for"
-        " positions (propose_move_node) nor for the type of many nodes (propose_configure_node_type).",
+        "Propose new values of a node's fields. Code: patches for a part (read it first, copy exactly),"
+        " changes.process for all of it.",
         {"nodeKey": "fetch-api", "changes": {"data.timeoutMs": 5000}, "reason": "8 s is too long to wait"},
     ),
     _tool(
         "move_node",
         ProposeMoveNode,
-        "Propose another position for one node. For several nodes use propose_reorganize_layout.",
+        "Propose another position for one node.",
         {"nodeKey": "fetch-api", "posX": 400, "posY": 280, "reason": "it covers another node"},
     ),
     _tool(
         "delete_node",
         ProposeDeleteNode,
-        "Propose to delete one node; every edge of it goes too. Say which edges (list_node_edges).",
+        "Propose to delete a node; its edges go too: say which.",
         {"nodeKey": "disconnected-note", "reason": "nothing uses it"},
     ),
     _tool(
         "delete_edge",
         ProposeDeleteEdge,
-        "Propose to delete one edge by its _key, as list_node_edges shows it.",
+        "Propose to delete an edge, by its _key of list_node_edges.",
         {"edgeKey": "edge-root-fetch", "reason": "the start is triggered elsewhere"},
     ),
     _tool(
         "batch",
         ProposeBatch,
-        "Propose several changes that a person accepts or rejects together. A node created in it may be"
-        " given a key such as $1, by which its other actions mean it. The order does not matter.",
+        "Propose several changes to be accepted together. A node created in it may get a key such as $1, by"
+        " which its other actions mean it.",
         {
             "actions": [
                 {"type": "create_node", "payload": {"typeKey": "log-node", "key": "$1"}},
@@ -218,8 +216,8 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "configure_node_type",
         ProposeConfigureNodeType,
-        "Propose a new node type (mode create) or changes of one of this workspace (mode update): code,"
-        " handles, size, look. Affects every node of the type. Code: patches for a part, process for all.",
+        "Propose a new node type, or changes of one, for every node of it. Code: patches for a part, process"
+        " for all.",
         {
             "mode": "update",
             "typeKey": "filter",
@@ -230,8 +228,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "reorganize_layout",
         ProposeReorganizeLayout,
-        "Propose a tidy layered layout for the nodes named; all others stay where people put them. Positions"
-        " are computed: do not invent any.",
+        "Propose a tidy layout of these nodes; all others stay. Positions are computed.",
         {
             "nodeKeys": ["root", "fetch-api", "filter-active"],
             "strategy": "left_to_right",
