@@ -25,12 +25,14 @@ class Limits:
     """Where small ends. Units: counts; `memory` is bytes for all that is held of graphs.
 
     A graph of up to `held` nodes and edges is answered from memory, the words of a larger one are
-    searched by an index beside the file; vectors of a graph of up to `exact` nodes are scanned,
-    those of a larger one are searched by indexes beside the file.
+    searched by an index beside the file; vectors of a graph of up to `exact` nodes are held too,
+    those of a larger one are searched by indexes beside the file: up to `scanned` vectors are all
+    compared, more are walked.
     """
 
     held: int = 25_000
     exact: int = 20_000
+    scanned: int = 250_000
     memory: int = 512 << 20
 
 

@@ -26,7 +26,8 @@ from datasources.sqlite.schema import translate
 from datasources.sqlite.snapshot import GraphDocuments, load_lexical
 from datasources.sqlite.text_index import TEXT_INDEX
 from datasources.sqlite.text_search import search_large
-from datasources.sqlite.vector_index import VectorGroup, vector_index_kind
+from datasources.sqlite.vector_build import vector_index_kind
+from datasources.sqlite.vector_index import VectorGroup
 from datasources.sqlite.vector_search import (
     VectorQuery,
     count_vectors,
@@ -244,17 +245,23 @@ class SqliteSource:
     ) -> list[Hit]:
         """Return the exact cosines of nodes that an approximate search may have missed.
 
-        Best first; none where searches are exact, for they miss nothing.
+        Best first; none where all vectors are compared, for then nothing is missed.
         """
-        row = self._row(graph_key)
-        if row.nodes <= self.engine.limits.exact or not keys or not storable(model):
+        row, limits = self._row(graph_key), self.engine.limits
+        if row.nodes <= max(limits.exact, limits.scanned) or not keys or not storable(model):
             return []
         group = VectorGroup(model=model, dim=vector.size, field=field)
         query = VectorQuery(group=group, vector=vector, limit=len(keys), min_score=0.0)
-        return await self._read(graph_key, lambda c, now: score_nodes(c, now, query, keys))
+        kind = vector_index_kind(group, limits.scanned)
+
+        def work(connection: sqlite3.Connection, now: GraphRow) -> list[Hit]:
+            usable = self.engine.indexes.usable(connection, now, kind)
+            return score_nodes(connection, now, query, keys, usable)
+
+        return await self._read(graph_key, work)
 
     async def _search_vector_index(self, graph_key: str, row: GraphRow, query: VectorQuery) -> list[Hit]:
-        kind = vector_index_kind(query.group)
+        kind = vector_index_kind(query.group, self.engine.limits.scanned)
 
         def work(connection: sqlite3.Connection, now: GraphRow) -> tuple[list[Hit], bool]:
             count = count_vectors(connection, now, query.group)
@@ -324,7 +331,9 @@ class SqliteSource:
             kinds.append(TEXT_INDEX)
         if row.nodes > limits.exact:
             groups = await self._read(graph_key, vector_groups)
-            kinds.extend(vector_index_kind(group) for group, count in groups if count > limits.exact)
+            kinds.extend(
+                vector_index_kind(group, limits.scanned) for group, count in groups if count > limits.exact
+            )
         indexes = self.engine.indexes
         for kind in kinds:
             await asyncio.shield(indexes.schedule(self.workspace, graph_key, row, kind))

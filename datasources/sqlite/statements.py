@@ -115,8 +115,8 @@ ALL_WORDS = """
 SELECT n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
 FROM nodes n CROSS JOIN words w ON w.rowid = n.rid WHERE n.rid BETWEEN :low AND :high"""
 WORDS_IN_ORDER = """
-SELECT rowid, key, name, type, type_name, description, data, process
-FROM words WHERE rowid BETWEEN :low AND :high ORDER BY rowid"""
+SELECT n.rid, n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
+FROM nodes n CROSS JOIN words w ON w.rowid = n.rid WHERE n.rid BETWEEN :low AND :high ORDER BY n.rid"""
 WORDS_INSERT = """
 INSERT INTO words (rowid, key, name, type, type_name, description, data, process)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -170,10 +170,10 @@ SELECT n.key, v.model, v.hash, v.content, v.name FROM json_each(:keys) j
 CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v ON v.rid = n.rid"""
 CONTENT_VECTORS = """
 SELECT rid, content FROM vectors
-WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim"""
+WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim ORDER BY rid"""
 NAME_VECTORS = """
 SELECT rid, name FROM vectors
-WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim AND name IS NOT NULL"""
+WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim AND name IS NOT NULL ORDER BY rid"""
 CONTENT_VECTORS_OF = """
 SELECT v.rid, v.content FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value
 WHERE v.model = :model AND v.dim = :dim"""

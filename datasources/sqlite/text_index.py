@@ -16,18 +16,18 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.lexical import idf, saturation
+from datasources.lexical import K1, B, idf
 from datasources.sqlite import statements as sql
-from datasources.sqlite.array_file import read_arrays, write_arrays
+from datasources.sqlite.array_file import ArrayWriter, read_arrays, write_arrays
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.keeper import IndexKind, Older
+from datasources.sqlite.node_table import NodeTable, write_nodes
 from datasources.sqlite.rows import GraphRow
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import SearchField
@@ -42,7 +42,8 @@ MAX_TIES = 1_000
 
 REPAIR_AT = 1_000
 _FIELDS: tuple[SearchField, ...] = ("content", "name")
-_LAST_COLUMN: Mapping[SearchField, int | None] = {"content": None, "name": 1 + NAME_COLUMNS}
+_PARTS = ("lengths", "starts", "rows", "counts")
+_LAST_COLUMN: Mapping[SearchField, int | None] = {"content": None, "name": 2 + NAME_COLUMNS}
 
 Ints = NDArray[np.int32]
 Scores = NDArray[np.float32]
@@ -65,45 +66,54 @@ class Postings:
     starts: NDArray[np.int64]
     rows: Ints
     counts: NDArray[np.uint16]
+    _norms: dict[float, Scores] = field(default_factory=dict[float, Scores], init=False)
+
+    def norms(self, average: float) -> Scores:
+        """Return what a node's length adds to each count of a word, for a mean length that seldom changes."""
+        known = self._norms.get(average)
+        if known is None:
+            known = (K1 * (1.0 - B + B * self.lengths / (average or 1.0))).astype(np.float32)
+            self._norms.clear()
+            self._norms[average] = known
+        return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextIndex:
-    """Shapes: `rids` int64[n] ascending, row i is node rids[i]; `words` uint64[v], ascending hashes."""
+    """Shapes: `words` uint64[v], ascending hashes; row i of the postings is row i of `nodes`."""
 
     number: int
-    rids: NDArray[np.int64]
+    nodes: NodeTable
     words: NDArray[np.uint64]
     fields: Mapping[SearchField, Postings]
 
     def search(
         self, statistics: Statistics, search_field: SearchField, limit: int, hidden: Sequence[int]
     ) -> tuple[NDArray[np.int64], Scores]:
-        """Return the best nodes that are not `hidden`, in no order: row ids and their exact BM25."""
+        """Return the best nodes that are not `hidden`, in no order: rows and their exact BM25."""
         p = self.fields[search_field]
+        norms = p.norms(statistics.average)
         found = [
-            (float(idf(statistics.nodes, count)), slice(p.starts[place], p.starts[place + 1]))
+            (np.float32(idf(statistics.nodes, count) * (K1 + 1)), slice(p.starts[place], p.starts[place + 1]))
             for word, count in sorted(statistics.counts.items(), key=lambda item: (item[1], item[0]))
             if (place := self._place(word)) is not None
         ]
         split = _affordable([part.stop - part.start for _, part in found])
-        scores = np.zeros(len(self.rids), dtype=np.float32)
+        scores = np.zeros(len(self.nodes), dtype=np.float32)
         for weight, part in found[:split]:
             rows = p.rows[part]
-            scores[rows] += weight * _tf(p, rows, p.counts[part], statistics.average)
+            scores[rows] += _weighed(weight, p.counts[part], norms[rows])
         if hidden:
-            place = np.searchsorted(self.rids, hidden)
-            place = place[place < len(self.rids)]
-            scores[place[np.isin(self.rids[place], hidden)]] = 0
+            scores[self.nodes.rows(hidden)] = 0
         best = _best(scores, limit * SPARE if split < len(found) else limit)
         total = scores[best]
         for weight, part in found[split:]:
             rows = p.rows[part]
             place = np.minimum(np.searchsorted(rows, best), len(rows) - 1)
             has = rows[place] == best
-            total[has] += weight * _tf(p, best[has], p.counts[part][place[has]], statistics.average)
+            total[has] += _weighed(weight, p.counts[part][place[has]], norms[best[has]])
         kept = _best(total, limit)
-        return np.asarray(self.rids[best[kept]]), total[kept]
+        return best[kept], total[kept]
 
     def _place(self, word: str) -> int | None:
         wanted = word_hash(word)
@@ -116,8 +126,12 @@ def word_hash(word: str) -> np.uint64:
     return np.frombuffer(hashlib.blake2b(word.encode(), digest_size=8).digest(), dtype=np.uint64)[0]
 
 
-def _tf(p: Postings, rows: NDArray[Any], counts: NDArray[Any], average: float) -> Scores:
-    return saturation(counts, p.lengths[rows], average).astype(np.float32)
+def _weighed(weight: np.float32, counts: NDArray[np.uint16], norms: Scores) -> Scores:
+    """Return the BM25 of one word in some nodes; `lexical.saturation` in place and in float32."""
+    tf = counts.astype(np.float32)
+    total = tf + norms
+    np.divide(tf, total, out=total)
+    return np.multiply(total, weight, out=total)
 
 
 def _affordable(sizes: Sequence[int]) -> int:
@@ -141,10 +155,13 @@ def open_text_index(path: Path, number: int) -> TextIndex | None:
     arrays = read_arrays(path)
     if arrays is None:
         return None
-    fields: dict[SearchField, Postings] = {
-        name: Postings(**{part: arrays[f"{name}.{part}"] for part in Postings.__slots__}) for name in _FIELDS
-    }
-    return TextIndex(number=number, rids=arrays["rids"], words=arrays["words"], fields=fields)
+    try:
+        fields: dict[SearchField, Postings] = {
+            name: Postings(**{part: arrays[f"{name}.{part}"] for part in _PARTS}) for name in _FIELDS
+        }
+        return TextIndex(number=number, nodes=NodeTable.of(arrays), words=arrays["words"], fields=fields)
+    except KeyError:
+        return None
 
 
 def write_text_index(
@@ -157,23 +174,26 @@ def write_text_index(
     """Make the index of a graph as it is. Memory: about 10 bytes a posting while it is made."""
     vocabulary: dict[str, int] = {}
     rids: list[int] = []
+    keys: list[str] = []
     blocks: dict[SearchField, list[_Block]] = {name: [] for name in _FIELDS}
     cursor = connection.execute(sql.WORDS_IN_ORDER, row.range)
     while rows := cursor.fetchmany(BLOCK):
         stop()
         for name, last in _LAST_COLUMN.items():
-            texts = [" ".join(found[1:last]).split() for found in rows]
+            texts = [" ".join(found[2:last]).split() for found in rows]
             blocks[name].append(_Block.of(texts, len(rids), vocabulary))
         rids.extend(found[0] for found in rows)
+        keys.extend(found[1] for found in rows)
     hashes = np.array([word_hash(word) for word in vocabulary], dtype=np.uint64)
     order = np.argsort(hashes)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    arrays: dict[str, NDArray[Any]] = {"rids": np.array(rids, dtype=np.int64), "words": hashes[order]}
-    for name in _FIELDS:
-        stop()
-        arrays.update(_merged(name, blocks.pop(name), place))
-    write_arrays(path, arrays)
+    with write_arrays(path) as writer:
+        write_nodes(writer, np.array(rids, dtype=np.int64), keys)
+        writer.add("words", hashes[order])
+        for name in _FIELDS:
+            stop()
+            _write_merged(writer, name, blocks.pop(name), place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +222,9 @@ class _Block:
         )
 
 
-def _merged(name: SearchField, blocks: list[_Block], place: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def _write_merged(
+    writer: ArrayWriter, name: SearchField, blocks: list[_Block], place: NDArray[np.int64]
+) -> None:
     """Put the postings of all blocks together, word by word in the order of their hashes."""
     sizes = np.zeros(len(place), dtype=np.int64)
     for block in blocks:
@@ -217,12 +239,10 @@ def _merged(name: SearchField, blocks: list[_Block], place: NDArray[np.int64]) -
         rows[target], counts[target] = block.rows, block.counts
         cursor[place[words]] += size
     lengths = [block.lengths for block in blocks] or [np.zeros(0, dtype=np.int32)]
-    return {
-        f"{name}.lengths": np.concatenate(lengths),
-        f"{name}.starts": starts,
-        f"{name}.rows": rows,
-        f"{name}.counts": counts,
-    }
+    writer.add(f"{name}.lengths", np.concatenate(lengths))
+    writer.add(f"{name}.starts", starts)
+    writer.add(f"{name}.rows", rows)
+    writer.add(f"{name}.counts", counts)
 
 
 TEXT_INDEX = IndexKind(

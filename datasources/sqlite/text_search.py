@@ -59,24 +59,24 @@ def search_large(
     statistics = Statistics(nodes=row.nodes, average=total / max(1, row.nodes), counts=counts)
     if index is None:
         rids = _candidates(connection, row, counts, max(limit, effort.rescored), search_field, effort)
-        scored = _score(connection, rids, statistics, search_field)
+        hits = _stored_hits(connection, _score(connection, rids, statistics, search_field), limit)
     else:
-        rids, scores = index[0].search(statistics, search_field, limit, index[1])
-        scored = dict(zip(rids.tolist(), scores.tolist(), strict=True))
+        rows, scores = index[0].search(statistics, search_field, limit, index[1])
+        hits = list(map(Hit, index[0].nodes.keys(rows), scores.tolist()))
         if index[1]:
-            scored.update(_score(connection, index[1], statistics, search_field))
-    best = _best(scored, limit)
-    keys = dict(connection.execute(sql.NODE_KEYS, {"rids": array(best)}).fetchall())
-    hits = sorted((Hit(keys[rid], scored[rid]) for rid in best), key=lambda hit: (-hit.score, hit.key))
-    return hits[:limit]
+            changed = _score(connection, index[1], statistics, search_field)
+            hits.extend(_stored_hits(connection, changed, limit))
+    return sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]
 
 
-def _best(scored: Mapping[int, float], limit: int) -> list[int]:
+def _stored_hits(connection: sqlite3.Connection, scored: Mapping[int, float], limit: int) -> list[Hit]:
     """Return the best nodes and those that tie with the last of them, whose keys then decide."""
-    if len(scored) <= limit:
-        return list(scored)
-    least = heapq.nlargest(limit, scored.values())[-1]
-    return [rid for rid, score in scored.items() if score >= least]
+    best = list(scored)
+    if len(scored) > limit:
+        least = heapq.nlargest(limit, scored.values())[-1]
+        best = [rid for rid, score in scored.items() if score >= least]
+    keys = dict(connection.execute(sql.NODE_KEYS, {"rids": array(best)}).fetchall())
+    return [Hit(keys[rid], scored[rid]) for rid in best]
 
 
 def _document_counts(

@@ -1,7 +1,13 @@
-"""The approximate vector index of a large graph: a file beside the database, never trusted alone.
+"""The vector index of a large graph: a file beside the database, mapped into memory.
 
-What it finds is scored again with the stored vectors, and what changed since it was made is
-scored as well, so an index that lags behind gives no wrong score, only a slower answer.
+It holds every vector at length 1, and what finds candidates among them fast: up to some hundred
+thousand vectors their codes of 8 bits a component, all of which are compared; beyond that a
+navigable graph of such codes, which is walked. What either finds is scored again with the vectors
+themselves, and what changed since the file was made is scored as it is stored, so a file that lags
+behind gives no wrong score, only a slower answer.
+
+Decision: each vector has a scale of its own. Codes of one scale for all of them use a twelfth of
+their range in 256 dimensions, and lose neighbours that are as near as those found.
 
 Source: Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using
 Hierarchical Navigable Small World graphs" (2018), as implemented by usearch.
@@ -9,33 +15,28 @@ Hierarchical Navigable Small World graphs" (2018), as implemented by usearch.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import sqlite3
 import threading
-from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numkong
 import numpy as np
 from numpy.typing import NDArray
 from usearch.index import Index
 
-from datasources.sqlite import statements as sql
-from datasources.sqlite.change_log import MAX_BEHIND, VECTOR_LOG
-from datasources.sqlite.keeper import IndexKind, Older
-from datasources.sqlite.rows import GraphRow, array, matrix_of
+from datasources.sqlite.array_file import read_arrays
+from datasources.sqlite.node_table import NodeTable
 from datasources.types import SearchField, Vector
-from datasources.vectors import normalize
 
-CONNECTIVITY = 32
-EXPANSION_ADD = 128
-EXPANSION_SEARCH = 512
-BLOCK = 20_000
+EXPANSION_SEARCH = 1024
+MAX_TIES = 1_000
+"""Nodes looked at beyond the count asked for, where vectors are equally near."""
 
-Rids = NDArray[np.int64]
+SAMPLE = 2_048
+CODE = 127
+Codes = NDArray[np.int8]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,109 +50,97 @@ class VectorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VectorIndex:
-    """An opened index and the vector version of the graph that it knows."""
+    """An opened file and the vector version of the graph that it knows.
 
-    index: Index
+    Shapes: `unit` float32[n, dim], row i is the vector of row i of `nodes`; `codes` int8[n, dim] and
+    `scales` float32[n], or of no rows where there is a `walk`.
+    """
+
     number: int
+    nodes: NodeTable
+    unit: Vector
+    codes: Codes
+    scales: NDArray[np.float32]
+    walk: Index | None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def search(self, vector: Vector, count: int) -> Rids:
-        """Return the row ids of about the nearest `count` vectors. May be called from any thread."""
-        with self._lock:  # two searches must not share the index's scratch space
-            found: Any = self.index.search(normalize(vector), count, threads=1)
-        return np.asarray(found.keys, dtype=np.int64)
+    def nearest(self, unit: Vector, count: int, hidden: Rows) -> Rows:
+        """Return about the nearest rows, in no order and without the `hidden` ones. From any thread.
+
+        Shapes: `unit` is float32[dim] of length 1.
+        """
+        codes, _ = quantized(unit[None])
+        if self.walk is None:
+            scores = scan(codes, self.codes) * self.scales
+            scores[hidden] = -np.inf
+            found = _best(scores, count)
+        else:
+            with self._lock:  # two searches must not share the index's scratch space
+                matches: Any = self.walk.search(codes[0], count + len(hidden), threads=1)
+            found = self.nodes.rows(matches.keys.astype(np.int64))
+        return found[~np.isin(found, hidden)] if len(hidden) else found
 
 
-@lru_cache(maxsize=200)
-def vector_index_kind(group: VectorGroup) -> IndexKind[VectorIndex]:
-    """Return how the index of a group of vectors is read and made."""
-    digest = hashlib.sha256(f"{group.model}\0{group.dim}".encode()).hexdigest()[:12]
+def quantized(unit: Vector) -> tuple[Codes, NDArray[np.float32]]:
+    """Return vectors as codes and what to multiply each one's codes by.
 
-    def open_index(path: Path, number: int) -> VectorIndex | None:
-        index = _restore(path, group.dim, view=True)
-        return None if index is None else VectorIndex(index=index, number=number)
-
-    def write(
-        connection: sqlite3.Connection,
-        row: GraphRow,
-        path: Path,
-        older: Older,
-        stop: Callable[[], None],
-    ) -> None:
-        index = _repaired(connection, row, group, older) or _built(connection, row, group, stop)
-        index.save(str(path))
-
-    return IndexKind(
-        name=f"vector-{digest}-{group.field}",
-        open=open_index,
-        write=write,
-        version=lambda row: row.vector_version,
-        log=VECTOR_LOG,
-        repair_at=MAX_BEHIND // 4,
-    )
+    Shapes: float32[n, dim] → int8[n, dim], float32[n].
+    """
+    peak = np.abs(unit).max(axis=1, initial=0.0)
+    scales = np.where(peak > 0, peak, 1.0).astype(np.float32) / np.float32(CODE)
+    return np.rint(unit / scales[:, None]).astype(np.int8), scales
 
 
-def _restore(path: Path, dim: int, *, view: bool) -> Index | None:
+def scan(code: Codes, codes: Codes) -> NDArray[np.float32]:
+    """Return the dot products of one code with all. Shapes: int8[1, dim], int8[n, dim] → float32[n].
+
+    The GIL is released meanwhile.
+    """
+    if not len(codes):
+        return np.zeros(0, dtype=np.float32)
+    return np.asarray(numkong.cdist(code, codes, "dot"), dtype=np.float32).reshape(-1)
+
+
+def _best(scores: NDArray[np.float32], count: int) -> Rows:
+    """Return the rows of the greatest scores, ascending, and those that tie with the last, within bounds."""
+    if len(scores) <= count:
+        return np.flatnonzero(scores > -np.inf)
+    rows = np.arange(len(scores))
+    if len(scores) > 4 * SAMPLE:  # a bound guessed from some of the scores spares ordering them all
+        some = scores[:: len(scores) // SAMPLE]
+        place = min(len(some), 8 + 2 * count * len(some) // len(scores))
+        likely = np.flatnonzero(scores >= np.partition(some, len(some) - place)[len(some) - place])
+        rows = likely if len(likely) >= count else rows
+    found = scores[rows]
+    least = np.partition(found, len(rows) - count)[len(rows) - count]
+    return rows[(found >= least) & (found > -np.inf)][: count + MAX_TIES]
+
+
+def open_vector_index(path: Path, number: int, dim: int) -> VectorIndex | None:
+    """Open a file; None when it is damaged, or of vectors of another length."""
+    arrays = read_arrays(path)
     try:
-        index = Index.restore(str(path), view=view)
-    except (RuntimeError, ValueError, OSError):
+        return None if arrays is None else _of(arrays, number, dim)
+    except (KeyError, ValueError, RuntimeError):
         return None
-    if index is None or index.ndim != dim:
-        return None
-    index.expansion_search = EXPANSION_SEARCH
-    index.expansion_add = EXPANSION_ADD
-    return index
 
 
-def _built(
-    connection: sqlite3.Connection, row: GraphRow, group: VectorGroup, stop: Callable[[], None]
-) -> Index:
-    index = Index(
-        ndim=group.dim,
-        metric="cos",
-        dtype="i8",
-        connectivity=CONNECTIVITY,
-        expansion_add=EXPANSION_ADD,
-        expansion_search=EXPANSION_SEARCH,
+def _of(arrays: dict[str, NDArray[Any]], number: int, dim: int) -> VectorIndex | None:
+    nodes = NodeTable.of(arrays)
+    unit = arrays["unit"]
+    if unit.size != len(nodes) * dim:
+        return None
+    walk = arrays.get("walk")
+    index = None if walk is None else Index.restore(walk.data, view=True)
+    if walk is not None and (index is None or index.ndim != dim):
+        return None
+    if index is not None:
+        index.expansion_search = EXPANSION_SEARCH
+    return VectorIndex(
+        number=number,
+        nodes=nodes,
+        unit=unit.reshape(-1, dim),
+        codes=arrays["codes"].reshape(-1, dim),
+        scales=arrays["scales"],
+        walk=index,
     )
-    for rids, vectors in vector_blocks(connection, row, group):
-        stop()
-        index.add(rids, vectors, threads=os.cpu_count() or 1)
-    return index
-
-
-def _repaired(
-    connection: sqlite3.Connection, row: GraphRow, group: VectorGroup, older: Older
-) -> Index | None:
-    """Return an older index brought up to date, or None where a new one is to be built."""
-    changed = VECTOR_LOG.changed(connection, row, older[0]) if older else None
-    index = _restore(older[1], group.dim, view=False) if older and changed is not None else None
-    if index is None or changed is None:
-        return None
-    index.remove(np.array([rid for rid in changed if rid in index], dtype=np.int64))
-    rids, vectors = vectors_of(connection, group, changed)
-    if len(rids):
-        index.add(rids, vectors, threads=os.cpu_count() or 1)
-    return index
-
-
-def vector_blocks(
-    connection: sqlite3.Connection, row: GraphRow, group: VectorGroup
-) -> Generator[tuple[Rids, Vector]]:
-    """Yield all vectors of a group, BLOCK at a time, normalised. Shapes: int64[n], float32[n, dim]."""
-    statement = sql.CONTENT_VECTORS if group.field == "content" else sql.NAME_VECTORS
-    cursor = connection.execute(statement, {**row.range, "model": group.model, "dim": group.dim})
-    while rows := cursor.fetchmany(BLOCK):
-        rids = np.array([rid for rid, _ in rows], dtype=np.int64)
-        yield rids, normalize(matrix_of([blob for _, blob in rows], group.dim))
-
-
-def vectors_of(
-    connection: sqlite3.Connection, group: VectorGroup, rids: Sequence[int]
-) -> tuple[Rids, Vector]:
-    """Return the stored vectors of some nodes, normalised. Shapes: int64[n], float32[n, dim]."""
-    statement = sql.CONTENT_VECTORS_OF if group.field == "content" else sql.NAME_VECTORS_OF
-    values = {"rids": array(rids), "model": group.model, "dim": group.dim}
-    rows = connection.execute(statement, values).fetchall()
-    found = np.array([rid for rid, _ in rows], dtype=np.int64)
-    return found, normalize(matrix_of([blob for _, blob in rows], group.dim))

@@ -1,24 +1,25 @@
-"""Vector search: exact in small graphs, in large ones by an approximate index with exact re-scoring."""
+"""Vector search: exact in small graphs, in large ones by an index beside the file with exact re-scoring."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datasources.sqlite import statements as sql
+from datasources.sqlite.node_table import Rids
 from datasources.sqlite.rows import GraphRow, array, matrix_of
-from datasources.sqlite.vector_index import Rids, VectorGroup, VectorIndex, vector_blocks, vectors_of
+from datasources.sqlite.vector_build import vector_blocks, vectors_of
+from datasources.sqlite.vector_index import VectorGroup, VectorIndex
 from datasources.types import Hit, SearchField, Vector
 from datasources.vectors import VectorMatrix, normalize
 
 FIELDS: tuple[SearchField, ...] = ("content", "name")
-OVERSAMPLING = 1.3
-"""Candidates taken of the approximate index for each hit asked for; their cosines are then exact."""
-
-MAX_SPARE = 500
+OVERSAMPLING, SPARE = 1.5, 32
+"""Candidates taken of the index for each hit asked for, and so many more; their cosines are then exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,43 +67,81 @@ def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQ
             kept = np.argpartition(-scores, query.limit)[: query.limit]
             rids, scores = rids[kept], scores[kept]
         best.append((rids, scores))
-    return _hits(connection, best, query)
+    if not best:
+        return []
+    return _stored_hits(
+        connection, np.concatenate([r for r, _ in best]), np.concatenate([s for _, s in best]), query
+    )
 
 
 def search_index(
     connection: sqlite3.Connection, query: VectorQuery, index: VectorIndex, changed: Sequence[int]
 ) -> list[Hit]:
-    """Ask the approximate index, add what changed since it was made, and score all of it exactly."""
-    spare = min(len(changed), MAX_SPARE)  # a candidate that changed may be gone, or no longer near
-    near = index.search(query.vector, int(query.limit * OVERSAMPLING) + 16 + spare)
-    wanted = np.union1d(near, np.array(changed, dtype=np.int64))
-    rids, vectors = vectors_of(connection, query.group, wanted.tolist())
-    return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)
+    """Ask the index, score what it names exactly, and what changed since it was made as it is stored."""
+    unit = normalize(query.vector)
+    hidden = index.nodes.rows(changed)
+    count = min(int(query.limit * OVERSAMPLING) + SPARE, len(index.nodes))
+    rows = index.nearest(unit, count, hidden)
+    return _merged(connection, query, index, rows, changed, unit)
 
 
 def score_nodes(
-    connection: sqlite3.Connection, row: GraphRow, query: VectorQuery, keys: Sequence[str]
+    connection: sqlite3.Connection,
+    row: GraphRow,
+    query: VectorQuery,
+    keys: Sequence[str],
+    usable: tuple[VectorIndex, Sequence[int]] | None,
 ) -> list[Hit]:
-    """Return the exact cosines of some nodes."""
+    """Return the exact cosines of some nodes. `usable` is an index and the nodes that changed since."""
     values = {"graph": row.id, "keys": array(dict.fromkeys(keys))}
     wanted = [rid for _, rid in connection.execute(sql.NODE_RIDS, values)]
-    rids, vectors = vectors_of(connection, query.group, wanted)
-    return _hits(connection, [(rids, vectors @ normalize(query.vector))], query)
+    unit = normalize(query.vector)
+    if usable is None:
+        rids, vectors = vectors_of(connection, query.group, wanted)
+        return _stored_hits(connection, rids, vectors @ unit, query)
+    index, changed = usable
+    stale = set(changed).intersection(wanted)
+    rows = index.nodes.rows([rid for rid in wanted if rid not in stale])
+    return _merged(connection, query, index, rows, list(stale), unit)
+
+
+def _merged(
+    connection: sqlite3.Connection,
+    query: VectorQuery,
+    index: VectorIndex,
+    rows: NDArray[np.int64],
+    changed: Sequence[int],
+    unit: Vector,
+) -> list[Hit]:
+    hits = _hits(rows, index.unit[rows] @ unit, query, index.nodes.keys)
+    if not changed:
+        return hits
+    rids, vectors = vectors_of(connection, query.group, changed)
+    both = [*hits, *_stored_hits(connection, rids, vectors @ unit, query)]
+    return sorted(both, key=lambda hit: (-hit.score, hit.key))[: query.limit]
+
+
+def _stored_hits(connection: sqlite3.Connection, rids: Rids, scores: Vector, query: VectorQuery) -> list[Hit]:
+    def keys(some: Rids) -> list[str]:
+        found = _keys(connection, some.tolist())
+        return [found[rid] for rid in some.tolist()]
+
+    return _hits(rids, scores, query, keys)
 
 
 def _hits(
-    connection: sqlite3.Connection, scored: Sequence[tuple[Rids, Vector]], query: VectorQuery
+    numbers: NDArray[np.int64],
+    scores: Vector,
+    query: VectorQuery,
+    keys: Callable[[NDArray[np.int64]], list[str]],
 ) -> list[Hit]:
-    found = [
-        (float(score), int(rid))
-        for rids, scores in scored
-        for rid, score in zip(rids.tolist(), scores.tolist(), strict=True)
-        if score >= query.min_score
-    ]
-    found.sort(key=lambda pair: -pair[0])
-    found = found[: query.limit]
-    keys = _keys(connection, [rid for _, rid in found])
-    return sorted((Hit(keys[rid], score) for score, rid in found), key=lambda hit: (-hit.score, hit.key))
+    """Return the best of these nodes as hits, ties by key. `keys` tells the keys of numbers."""
+    good = np.flatnonzero(scores >= query.min_score)
+    if len(good) > query.limit:
+        least = np.partition(scores[good], len(good) - query.limit)[len(good) - query.limit]
+        good = good[scores[good] >= least]
+    found = map(Hit, keys(numbers[good]), scores[good].tolist())
+    return sorted(found, key=lambda hit: (-hit.score, hit.key))[: query.limit]
 
 
 def _keys(connection: sqlite3.Connection, rids: Sequence[int]) -> dict[int, str]:
