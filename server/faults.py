@@ -21,6 +21,7 @@ from graphrag.errors import Meaning, describe
 from graphrag.faults import FaultCode
 from graphrag.messages import Language, message
 from server import errors
+from tools.proposals import MalformedProposal
 
 MAX_DETAILS = 20
 
@@ -96,6 +97,8 @@ def told(exc: Exception, language: Language, request_id: str = "") -> Told:
     details = None
     if isinstance(exc, ProposalRefused):
         details = [{"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]]
+    elif isinstance(exc, MalformedProposal):
+        details = [{"where": exc.where, "what": exc.reason}]
     return Told(
         status=known.http_status,
         code=known.code,

@@ -33,7 +33,8 @@ async def resumed(
 ) -> AsyncGenerator[Event]:
     """Yield the events of a thread that a person resumes. Raises: as `Agent.resume`."""
     grant = asked.approved if thread.turn.status == "limit" else None
-    decision = None if grant is not None or _is_retry(thread, asked) else _decision(asked)
+    only_on = grant is not None or _is_retry(thread, asked) or await _is_decided(place, thread, asked)
+    decision = None if only_on else _decision(asked)
     events = place.agent.resume(
         thread.key,
         place.person,
@@ -51,6 +52,16 @@ def _is_retry(thread: Thread, asked: ResumeAsked) -> bool:
     """A turn that broke off, with nothing to decide, is tried again."""
     broken = thread.turn.status in ("failed", "running")
     return broken and asked.approved and asked.approval_id is None and not thread.turn.open
+
+
+async def _is_decided(place: Place, thread: Thread, asked: ResumeAsked) -> bool:
+    """What was decided elsewhere, and is said again before the thread has heard of it, lets it go on."""
+    told = asked.approval_id
+    if told is None or told not in thread.turn.open.values() or asked.edited_action is not None:
+        return False
+    approval = await place.services.approvals.get(told, place.person)
+    contradicts = approval.status == ("rejected" if asked.approved else "applied")
+    return not approval.is_open and not contradicts
 
 
 def _decision(asked: ResumeAsked) -> Decision:

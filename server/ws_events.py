@@ -76,7 +76,13 @@ class WireTurn:
             case ToolStarted():
                 yield self._of("ai:tool_start", toolCallId=event.call_id, toolName=event.name)
             case ToolFinished():
-                yield self._of("ai:tool_result", toolCallId=event.call_id, result=event.result_text)
+                yield self._of(
+                    "ai:tool_result",
+                    toolCallId=event.call_id,
+                    result=event.result_text,
+                    arguments=event.arguments,
+                    isError=event.is_error,
+                )
             case UsageReported():
                 yield self._of("ai:usage", usage=_usage(event))
             case ActionApplied():
