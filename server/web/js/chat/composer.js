@@ -1,0 +1,100 @@
+/** Where a person writes: Enter sends, Shift+Enter breaks the line, Escape stops, Up brings the last message back. */
+
+import { h, replace } from "../dom.js";
+import { icon } from "../icons.js";
+
+const MAX_CHARS = 100_000;
+
+/** Return the composer. `onSend(text)` is called once per message, `onStop()` while an answer comes. */
+export function createComposer(app, { onSend, onStop }) {
+  const { t } = app;
+  const field = h("textarea", { rows: "1", maxlength: String(MAX_CHARS), id: "composer", enterkeyhint: "send", autocomplete: "off" });
+  const label = h("label", { class: "sr-only", for: "composer" });
+  const button = h("button", { type: "submit", class: "composer-send" });
+  const hint = h("p", { class: "composer-hint" });
+  const form = h("form", { class: "composer" }, label, h("div", { class: "composer-box" }, field, button), hint);
+  const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, restore, last: "", get text() { return field.value; } };
+  let isBusy = false;
+  let isEnabled = true;
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (isBusy) onStop();
+    else send();
+  });
+  field.addEventListener("input", fit);
+  field.addEventListener("keydown", key);
+  app.store.on("lang", render);
+  render();
+  return composer;
+
+  function key(event) {
+    if (event.isComposing) return;
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      if (!isBusy) send();
+    } else if (event.key === "Escape" && isBusy) {
+      event.preventDefault();
+      event.stopPropagation();
+      onStop();
+    } else if (event.key === "ArrowUp" && !field.value && composer.last) {
+      event.preventDefault();
+      fill(composer.last);
+    }
+  }
+
+  function send() {
+    const text = field.value.trim();
+    if (!text || !isEnabled) return;
+    composer.last = text;
+    field.value = "";
+    fit();
+    render();
+    onSend(text);
+  }
+
+  function fill(text) {
+    field.value = text;
+    fit();
+    render();
+    field.focus();
+    field.setSelectionRange(text.length, text.length);
+  }
+
+  /** Bring a message back that did not arrive, unless something else is being written. */
+  function restore(text) {
+    if (field.value.trim()) return;
+    field.value = text;
+    fit();
+    render();
+  }
+
+  function setBusy(value) {
+    isBusy = value;
+    render();
+  }
+
+  function setEnabled(value) {
+    isEnabled = value;
+    render();
+  }
+
+  function fit() {
+    field.style.height = "auto";
+    field.style.height = `${Math.min(field.scrollHeight, 200)}px`;
+    button.disabled = !isBusy && (!field.value.trim() || !isEnabled);
+  }
+
+  function render() {
+    label.textContent = t("chat.message");
+    field.placeholder = t(isEnabled ? "chat.placeholder" : "chat.no_graph");
+    field.disabled = !isEnabled;
+    const text = t(isBusy ? "chat.stop" : "chat.send");
+    button.setAttribute("aria-label", text);
+    button.title = text;
+    button.classList.toggle("is-stop", isBusy);
+    button.disabled = !isBusy && (!field.value.trim() || !isEnabled);
+    replace(button, icon(isBusy ? "stop" : "send"));
+    hint.textContent = t("chat.keys");
+  }
+}

@@ -1,0 +1,368 @@
+/**
+ * One conversation: questions go out, turns come in, and what a turn waits for is decided here or elsewhere.
+ *
+ * Approvals are shown as the server has them, never as a message tells them.
+ */
+
+import { h, replace } from "../dom.js";
+import { fromDocument, isOpen } from "../review/approvals.js";
+import { describeAction } from "../review/describe.js";
+import { getApproval } from "../review/service.js";
+import { endingOf } from "./ending.js";
+import { createProposals } from "./proposals.js";
+import { getMessages, listThreads } from "./service.js";
+import { showStored } from "./stored.js";
+import { createQuestion, createTurn } from "./turn.js";
+
+const ELSEWHERE_MS = 5000;
+const LOOK_AGAIN_MS = 2500;
+const TITLE_CHARS = 80;
+
+export function createConversation(app, parts) {
+  return new Conversation(app, parts);
+}
+
+class Conversation {
+  constructor(app, { log, composer, onChange }) {
+    Object.assign(this, { app, t: app.t, log, composer, onChange });
+    this.clear();
+    app.socket.on("open", () => this.reconnected());
+  }
+
+  clear() {
+    this.stream?.close();
+    clearTimeout(this.timer);
+    this.groups?.forEach((group) => group.destroy());
+    Object.assign(this, { threadId: null, title: "", turn: null, stream: null, phase: "idle", groups: [], limit: null, isLost: false, request: null });
+    replace(this.log.content);
+  }
+
+  get isBusy() {
+    return this.phase === "busy";
+  }
+
+  get isEmpty() {
+    return !this.log.content.querySelector(".turn") && this.phase !== "loading";
+  }
+
+  get graphKey() {
+    return this.app.store.get().graphKey;
+  }
+
+  /** Show the conversation that this tab last had about the graph, or none. */
+  enterGraph() {
+    const { graphKey, graphState, threadId } = this.app.store.get();
+    if (graphKey === this.shownGraph) return;
+    if (graphState !== "ready" && graphKey) {
+      if (this.isBusy) this.stop();
+      this.clear();
+      this.shownGraph = null;
+      this.onChange();
+      return;
+    }
+    this.shownGraph = graphKey;
+    this.clear();
+    this.onChange();
+    const kept = threadId ?? this.remembered();
+    if (graphKey && kept) this.open(kept, { isQuiet: !threadId });
+  }
+
+  startNew() {
+    if (this.isBusy) this.stop();
+    this.clear();
+    this.remember(null);
+    this.app.store.set({ threadId: null, usage: null });
+    this.onChange();
+    this.composer.focus();
+  }
+
+  // ---- asking
+
+  ask(text) {
+    if (this.isBusy || !this.graphKey) return;
+    this.log.content.append(createQuestion(this.app, text));
+    this.title ||= text.slice(0, TITLE_CHARS);
+    this.newTurn();
+    this.composer.last = text;
+    this.log.content.querySelector(".welcome")?.remove();
+    this.sendChat(text);
+    this.log.toEnd();
+  }
+
+  newTurn() {
+    this.turn = createTurn(this.app, this.log);
+    this.turn.isLive = true;
+    this.log.content.append(this.turn.element);
+  }
+
+  sendChat(text) {
+    const message = { type: "ai:chat", graphKey: this.graphKey, message: text };
+    this.send(this.threadId ? { ...message, threadId: this.threadId } : message, { kind: "chat", text });
+  }
+
+  /** Go on where the thread waits. `fields` as in `ai:resume`. */
+  resume(fields) {
+    if (!this.turn) this.newTurn();
+    this.turn.isLive = true;
+    this.send({ type: "ai:resume", threadId: this.threadId, ...fields }, { kind: "resume", fields });
+  }
+
+  send(message, request) {
+    clearTimeout(this.timer);
+    const turn = this.turn;
+    Object.assign(this, { request, limit: null, isLost: false });
+    turn.showAfter();
+    turn.segment = null;
+    this.enter("busy");
+    turn.working();
+    this.stream?.close();
+    const stream = this.app.socket.stream(message, (event) => this.stream === stream && this.take(turn, event));
+    this.stream = stream;
+    stream.done.catch((error) => {
+      if (this.stream === stream && this.isBusy && turn === this.turn) this.failed(turn, { error: error.message, code: error.code, retryable: error.retryable });
+    });
+  }
+
+  stop() {
+    this.stream?.cancel(this.threadId ?? undefined);
+  }
+
+  enter(phase) {
+    this.phase = phase;
+    this.onChange();
+  }
+
+  // ---- events
+
+  take(turn, event) {
+    if (this.graphKey !== this.shownGraph && this.shownGraph) return;
+    if (!this.isBusy && !["ai:complete", "ai:error"].includes(event.type)) {
+      this.enter("busy"); // a decision made elsewhere: the turn goes on
+      turn.working();
+    }
+    if (event.type === "ai:tool_limit") this.limit = event;
+    else if (event.type === "ai:complete") this.completed(turn, event);
+    else if (event.type === "ai:error") this.failed(turn, event);
+    else turn.take(event);
+  }
+
+  completed(turn, event) {
+    if (event.threadId) this.keep(event.threadId);
+    const ending = endingOf(event, this.limit);
+    this.limit = null;
+    if (ending.kind === "answer") this.answered(turn, ending);
+    else turn.end("ok");
+    if (ending.kind === "limit") this.atLimit(turn, ending);
+    if (ending.kind === "proposals") this.showProposals(turn, ending, event.fullText);
+    this.refreshTotals();
+  }
+
+  answered(turn, { text, isStopped }) {
+    if (turn.isEmpty && text.trim()) turn.addText(text);
+    turn.end(isStopped ? "stopped" : "ok");
+    if (isStopped) turn.note(this.t("chat.stopped"));
+    this.enter("idle");
+  }
+
+  atLimit(turn, { used, max }) {
+    const button = (key, kind, approved) => h("button", { type: "button", class: kind, onclick: () => this.resume({ approved }) }, this.t(key));
+    turn.note(this.t("limit.text", { used, max }), button("limit.go_on", "primary", true), button("limit.answer", "", false));
+    this.enter("limit");
+    this.log.say(this.t("limit.text", { used, max }));
+  }
+
+  async showProposals(turn, ending, fullText) {
+    this.enter("waiting");
+    const found = await Promise.all(ending.approvals.map((one) => this.known(one.id)));
+    const approvals = found.filter((one) => one && one.threadId === this.threadId);
+    if (!approvals.length) {
+      if (turn.isEmpty) turn.addText(fullText);
+      turn.end("ok");
+      this.enter("idle");
+      return;
+    }
+    const group = this.groupOf(turn);
+    approvals.forEach((approval) => group.add(approval));
+    this.log.stay();
+    this.log.say(this.t("chat.proposals_wait", { n: approvals.filter(isOpen).length }));
+  }
+
+  async known(id) {
+    try {
+      return fromDocument(await getApproval(this.app.api, id));
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      return null;
+    }
+  }
+
+  groupOf(turn) {
+    if (turn.group?.isOpen()) return turn.group;
+    turn.draw();
+    turn.segment = null;
+    turn.group = createProposals(this.app, {
+      onSettled: (approval, isOurs) => this.settled(turn, approval, isOurs),
+      onAskAgain: (approval) => this.composer.fill(this.t("chat.ask_again", { what: describeAction(this.app, approval.action, approval.preview) })),
+    });
+    this.groups.push(turn.group);
+    turn.body.append(turn.group.element);
+    return turn.group;
+  }
+
+  /** All is decided: the turn goes on. After a decision elsewhere the server sees to it, where it still knows us. */
+  settled(turn, approval, isOurs) {
+    if (turn !== this.turn || !["waiting", "busy"].includes(this.phase)) return;
+    clearTimeout(this.timer);
+    const goOn = () => {
+      if (this.phase === "waiting" && turn === this.turn) this.resume({ approved: approval.status !== "rejected", approvalId: approval.id });
+    };
+    if (isOurs || !this.stream) goOn();
+    else this.timer = setTimeout(goOn, ELSEWHERE_MS);
+  }
+
+  // ---- failures
+
+  failed(turn, event) {
+    turn.end("failed");
+    const { request } = this;
+    const threadId = event.details?.threadId;
+    if (threadId) this.keep(threadId);
+    const isTaken = request?.kind === "resume" && ["busy", "stale", "conflict"].includes(event.code);
+    this.enter("idle");
+    if (isTaken && this.threadId) {
+      this.timer = setTimeout(() => this.open(this.threadId, { isQuiet: true }), LOOK_AGAIN_MS);
+      turn.note(event.code === "busy" ? this.t("chat.busy_elsewhere") : event.error);
+      return;
+    }
+    this.isLost = event.code === "network" && !threadId && !this.app.socket.isOpen;
+    if (request?.kind === "chat" && !threadId) this.composer.restore(request.text);
+    const wait = event.details?.retryAfterS;
+    const text = wait ? `${event.error} ${this.t("chat.retry_after", { n: Math.ceil(wait) })}` : event.error;
+    turn.fail(text, ...(event.retryable ? [this.retryButton(turn, threadId)] : []));
+  }
+
+  retryButton(turn, threadId) {
+    const again = () => {
+      if (turn !== this.turn || this.isBusy) return;
+      const { request } = this;
+      if (threadId && request) this.resume(request.kind === "resume" && request.fields.approved === false ? request.fields : { approved: true });
+      else if (request?.kind === "chat") {
+        if (this.composer.text.trim() === request.text) this.composer.fill("");
+        this.sendChat(request.text);
+      } else if (request) this.resume(request.fields);
+    };
+    return h("button", { type: "button", class: "primary", onclick: again }, this.t("chat.retry"));
+  }
+
+  /** The connection was lost in a turn: the server has stopped and kept it; show what it kept. */
+  async reconnected() {
+    if (this.phase === "waiting" && this.stream) {
+      this.stream.close();
+      this.stream = null; // the new connection does not hear of decisions made elsewhere by itself
+    }
+    if (!this.isLost) return;
+    this.isLost = false;
+    const text = this.request?.kind === "chat" ? this.request.text : null;
+    const threadId = this.threadId ?? (text && (await this.threadOf(text)));
+    if (threadId) {
+      await this.open(threadId, { isQuiet: true });
+      if (this.composer.text.trim() === text && this.holds(text)) this.composer.fill("");
+    }
+  }
+
+  holds(text) {
+    return [...this.log.content.querySelectorAll(".turn.is-user")].at(-1)?.textContent === text;
+  }
+
+  async threadOf(text) {
+    try {
+      const [newest] = await listThreads(this.app.api, this.graphKey, 1);
+      return newest?.title === text.slice(0, TITLE_CHARS) ? newest.threadId : null;
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      return null;
+    }
+  }
+
+  // ---- stored conversations
+
+  /** Show a stored conversation. `isQuiet`: one that is gone is no news. */
+  async open(threadId, { isQuiet = false } = {}) {
+    if (this.isBusy && threadId === this.threadId) return;
+    if (this.isBusy) this.stop();
+    this.clear();
+    Object.assign(this, { threadId, phase: "loading" });
+    this.shownGraph = this.graphKey;
+    this.onChange();
+    this.log.content.append(h("p", { class: "notice-line", role: "status" }, this.t("chat.loading")));
+    let stored;
+    try {
+      stored = await getMessages(this.app.api, threadId);
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      this.notOpened(threadId, error, isQuiet);
+      return;
+    }
+    if (this.threadId !== threadId || this.phase !== "loading") return;
+    replace(this.log.content);
+    this.phase = "idle";
+    await showStored(this, stored);
+    this.keep(threadId);
+    this.onChange();
+    this.log.toEnd();
+    this.refreshTotals();
+  }
+
+  notOpened(threadId, error, isQuiet) {
+    if (this.threadId !== threadId) return;
+    this.clear();
+    if (error.status === 404) this.remember(null);
+    this.app.store.set({ threadId: null });
+    if (!isQuiet || error.status !== 404) this.app.toast("error", error.message);
+    this.onChange();
+  }
+
+  /** Somebody else's turn is under way in this thread: look again until it has ended. */
+  watchElsewhere() {
+    const { threadId } = this;
+    this.timer = setTimeout(() => this.threadId === threadId && this.phase === "elsewhere" && this.open(threadId, { isQuiet: true }), LOOK_AGAIN_MS);
+  }
+
+  keep(threadId) {
+    this.threadId = threadId;
+    this.remember(threadId);
+    if (this.app.store.get().threadId !== threadId) this.app.store.set({ threadId });
+  }
+
+  async refreshTotals() {
+    const { threadId } = this;
+    if (!threadId) return;
+    try {
+      const mine = (await listThreads(this.app.api, this.graphKey)).find((one) => one.threadId === threadId);
+      if (!mine || this.threadId !== threadId) return;
+      this.title = mine.title || this.title;
+      this.app.store.set({ usage: { tokens: mine.totalTokens, cost: mine.totalCost } });
+      this.onChange();
+    } catch (error) {
+      if (error.name !== "ApiError") throw error; // sums are no reason to disturb
+    }
+  }
+
+  remembered() {
+    try {
+      return sessionStorage.getItem(`nodius.thread.${this.graphKey}`);
+    } catch {
+      return null;
+    }
+  }
+
+  remember(threadId) {
+    if (!this.graphKey) return;
+    try {
+      if (threadId) sessionStorage.setItem(`nodius.thread.${this.graphKey}`, threadId);
+      else sessionStorage.removeItem(`nodius.thread.${this.graphKey}`);
+    } catch {
+      // without storage a reload begins anew
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/** The chat panel: its head, the log, the composer, and the conversation that joins them. */
+
+import { h, replace } from "../dom.js";
+import { addMessages } from "../i18n.js";
+import { icon } from "../icons.js";
+import chatEn from "../messages/chat.en.js";
+import chatFr from "../messages/chat.fr.js";
+import { costText } from "../names.js";
+import { createComposer } from "./composer.js";
+import { createConversation } from "./conversation.js";
+import { renameChips } from "./links.js";
+import { createLog } from "./log.js";
+import { createWelcome } from "./welcome.js";
+
+addMessages({ en: chatEn, fr: chatFr });
+
+export function mountChat(app, element) {
+  const { store } = app;
+  const head = h("div", { class: "chat-head" });
+  const banner = h("div", { class: "chat-banner", role: "note", hidden: true });
+  const log = createLog(app);
+  const composer = createComposer(app, { onSend: (text) => conversation.ask(text), onStop: () => conversation.stop() });
+  const conversation = createConversation(app, { log, composer, onChange: draw });
+  app.chat = conversation;
+  element.classList.add("chat");
+  replace(element, head, banner, log.element, composer.element);
+
+  store.on((state) => [state.me, state.usage, state.lang, state.offline].map(String).join() + (state.me?.model ?? "") + (state.usage?.tokens ?? ""), draw);
+  store.on("graphKey", () => conversation.enterGraph());
+  store.on("graphState", (state) => {
+    if (state === "ready") conversation.enterGraph();
+    draw();
+  });
+  store.on("threadId", (threadId) => threadId && threadId !== conversation.threadId && conversation.open(threadId));
+  store.on("nodes", () => renameChips(app, log.content));
+  store.on("lang", () => drawWelcome());
+  draw();
+  return conversation;
+
+  function draw() {
+    drawHead();
+    drawBanner();
+    drawWelcome();
+    composer.setEnabled(Boolean(store.get().graphKey));
+    composer.setBusy(conversation.isBusy);
+  }
+
+  function drawHead() {
+    const { me, usage, lang, graphKey } = store.get();
+    const { t } = app;
+    const facts = [
+      me && t("chat.answers", { model: me.offline ? t("chat.offline_model") : me.model }),
+      usage?.tokens && t("chat.thread_tokens", { n: usage.tokens }),
+      usage?.cost > 0 && costText(usage.cost, lang),
+    ].filter(Boolean);
+    replace(head,
+      h("div", { class: "chat-title" }, h("h2", { title: conversation.title || "" }, conversation.title || t("chat.new_title")),
+        h("p", { class: "chat-facts" }, facts.join(" · "))),
+      graphKey && !conversation.isEmpty ? h("button", { type: "button", class: "icon-button", title: t("chat.new"), "aria-label": t("chat.new"), onclick: () => conversation.startNew() }, icon("plus")) : "");
+  }
+
+  function drawBanner() {
+    const { offline } = store.get();
+    const { t } = app;
+    banner.hidden = !offline;
+    if (!offline || banner.dataset.lang === store.get().lang) return;
+    banner.dataset.lang = store.get().lang;
+    replace(banner, h("details", {}, h("summary", {}, t("offline.title")), h("p", {}, t("offline.what")), h("p", {}, t("offline.how")),
+      h("pre", { tabindex: "0" }, "export OPENAI_API_KEY=…\nexport ANTHROPIC_API_KEY=…\nexport NODIUS_PROVIDER=ollama"), h("p", {}, t("offline.then"))));
+  }
+
+  function drawWelcome() {
+    const old = log.content.querySelector(".welcome");
+    if (!conversation.isEmpty) old?.remove();
+    else {
+      old?.remove();
+      log.content.append(createWelcome(app, (text) => conversation.ask(text)));
+    }
+  }
+}

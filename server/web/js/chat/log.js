@@ -1,0 +1,49 @@
+/** The conversation's scrolling log: it stays at the end unless the reader has scrolled up. */
+
+import { h } from "../dom.js";
+import { icon } from "../icons.js";
+
+const NEAR_PX = 48;
+
+/** Return the log: `element`, `content`, `stay()` after something grew, `toEnd()`, `say(text)` for screen readers. */
+export function createLog(app) {
+  const content = h("div", { class: "log-content" });
+  const scroller = h("div", { class: "log", role: "log", "aria-live": "off", tabindex: "0", "aria-label": app.t("chat.log") }, content);
+  const heard = h("div", { class: "sr-only", "aria-live": "polite" });
+  const jump = h("button", { type: "button", class: "log-jump", hidden: true, onclick: () => toEnd() }, icon("chevron"), h("span", {}, app.t("chat.to_end")));
+  let isAtEnd = true;
+  let frame = 0;
+
+  scroller.addEventListener("scroll", () => {
+    isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
+    if (isAtEnd) jump.hidden = true;
+  }, { passive: true });
+  new ResizeObserver(() => stay()).observe(content);
+  new ResizeObserver(() => stay()).observe(scroller);
+  app.store.on("lang", () => {
+    scroller.setAttribute("aria-label", app.t("chat.log"));
+    jump.lastChild.textContent = app.t("chat.to_end");
+  });
+
+  function stay() {
+    if (frame) return;
+    frame = requestAnimationFrame(() => {
+      frame = 0;
+      if (isAtEnd) scroller.scrollTop = scroller.scrollHeight;
+      else jump.hidden = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
+    });
+  }
+
+  function toEnd() {
+    isAtEnd = true;
+    jump.hidden = true;
+    stay();
+  }
+
+  function say(text) {
+    heard.append(h("p", {}, text));
+    while (heard.childElementCount > 6) heard.firstChild.remove();
+  }
+
+  return { element: h("div", { class: "log-box" }, scroller, jump, heard), scroller, content, stay, toEnd, say };
+}

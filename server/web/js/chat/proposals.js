@@ -1,0 +1,94 @@
+/** The proposals that an answer waits for: a card each, "approve all", and word when the last is decided. */
+
+import { h, replace } from "../dom.js";
+import { inOrder, isExpired, isOpen, waitsFor } from "../review/approvals.js";
+import { bookOf } from "../review/book.js";
+import { createCard } from "../review/card.js";
+
+/**
+ * Return a group: `element`, `add(approval)`, `last()` (the approval decided last), `focus()`, `destroy()`.
+ *
+ * `onSettled(approval, isOurs)` is called once when none is open any more.
+ */
+export function createProposals(app, { onSettled, onAskAgain }) {
+  const book = bookOf(app);
+  const cards = new Map();
+  const top = h("div", { class: "proposals-top" });
+  const list = h("div", { class: "proposals-list" });
+  const group = { element: h("section", { class: "proposals", "aria-label": app.t("chat.proposals") }, top, list), add, focus, destroy, has: (id) => cards.has(id), approvals, isOpen: () => approvals().some(isOpen), last: null };
+  let isApprovingAll = false;
+  let isSettled = true;
+  let isOurs = false;
+  return group;
+
+  function approvals() {
+    return [...cards.values()].map((card) => card.approval);
+  }
+
+  function add(approval) {
+    if (cards.has(approval.id)) {
+      book.put(approval);
+      return;
+    }
+    if (isOpen(approval)) isSettled = false;
+    const card = createCard(app, approval, {
+      siblings: approvals,
+      onDecided: () => ((isOurs = true), settle()),
+      onChange: (changed) => changedElsewhere(changed),
+      onAskAgain,
+    });
+    cards.set(approval.id, card);
+    list.append(card.element);
+    drawTop();
+  }
+
+  function changedElsewhere(approval) {
+    if (isOpen(approval)) return;
+    group.last = approval;
+    for (const card of cards.values()) if (card.approval.dependsOn.includes(approval.id) && card.mode === "view") card.render();
+    drawTop();
+    if (!isApprovingAll) queueMicrotask(settle);
+  }
+
+  function settle() {
+    drawTop();
+    if (isSettled || isApprovingAll || group.isOpen()) return;
+    isSettled = true;
+    onSettled(group.last ?? approvals().at(-1), isOurs);
+  }
+
+  function drawTop() {
+    const open = approvals().filter((one) => isOpen(one) && !isExpired(one));
+    const role = app.store.get().me?.role;
+    if (open.length < 2 || role === "viewer") {
+      replace(top);
+      return;
+    }
+    replace(top, h("p", {}, app.t("chat.proposals_wait", { n: open.length })),
+      h("button", { type: "button", class: "primary", disabled: isApprovingAll, onclick: approveAll }, app.t("card.approve_all", { n: open.length })));
+  }
+
+  /** Approve one after the other, each after those it builds on; the first that is refused ends it. */
+  async function approveAll() {
+    isApprovingAll = true;
+    drawTop();
+    try {
+      for (const approval of inOrder(approvals())) {
+        const card = cards.get(approval.id);
+        if (!isOpen(card.approval) || waitsFor(card.approval, approvals()).length) continue;
+        if (!(await card.approve())) break;
+      }
+    } finally {
+      isApprovingAll = false;
+      settle();
+    }
+  }
+
+  function focus() {
+    [...cards.values()].find((card) => isOpen(card.approval))?.focus();
+  }
+
+  function destroy() {
+    for (const card of cards.values()) card.destroy();
+  }
+}

@@ -1,0 +1,85 @@
+/** Fills a conversation with what is stored of it: turns, tools, decided proposals, and what it waits for. */
+
+import { h } from "../dom.js";
+import { fromDocument, fromInterrupt } from "../review/approvals.js";
+import { listApprovals } from "../review/service.js";
+import { itemsOf } from "./history.js";
+import { isProposal } from "./tools.js";
+import { createQuestion, createTurn } from "./turn.js";
+
+const SEARCHED = 200;
+
+/** Show a stored conversation, as `getMessages` gives it, in an empty `conversation`. */
+export async function showStored(conversation, stored) {
+  const { app, log } = conversation;
+  const items = itemsOf(stored.conversationHistory);
+  const hasProposals = items.some((item) => item.events?.some((event) => isProposal(event.toolName)));
+  const approvals = hasProposals ? await ofThread(app, conversation.threadId) : new Map();
+  for (const waiting of stored.pendingInterrupt?.approvals ?? []) {
+    if (!approvals.has(waiting.toolCallId)) approvals.set(waiting.toolCallId, fromInterrupt(waiting, { graphKey: conversation.graphKey, threadId: conversation.threadId, asker: app.store.get().me?.userId }));
+  }
+  for (const item of items) {
+    if (item.kind === "question") {
+      log.content.append(createQuestion(app, item.text));
+      conversation.composer.last = item.text;
+      conversation.title ||= item.text.slice(0, 80);
+    } else showTurn(conversation, item.events, approvals);
+  }
+  showStatus(conversation, stored);
+}
+
+async function ofThread(app, threadId) {
+  const { graphKey, me } = app.store.get();
+  try {
+    const found = await listApprovals(app.api, { graphKey, asker: me?.userId, limit: SEARCHED });
+    return new Map(found.filter((one) => one.threadId === threadId).map((one) => [one.toolCallId, fromDocument(one)]));
+  } catch (error) {
+    if (error.name !== "ApiError") throw error;
+    return new Map();
+  }
+}
+
+function showTurn(conversation, events, approvals) {
+  const turn = createTurn(conversation.app, conversation.log);
+  conversation.log.content.append(turn.element);
+  conversation.turn = turn;
+  let found = [];
+  const flush = () => {
+    if (!found.length) return;
+    turn.group = null;
+    const group = conversation.groupOf(turn);
+    found.forEach((approval) => group.add(approval));
+    found = [];
+  };
+  for (const event of events) {
+    if (event.type === "ai:token") flush();
+    if (event.type === "ai:tool_start") {
+      turn.startTool(event.toolCallId, event.toolName, event.arguments);
+      if (approvals.has(event.toolCallId)) found.push(approvals.get(event.toolCallId));
+    } else turn.take(event);
+  }
+  flush();
+  turn.end("stopped");
+}
+
+/** Say where the last turn stands, and offer what can be done about it. */
+function showStatus(conversation, { status, pendingInterrupt }) {
+  const { t } = conversation;
+  const isUnanswered = conversation.log.content.lastElementChild?.classList.contains("is-user");
+  if (status !== "idle" && (isUnanswered || !conversation.turn)) conversation.newTurn();
+  const { turn } = conversation;
+  const button = (key, kind, fn) => h("button", { type: "button", class: kind, onclick: fn }, t(key));
+  if (status === "waiting") {
+    conversation.phase = "waiting";
+    const group = turn.group;
+    if (group && !group.isOpen()) conversation.settled(turn, group.approvals().at(-1), true);
+  } else if (status === "limit" && pendingInterrupt) {
+    conversation.atLimit(turn, { used: pendingInterrupt.roundsUsed, max: pendingInterrupt.maxExtended });
+  } else if (status === "failed") {
+    turn.fail(t("chat.broke_off"), button("chat.retry", "primary", () => conversation.resume({ approved: true })));
+  } else if (status === "running") {
+    conversation.phase = "elsewhere";
+    turn.note(t("chat.busy_elsewhere"), button("chat.take_up", "", () => conversation.resume({ approved: true })));
+    conversation.watchElsewhere();
+  } else if (status === "stopped") turn.note(t("chat.stopped"));
+}

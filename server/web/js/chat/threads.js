@@ -1,0 +1,95 @@
+/** The conversations of a person: of this graph or of all, newest first; open, begin, delete. */
+
+import { h, replace } from "../dom.js";
+import { addMessages } from "../i18n.js";
+import { icon } from "../icons.js";
+import { kept } from "../kept.js";
+import chatEn from "../messages/chat.en.js";
+import chatFr from "../messages/chat.fr.js";
+import { costText, timeText } from "../names.js";
+import { deleteThread, listThreads } from "./service.js";
+
+addMessages({ en: chatEn, fr: chatFr });
+
+export function mountThreads(app, element) {
+  const { store } = app;
+  const list = h("ul", { class: "thread-list" });
+  const top = h("div", { class: "threads-top" });
+  let scope = kept.get("threads.scope") ?? "graph";
+  let threads = null;
+  let failed = null;
+  element.classList.add("threads");
+  replace(element, top, list);
+
+  store.on("panel", (panel) => panel === "threads" && load());
+  store.on("graphKey", () => ((threads = null), store.get().panel === "threads" ? load() : draw()));
+  store.on("threadId", () => store.get().panel === "threads" && load());
+  store.on("me", () => store.get().panel === "threads" && load());
+  store.on("lang", draw);
+  app.socket.on("ai:complete", () => store.get().panel === "threads" && load());
+  draw();
+
+  async function load() {
+    const { graphKey, me } = store.get();
+    if (!me) return;
+    try {
+      threads = await listThreads(app.api, scope === "graph" ? graphKey : null);
+      failed = null;
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      failed = error;
+    }
+    draw();
+  }
+
+  function draw() {
+    const { t } = app;
+    const select = h("select", { "aria-label": t("threads.scope") }, ...["graph", "all"].map((value) => h("option", { value, selected: value === scope }, t(`threads.scope.${value}`))));
+    select.addEventListener("change", () => {
+      scope = select.value;
+      kept.put("threads.scope", scope);
+      load();
+    });
+    replace(top, h("h2", {}, t("panel.threads")), select, h("button", { type: "button", class: "primary", disabled: !store.get().graphKey, onclick: begin }, icon("plus"), t("chat.new")));
+    if (failed) replace(list, h("li", { class: "notice-line", role: "alert" }, h("p", {}, failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
+    else if (threads === null) replace(list, h("li", { class: "notice-line", role: "status" }, t("threads.loading")));
+    else if (!threads.length) replace(list, h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, t("threads.empty")), h("p", { class: "note" }, t("threads.empty_hint"))));
+    else replace(list, ...threads.map(row));
+  }
+
+  function row(thread) {
+    const { t } = app;
+    const { lang, threadId, graphs, graphKey } = store.get();
+    const graph = thread.graphKey === graphKey ? "" : (graphs ?? []).find((one) => one.graphKey === thread.graphKey)?.name ?? thread.graphKey;
+    const facts = [timeText(thread.lastUpdatedTime, lang), graph, t("threads.messages", { n: thread.messageCount }), thread.totalTokens && t("chat.tokens", { n: thread.totalTokens }), thread.totalCost > 0 && costText(thread.totalCost, lang)].filter(Boolean);
+    const title = thread.title || t("threads.untitled");
+    const isCurrent = thread.threadId === threadId;
+    return h("li", { class: isCurrent ? "is-current" : undefined },
+      h("button", { type: "button", class: "thread", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) }, h("span", { class: "thread-title" }, title), h("span", { class: "thread-facts" }, facts.join(" · "))),
+      h("button", { type: "button", class: "icon-button", title: t("threads.delete"), "aria-label": `${t("threads.delete")}: ${title}`, onclick: () => remove(thread, title) }, icon("trash")));
+  }
+
+  async function open(thread) {
+    if (thread.graphKey !== store.get().graphKey) await app.live.open(thread.graphKey);
+    store.set({ panel: "chat", threadId: thread.threadId });
+  }
+
+  function begin() {
+    store.set({ panel: "chat" });
+    app.chat?.startNew();
+  }
+
+  async function remove(thread, title) {
+    const { t } = app;
+    if (!(await app.confirm({ title: t("threads.delete_title"), text: t("threads.delete_text", { title }), ok: t("threads.delete_yes"), danger: true }))) return;
+    try {
+      await deleteThread(app.api, thread.threadId);
+      if (thread.threadId === store.get().threadId) app.chat?.startNew();
+      app.toast("ok", t("threads.deleted"));
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      app.toast("error", error.message);
+    }
+    load();
+  }
+}

@@ -1,0 +1,79 @@
+/** What the assistant looked up or proposed, as badges: name, state, and on demand arguments and result. */
+
+import { h, replace } from "../dom.js";
+
+const PROPOSES = /^propose_/;
+const MAX_RESULT = 20_000;
+const MARKS = { running: "", ok: "✓", failed: "✕", waiting: "◔", stopped: "–" };
+
+/** Return a badge: `element`, `finish({result, args, isError})`, `settle(state)`. */
+export function createTool(app, { name, args }) {
+  const { t } = app;
+  const mark = h("span", { class: "tool-mark", "aria-hidden": "true" });
+  const word = h("span", { class: "tool-word" });
+  const target = h("span", { class: "tool-args" });
+  const body = h("div", { class: "tool-body" });
+  const element = h("details", { class: "tool" }, h("summary", {}, mark, h("span", { class: "tool-name" }, toolName(app, name)), target, word), body);
+  const tool = { element, state: "running", name, finish, settle };
+  let known = args;
+  tell(args);
+  settle("running");
+  return tool;
+
+  function settle(state) {
+    tool.state = state;
+    element.className = `tool is-${state}`;
+    mark.textContent = MARKS[state] ?? "";
+    word.textContent = state === "ok" ? "" : t(`tool.${state}`);
+  }
+
+  function tell(given) {
+    if (given === undefined || given === null || given === "") return;
+    known = given;
+    target.textContent = briefly(given);
+  }
+
+  function finish({ result, args: given, isError }) {
+    tell(given);
+    settle(isError ? "failed" : "ok");
+    replace(body, part(t("tool.asked"), pretty(known)), part(t("tool.answer"), result));
+  }
+
+  function part(label, text) {
+    if (!text) return "";
+    const cut = text.length > MAX_RESULT;
+    return h("div", { class: "tool-part" }, h("p", { class: "tool-label" }, label), h("pre", { tabindex: "0" }, cut ? `${text.slice(0, MAX_RESULT)}\n…` : text));
+  }
+}
+
+export const isProposal = (name) => PROPOSES.test(name ?? "");
+
+/** A tool's name as people read it; of one that the page does not know, its own. */
+function toolName(app, name) {
+  const known = KNOWN.has(name) ? app.t(`tool.name.${name}`) : null;
+  if (known) return known;
+  return isProposal(name) ? app.t("tool.name.propose", { what: name.slice(8).replaceAll("_", " ") }) : String(name).replaceAll("_", " ");
+}
+
+const KNOWN = new Set(["search_nodes", "read_graph_overview", "read_node_detail", "read_node_config", "explore_neighborhood", "list_available_node_types", "list_node_edges", "read_subgraph"]);
+
+function object(given) {
+  if (typeof given !== "string") return given;
+  try {
+    return JSON.parse(given);
+  } catch {
+    return given; // shown as the model wrote it
+  }
+}
+
+function pretty(given) {
+  const found = object(given);
+  return found === undefined || found === null || found === "" ? "" : typeof found === "string" ? found : JSON.stringify(found, null, 2);
+}
+
+function briefly(given) {
+  const found = object(given);
+  const values = typeof found === "object" && found ? Object.values(found) : [found];
+  const text = values.filter((value) => ["string", "number"].includes(typeof value)).join(", ");
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}

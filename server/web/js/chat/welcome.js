@@ -1,0 +1,37 @@
+/** What an empty conversation shows: who answers, and first questions about this very graph. */
+
+import { h } from "../dom.js";
+import { labelOf } from "../names.js";
+
+const MAX_NAME = 60;
+
+/** Return the welcome of a graph; `onAsk(text)` is called with the question that was chosen. */
+export function createWelcome(app, onAsk) {
+  const { t } = app;
+  const { graph, graphKey, graphState, me } = app.store.get();
+  if (!graphKey) return h("div", { class: "welcome" }, h("p", { class: "welcome-title" }, t("chat.no_graph")), h("p", { class: "note" }, t("chat.no_graph_hint")));
+  const questions = (graphState === "ready" ? firstQuestions(app) : []).map((text) => h("li", {}, h("button", { type: "button", class: "suggestion", onclick: () => onAsk(text) }, text)));
+  return h("div", { class: "welcome" },
+    h("p", { class: "welcome-title" }, t("chat.welcome", { name: graph?.name ?? graphKey })),
+    h("p", { class: "note" }, t(me?.role === "viewer" ? "chat.welcome_viewer" : "chat.welcome_hint")),
+    questions.length ? h("ul", { class: "suggestions", "aria-label": t("chat.suggestions") }, ...questions) : "");
+}
+
+/** Questions that name the graph's own nodes: the best connected one, and one that branches. */
+export function firstQuestions(app) {
+  const { t } = app;
+  const { nodes, edges, nodeTypes, graph, me } = app.store.get();
+  const all = [...(nodes?.values?.() ?? [])];
+  if (!all.length) return graph ? [t("ask.empty")] : [];
+  const degree = new Map();
+  for (const edge of edges?.values?.() ?? []) {
+    for (const key of [edge.source, edge.target]) degree.set(key, (degree.get(key) ?? 0) + 1);
+  }
+  const name = (node) => labelOf(node, nodeTypes).slice(0, MAX_NAME);
+  const ranked = all.toSorted((one, other) => (degree.get(other._key) ?? 0) - (degree.get(one._key) ?? 0));
+  const last = ranked.find((node) => node !== ranked[0] && /error|erreur|fail|alert/i.test(`${node._key} ${node.type} ${name(node)}`)) ?? ranked.at(-1);
+  const questions = [t("ask.graph", { name: graph?.name ?? "" }), t("ask.node", { name: name(ranked[0]) })];
+  if (last !== ranked[0]) questions.push(t("ask.before", { name: name(last) }));
+  if (me?.role !== "viewer") questions.push(t("ask.change", { name: name(last) }));
+  return questions;
+}

@@ -1,0 +1,52 @@
+/** What people call nodes, edges and moments. Pure. */
+
+const NAMES = ["name", "title", "label", "displayName"];
+
+/** The name of a node's document: its data's name, else its type's, else its key. */
+export function labelOf(node, nodeTypes) {
+  const data = node?.data;
+  if (data && typeof data === "object") {
+    for (const field of NAMES) if (typeof data[field] === "string" && data[field].trim()) return data[field].trim();
+  }
+  const type = nodeTypes?.get?.(node?.type);
+  return type?.displayName || node?.type || node?._key || "";
+}
+
+/** The name of a node by its key: of the graph as it is, else of a preview's new nodes, else the key. */
+export function nameOf(app, key, preview) {
+  const { nodes, nodeTypes } = app.store.get();
+  const node = nodes?.get?.(key) ?? [...(preview?.nodesAdded ?? []), ...(preview?.nodesRemoved ?? [])].find((one) => one._key === key);
+  return node ? labelOf(node, nodeTypes) : String(key);
+}
+
+/** A time as people read it: the hour today, else the day too. */
+export function timeText(ms, lang) {
+  if (!ms) return "";
+  const date = new Date(ms);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const form = isToday ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+  return new Intl.DateTimeFormat(lang, form).format(date);
+}
+
+/** How long until a time: "in 3 hours". */
+export function untilText(ms, lang, now = Date.now()) {
+  const minutes = Math.round((ms - now) / 60000);
+  const relative = new Intl.RelativeTimeFormat(lang, { numeric: "auto" });
+  if (Math.abs(minutes) < 60) return relative.format(minutes, "minute");
+  const hours = Math.round(minutes / 60);
+  return Math.abs(hours) < 48 ? relative.format(hours, "hour") : relative.format(Math.round(hours / 24), "day");
+}
+
+export const numberText = (value, lang) => new Intl.NumberFormat(lang).format(value);
+
+/** US dollars, with as many places as a small sum needs. */
+export function costText(usd, lang) {
+  const places = usd >= 1 || usd === 0 ? 2 : 4;
+  return new Intl.NumberFormat(lang, { style: "currency", currency: "USD", maximumFractionDigits: places }).format(usd);
+}
+
+/** A JSON value in one line, cut. */
+export function shortJson(value, limit = 200) {
+  const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
+  return text.length > limit ? `${text.slice(0, limit)}…` : text;
+}

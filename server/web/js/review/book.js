@@ -1,0 +1,62 @@
+/**
+ * The approvals that the page shows, one copy each: whoever learns news of one tells all its cards.
+ *
+ * What is open and shown is asked for again every few seconds, and at once when the graph changes.
+ */
+
+import { fromDocument, isOpen } from "./approvals.js";
+import { getApproval } from "./service.js";
+
+const POLL_MS = 3000;
+const MAX_ASKED = 12;
+const NEWS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "ai:apply_action", "open"];
+const books = new WeakMap();
+
+/** Return the page's book. */
+export function bookOf(app) {
+  if (!books.has(app)) books.set(app, createBook(app));
+  return books.get(app);
+}
+
+function createBook(app) {
+  const pages = new Map();
+  let asking = false;
+
+  function page(id) {
+    if (!pages.has(id)) pages.set(id, { approval: null, readers: new Set() });
+    return pages.get(id);
+  }
+
+  function put(approval) {
+    const one = page(approval.id);
+    if (one.approval && !isOpen(one.approval) && isOpen(approval)) return one.approval; // older news
+    one.approval = { ...one.approval, ...withoutUnset(approval) };
+    for (const reader of [...one.readers]) reader(one.approval);
+    return one.approval;
+  }
+
+  /** Call `fn` with every change of an approval; returns the way to stop. */
+  function read(id, fn) {
+    page(id).readers.add(fn);
+    return () => page(id).readers.delete(fn);
+  }
+
+  async function refresh() {
+    if (asking || document.visibilityState === "hidden") return;
+    const open = [...pages.values()].filter((one) => one.readers.size && one.approval && isOpen(one.approval));
+    asking = true;
+    try {
+      for (const one of open.slice(0, MAX_ASKED)) put(fromDocument(await getApproval(app.api, one.approval.id)));
+    } catch (error) {
+      if (error.name !== "ApiError") throw error; // not reachable, or signed out: the next look may do better
+    } finally {
+      asking = false;
+    }
+  }
+
+  setInterval(refresh, POLL_MS);
+  for (const type of NEWS) app.socket.on(type, () => setTimeout(refresh, 150));
+  return { put, read, refresh, get: (id) => pages.get(id)?.approval ?? null };
+}
+
+const withoutUnset = (approval) => Object.fromEntries(Object.entries(approval).filter(([, value]) => value !== undefined));

@@ -1,0 +1,382 @@
+/**
+ * A proposed change as a card: what it does and why, where it stands, and a person's decision.
+ *
+ * Hover or focus draws it on the canvas. News from elsewhere reach the card through the book.
+ */
+
+import { h, replace } from "../dom.js";
+import { timeText, untilText } from "../names.js";
+import { counts, fromDocument, isExpired, isOpen, stateOf, waitsFor } from "./approvals.js";
+import { bookOf } from "./book.js";
+import { renderChanges } from "./changes.js";
+import { describeAction, describeParts } from "./describe.js";
+import { createActionForm, NotJson } from "./edit.js";
+import { ghostsOf } from "./ghosts.js";
+import * as service from "./service.js";
+
+const ICONS = { pending: "◔", claimed: "◔", applied: "✓", edited: "✓", rejected: "✕", expired: "⌛", stale: "⚠", failed: "⚠", undone: "↶", undo: "↶" };
+const DECIDERS = new Set(["editor", "reviewer", "admin"]);
+let cards = 0;
+
+/**
+ * Return a card: `{element, approval, approve(), focus(), destroy()}`.
+ *
+ * `siblings()` gives the approvals that it may build on; `onDecided(approval)` is told of a decision
+ * made here, `onChange(approval)` of any; `onAskAgain(approval)` offers to ask for it once more.
+ */
+export function createCard(app, approval, options = {}) {
+  const card = new Card(app, approval, options);
+  return card;
+}
+
+class Card {
+  constructor(app, approval, options) {
+    Object.assign(this, { app, t: app.t, options, mode: "view", isBusy: false });
+    this.book = bookOf(app);
+    this.ghosts = ghostsOf(app);
+    this.approval = this.book.put(approval);
+    this.id = `card-${++cards}`;
+    this.title = h("h3", { class: "card-title", id: `${this.id}-title` });
+    this.badge = h("span", { class: "card-state" });
+    this.body = h("div", { class: "card-body" });
+    this.told = h("div", { class: "card-told", role: "status" });
+    this.foot = h("div", { class: "card-foot" });
+    this.element = h("article", { class: "card", tabindex: "-1", "aria-labelledby": `${this.id}-title` },
+      h("header", { class: "card-head" }, this.title, this.badge), this.body, this.told, this.foot);
+    this.element.dataset.approval = this.approval.id;
+    this.stops = [
+      this.book.read(this.approval.id, (news) => this.update(news)),
+      this.ghosts.watch(() => this.showPin()),
+      app.store.on("lang", () => this.render()),
+      app.store.on("nodes", () => this.renderHead()),
+    ];
+    this.follow();
+    this.render();
+  }
+
+  destroy() {
+    this.stops.forEach((stop) => stop());
+    clearTimeout(this.timer);
+    this.ghosts.drop(this.approval);
+    this.element.remove();
+  }
+
+  follow() {
+    const enter = () => isOpen(this.approval) && this.ghosts.enter(this.approval);
+    const leave = () => this.ghosts.leave(this.approval);
+    this.element.addEventListener("pointerenter", enter);
+    this.element.addEventListener("pointerleave", leave);
+    this.element.addEventListener("focusin", enter);
+    this.element.addEventListener("focusout", (event) => this.element.contains(event.relatedTarget) || leave());
+  }
+
+  focus() {
+    this.element.focus({ preventScroll: true });
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  update(approval) {
+    const before = stateOf(this.approval);
+    this.approval = approval;
+    if (stateOf(approval) !== before && !isOpen(approval)) {
+      this.mode = "view";
+      this.ghosts.drop(approval);
+    }
+    if (this.mode === "view") this.render();
+    if (stateOf(approval) !== before) this.options.onChange?.(approval);
+  }
+
+  render() {
+    const { approval, t } = this;
+    const state = stateOf(approval);
+    this.element.className = `card is-${state}`;
+    this.renderHead();
+    replace(this.badge, h("span", { "aria-hidden": "true" }, ICONS[state] ?? "•"), ` ${t(`state.${state}`)}`);
+    replace(this.body, this.reasonLine(), this.partsList(), this.metaLine(), this.changesBox());
+    this.renderOutcome(state);
+    this.renderFoot(state);
+    clearTimeout(this.timer);
+    const left = approval.expires - Date.now();
+    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) this.timer = setTimeout(() => this.render(), left + 50);
+  }
+
+  renderHead() {
+    this.title.textContent = describeAction(this.app, this.approval.action, this.approval.preview);
+  }
+
+  reasonLine() {
+    const { reason } = this.approval;
+    return reason ? h("p", { class: "card-reason" }, h("span", { class: "card-label" }, this.t("card.why")), " ", reason) : "";
+  }
+
+  partsList() {
+    const parts = describeParts(this.app, this.approval.action, this.approval.preview);
+    return parts.length ? h("ol", { class: "card-parts" }, ...parts.slice(0, 12).map((part) => h("li", {}, part)), parts.length > 12 ? h("li", {}, "…") : "") : "";
+  }
+
+  metaLine() {
+    const { approval, t, app } = this;
+    const { lang, me, graphKey, graphs } = app.store.get();
+    const isMine = approval.asker && approval.asker === me?.userId;
+    const graph = approval.graphKey !== graphKey ? (graphs ?? []).find((one) => one.graphKey === approval.graphKey)?.name ?? approval.graphKey : "";
+    const facts = [
+      approval.asker && t("card.asked_by", { who: isMine ? t("card.you") : approval.asker }),
+      approval.model,
+      approval.created && timeText(approval.created, lang),
+      graph && t("card.in_graph", { graph }),
+      isOpen(approval) && !isExpired(approval) && t("card.expires", { when: untilText(approval.expires, lang) }),
+    ].filter(Boolean);
+    return h("p", { class: "card-meta" }, facts.join(" · "));
+  }
+
+  changesBox() {
+    const { approval, t } = this;
+    const total = Object.values(counts(approval.preview)).reduce((sum, n) => sum + n, 0);
+    if (!total) return "";
+    const box = h("details", { class: "card-changes", open: this.isShown ?? (isOpen(approval) && total <= 12) },
+      h("summary", {}, t("card.changes", { n: total })));
+    const fill = () => {
+      if (box.open && box.childElementCount === 1) box.append(renderChanges(this.app, approval.preview, { canZoom: approval.graphKey === this.app.store.get().graphKey }));
+    };
+    box.addEventListener("toggle", () => {
+      this.isShown = box.open;
+      fill();
+    });
+    fill();
+    return box;
+  }
+
+  renderOutcome(state) {
+    const { approval, t, app } = this;
+    const { lang } = app.store.get();
+    const { decision, result } = approval;
+    const lines = [];
+    if (decision && decision.verdict !== "expire") {
+      const key = decision.verdict === "reject" ? "outcome.rejected_by" : state === "edited" ? "outcome.edited_by" : state === "undo" ? "outcome.undone_by" : "outcome.approved_by";
+      lines.push(h("p", {}, t(key, { who: decision.by, when: timeText(decision.at, lang) }), state === "applied" || state === "edited" ? revisionText(t, result) : ""));
+      if (decision.feedback) lines.push(h("p", { class: "card-feedback" }, "“", decision.feedback, "”"));
+    }
+    if (["stale", "failed"].includes(state)) lines.push(h("p", { class: "warn-text" }, approval.outcome));
+    if (["stale", "failed", "expired"].includes(state)) lines.push(h("p", { class: "note" }, t(`outcome.${state}_next`)));
+    if (state === "undone") lines.push(h("p", { class: "note" }, t("outcome.undone")));
+    if (state === "claimed") lines.push(h("p", { class: "note" }, t("outcome.claimed")));
+    replace(this.told, ...lines);
+  }
+
+  /** Say what went wrong where the person has just acted. */
+  complain(error) {
+    const text = error.message || String(error);
+    replace(this.told, h("p", { class: "warn-text", role: "alert" }, text));
+  }
+
+  renderFoot(state) {
+    replace(this.foot);
+    const make = { pending: () => this.footPending(), applied: () => this.footApplied(), edited: () => this.footApplied(), undo: () => this.footApplied(), undone: () => this.footUndone() };
+    make[state]?.();
+    if (["stale", "failed", "expired"].includes(state) && this.options.onAskAgain) {
+      this.foot.append(this.button("card.ask_again", "", () => this.options.onAskAgain(this.approval)));
+    }
+  }
+
+  footPending() {
+    const { t, app, approval } = this;
+    const { me } = app.store.get();
+    if (me && !DECIDERS.has(me.role)) {
+      this.foot.append(h("p", { class: "note" }, t("card.viewer")), this.pinButton());
+      return;
+    }
+    const first = waitsFor(approval, this.options.siblings?.() ?? []);
+    if (first.length) {
+      const titles = first.map((one) => describeAction(app, one.action, one.preview)).join(" · ");
+      this.foot.append(h("p", { class: "note card-waits" }, t("card.decide_first", { title: titles })));
+    }
+    const approve = this.button("card.approve", "primary", () => this.approve());
+    approve.disabled = first.length > 0;
+    const edit = this.button("card.edit", "", () => this.openEdit());
+    edit.disabled = first.length > 0;
+    this.foot.append(h("div", { class: "card-buttons" }, approve, edit, this.button("card.reject", "", () => this.openReject()), this.pinButton()));
+  }
+
+  footApplied() {
+    const { me } = this.app.store.get();
+    if (me && !DECIDERS.has(me.role)) return;
+    this.foot.append(h("div", { class: "card-buttons" }, this.button(this.approval.undoes ? "card.redo" : "card.undo", "", () => this.undo())));
+  }
+
+  footUndone() {
+    const { me } = this.app.store.get();
+    if (me && !DECIDERS.has(me.role)) return;
+    this.foot.append(h("div", { class: "card-buttons" }, this.button("card.redo", "", () => this.redo())));
+  }
+
+  button(key, kind, fn) {
+    return h("button", { type: "button", class: kind, onclick: fn, disabled: this.isBusy }, this.t(key));
+  }
+
+  pinButton() {
+    this.pin = h("button", { type: "button", class: "ghost", onclick: () => this.togglePin() });
+    this.showPin();
+    return this.pin;
+  }
+
+  showPin() {
+    if (!this.pin) return;
+    const isPinned = this.ghosts.isPinned(this.approval);
+    this.pin.setAttribute("aria-pressed", String(isPinned));
+    this.pin.textContent = this.t(isPinned ? "card.hide_canvas" : "card.show_canvas");
+  }
+
+  async togglePin() {
+    const { app, approval } = this;
+    if (this.ghosts.isPinned(approval)) {
+      this.ghosts.drop(approval);
+      return;
+    }
+    if (approval.graphKey !== app.store.get().graphKey) await app.live.open(approval.graphKey);
+    this.ghosts.pin(approval);
+    if (isNarrow()) app.store.set({ panel: "canvas" });
+    const key = firstPlace(approval.preview);
+    if (key && app.store.get().nodes?.has?.(key)) app.canvas.zoomTo(key);
+  }
+
+  openEdit() {
+    this.mode = "edit";
+    const form = createActionForm(this.app, this.approval.action, this.approval.preview);
+    const send = h("button", { type: "submit", class: "primary" }, this.t("card.approve_edited"));
+    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), this.sendEdit(form)) },
+      form.element, h("div", { class: "card-buttons" }, send, this.button("card.cancel", "", () => this.closeForm())));
+    this.openForm(element, form);
+  }
+
+  openReject() {
+    this.mode = "reject";
+    const field = h("textarea", { rows: "3", maxlength: "4000", id: `${this.id}-why`, placeholder: this.t("card.feedback_hint") });
+    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), this.reject(field.value.trim())) },
+      h("label", { for: field.id }, this.t("card.feedback")), field,
+      h("div", { class: "card-buttons" }, h("button", { type: "submit", class: "danger" }, this.t("card.reject_now")), this.button("card.cancel", "", () => this.closeForm())));
+    this.openForm(element, field);
+  }
+
+  openForm(element, target) {
+    element.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      this.closeForm();
+    });
+    replace(this.told);
+    replace(this.foot, element);
+    target.focus();
+  }
+
+  closeForm() {
+    this.mode = "view";
+    this.render();
+    this.focus();
+  }
+
+  async sendEdit(form) {
+    let action;
+    try {
+      action = form.read();
+    } catch (error) {
+      if (!(error instanceof NotJson)) throw error;
+      form.show([], this.t("edit.not_json"));
+      return;
+    }
+    form.show([]);
+    await this.decide(() => service.approve(this.app.api, this.approval.id, action), (error) => {
+      form.show(Array.isArray(error.details) ? error.details : [], error.message);
+    });
+  }
+
+  approve() {
+    return this.decide(() => service.approve(this.app.api, this.approval.id));
+  }
+
+  reject(feedback) {
+    return this.decide(() => service.reject(this.app.api, this.approval.id, feedback));
+  }
+
+  /** Send a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown. */
+  async decide(send, onRefused = (error) => this.complain(error)) {
+    if (this.isBusy) return false;
+    this.setBusy(true);
+    try {
+      const decided = fromDocument(await send());
+      this.mode = "view";
+      this.setBusy(false);
+      this.book.put(decided);
+      this.focus();
+      this.options.onDecided?.(decided);
+      return true;
+    } catch (error) {
+      this.setBusy(false);
+      if (error.name !== "ApiError") throw error;
+      await this.refused(error, onRefused);
+      return false;
+    }
+  }
+
+  async refused(error, onRefused) {
+    if ([404, 409, 410].includes(error.status)) await this.lookAgain();
+    if (isOpen(this.approval) && this.mode !== "view") onRefused(error);
+    else this.complain(error);
+  }
+
+  async lookAgain() {
+    try {
+      this.book.put(fromDocument(await service.getApproval(this.app.api, this.approval.id)));
+    } catch (error) {
+      if (error.name !== "ApiError") throw error; // what was refused is told already
+    }
+  }
+
+  setBusy(isBusy) {
+    this.isBusy = isBusy;
+    this.element.setAttribute("aria-busy", String(isBusy));
+    for (const button of this.foot.querySelectorAll("button")) button.disabled = isBusy;
+    if (!isBusy && this.mode === "view") this.renderFoot(stateOf(this.approval));
+  }
+
+  async undo() {
+    const title = describeAction(this.app, this.approval.action, this.approval.preview);
+    const isSure = await this.app.confirm({ title: this.t("undo.title"), text: this.t("undo.text", { title, list: this.undoList() }), ok: this.t("undo.yes") });
+    if (isSure) await this.takeBack(this.approval.id);
+  }
+
+  redo() {
+    return this.takeBack(this.approval.undoneBy);
+  }
+
+  async takeBack(id) {
+    this.setBusy(true);
+    try {
+      const made = fromDocument(await service.undo(this.app.api, this.approval.graphKey, id));
+      this.book.put(made);
+      this.app.toast("ok", this.t(id === this.approval.id ? "undo.done" : "undo.redone"));
+      this.setBusy(false);
+      await this.lookAgain();
+      this.options.onUndone?.(made);
+    } catch (error) {
+      this.setBusy(false);
+      if (error.name !== "ApiError") throw error;
+      this.complain(error);
+    }
+  }
+
+  /** What an undo takes back, in words. */
+  undoList() {
+    const names = counts(this.approval.preview);
+    return Object.entries(names).map(([kind, n]) => this.t(`undo.${kind}`, { n })).join(", ");
+  }
+}
+
+/** Where the canvas and the panels share one place. */
+const isNarrow = () => matchMedia("(max-width: 760px)").matches;
+
+const revisionText = (t, result) => (result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "");
+
+function firstPlace(preview) {
+  return (preview.nodesChanged ?? preview.nodesMoved ?? [])[0]?.key ?? (preview.nodesRemoved ?? [])[0]?._key
+    ?? (preview.edgesAdded ?? preview.edgesRemoved ?? [])[0]?.source ?? null;
+}

@@ -1,0 +1,112 @@
+/** A preview as a person reads it: what is new, gone, changed and moved, fields before and after, code as a diff. */
+
+import { renderDiff } from "../diff.js";
+import { h } from "../dom.js";
+import { labelOf, nameOf, shortJson } from "../names.js";
+
+const SIGNS = { added: "+", removed: "−", changed: "~", moved: "↔" };
+const HIDDEN = new Set(["_key", "_id", "_rev", "_from", "_to", "graphKey", "workspace", "embedding", "typeVersion", "version", "handles", "createdTime", "lastUpdatedTime"]);
+const LONG = 160;
+const MAX_SHOWN = 60;
+
+/** Return the list of all that a preview changes; `canZoom` false where its graph is not the one shown. */
+export function renderChanges(app, preview, { canZoom = true } = {}) {
+  const page = { app, t: app.t, preview, canZoom };
+  const sections = [
+    ...each(preview.nodesAdded, (node) => documentSection(page, "added", node)),
+    ...each(preview.nodesRemoved, (node) => documentSection(page, "removed", node)),
+    ...each(preview.nodesChanged, (change) => changeSection(page, "changed", change, "node")),
+    ...each(preview.nodesMoved, (change) => movedSection(page, change)),
+    ...each(preview.edgesAdded, (edge) => edgeSection(page, "added", edge)),
+    ...each(preview.edgesRemoved, (edge) => edgeSection(page, "removed", edge)),
+    ...each(preview.edgesChanged, (change) => changeSection(page, "changed", change, "edge")),
+    ...each(preview.typesAdded, (type) => typeSection(page, type)),
+    ...each(preview.typesChanged, (change) => changeSection(page, "changed", change, "type")),
+  ];
+  const shown = sections.slice(0, MAX_SHOWN).map((make) => make());
+  const rest = sections.length - shown.length;
+  return h("div", { class: "changes" }, ...shown, rest > 0 ? h("p", { class: "note" }, app.t("change.more", { count: rest })) : "");
+}
+
+/** Sections are made only when they are shown: a layout may move two thousand nodes. */
+const each = (items, make) => (Array.isArray(items) ? items.map((item) => () => make(item)) : []);
+
+function section(page, sign, kind, name, ...body) {
+  return h("section", { class: `change is-${sign}` },
+    h("div", { class: "change-head" },
+      h("span", { class: "change-sign", "aria-hidden": "true" }, SIGNS[sign]),
+      h("span", { class: "change-kind" }, page.t(`change.${kind}.${sign}`)),
+      name),
+    ...body);
+}
+
+/** A node's name; where it stands on the canvas, a button that shows it. */
+function nodeName(page, key, name) {
+  if (!page.canZoom || !page.app.store.get().nodes?.has?.(key)) return h("strong", { class: "change-name" }, name);
+  const button = h("button", { type: "button", class: "link-button change-name", title: page.t("change.zoom") }, name);
+  button.addEventListener("click", () => page.app.canvas.zoomTo(key));
+  return button;
+}
+
+function documentSection(page, sign, node) {
+  const { nodeTypes } = page.app.store.get();
+  const rows = Object.entries({ type: node.type, ...flat(node.data, "data"), process: node.process })
+    .filter(([, value]) => value !== undefined && value !== null);
+  return section(page, sign, "node", nodeName(page, node._key, labelOf(node, nodeTypes)), rows.length ? table(page, rows.map(([name, value]) => [name, sign === "removed" ? value : undefined, sign === "added" ? value : undefined]), sign) : "");
+}
+
+function typeSection(page, type) {
+  const rows = Object.entries({ ...type, process: type.node?.process, node: undefined }).filter(([name, value]) => value !== undefined && !HIDDEN.has(name) && !isEmpty(value));
+  return section(page, "added", "type", h("strong", { class: "change-name" }, type.displayName || type._key), table(page, rows.map(([name, value]) => [name, undefined, value]), "added"));
+}
+
+const isEmpty = (value) => value === null || value === "" || (Array.isArray(value) && !value.length);
+
+function flat(data, name) {
+  if (data === undefined || data === null) return {};
+  if (typeof data !== "object" || Array.isArray(data)) return { [name]: data };
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [`${name}.${key}`, value]));
+}
+
+function edgeSection(page, sign, edge) {
+  const end = (key) => nodeName(page, key, nameOf(page.app, key, page.preview));
+  const label = edge.label ? h("span", { class: "change-label" }, edge.label) : "";
+  return section(page, sign, "edge", h("span", { class: "change-ends" }, end(edge.source), h("span", { "aria-label": page.t("change.to") }, "→"), end(edge.target), label));
+}
+
+function movedSection(page, change) {
+  const find = (field) => change.fields.find((one) => one.path[0] === field);
+  const at = (x, y) => `${x ?? "·"}, ${y ?? "·"}`;
+  const [x, y] = [find("posX"), find("posY")];
+  const text = `${at(x?.before, y?.before)} → ${at(x?.after, y?.after)}`;
+  return section(page, "moved", "node", nodeName(page, change.key, change.name), h("span", { class: "change-place" }, text));
+}
+
+function changeSection(page, sign, change, kind) {
+  const name = kind === "node" ? nodeName(page, change.key, change.name) : h("strong", { class: "change-name" }, change.name);
+  const plain = change.fields.filter((field) => !field.diff);
+  const long = change.fields.filter((field) => field.diff);
+  return section(page, sign, kind, name,
+    plain.length ? table(page, plain.map((field) => [field.path.join("."), field.before, field.after]), "changed") : "",
+    ...long.map((field) => h("div", { class: "change-code" }, h("code", { class: "change-field" }, field.path.join(".")), renderDiff(field.diff, page.t))));
+}
+
+function table(page, rows, sign) {
+  const { t } = page;
+  const both = sign === "changed";
+  const head = both ? h("thead", {}, h("tr", {}, ...["field", "before", "after"].map((name) => h("th", { scope: "col" }, t(`change.${name}`))))) : "";
+  return h("table", { class: "change-table" }, head, h("tbody", {}, ...rows.map(([name, before, after]) => h("tr", {},
+    h("th", { scope: "row" }, h("code", {}, name)),
+    both || sign === "removed" ? valueCell(page, before, "before") : "",
+    both || sign === "added" ? valueCell(page, after, "after") : ""))));
+}
+
+function valueCell(page, value, side) {
+  if (value === undefined) return h("td", { class: `is-${side} is-absent` }, page.t("change.absent"));
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  const sign = side === "before" ? "−" : "+";
+  const content = text.length > LONG || text.includes("\n")
+    ? h("details", { class: "change-long" }, h("summary", {}, shortJson(text.replaceAll("\n", " "), 80)), h("pre", {}, text))
+    : h("span", {}, text === "" ? page.t("change.empty") : text);
+  return h("td", { class: `is-${side}` }, h("span", { class: "cell-sign", "aria-hidden": "true" }, sign), content);
+}

@@ -1,0 +1,179 @@
+/**
+ * A form over the fields of an action, with the action as JSON for what no form shows.
+ *
+ * What is valid is the server's to say: its faults are shown at the fields that they name.
+ */
+
+import { h } from "../dom.js";
+import { nameOf } from "../names.js";
+
+const FIXED = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "key", "mode", "direction"]);
+const CODE = new Set(["process", "search", "replace"]);
+const LEFT_OUT = new Set(["positions", "nodeKeys"]);
+const MAX_DEPTH = 5;
+const MAX_ITEMS = 40;
+let forms = 0;
+
+export class NotJson extends Error {}
+
+/** Return a form: `element`, `read()` gives the edited action (raises NotJson), `show(faults, text)`. */
+export function createActionForm(app, action, preview) {
+  const form = { app, t: app.t, preview, fields: [], id: `edit-${++forms}` };
+  const body = h("div", { class: "edit-fields" });
+  const problem = h("p", { class: "field-error", role: "alert", hidden: true });
+  const raw = h("textarea", { class: "edit-raw code-input", rows: "12", spellcheck: "false", "aria-label": app.t("edit.json") });
+  const rawBox = h("div", { hidden: true }, raw);
+  let read = build(form, body, action);
+  const toggle = h("button", { type: "button", class: "link-button", "aria-pressed": "false" }, app.t("edit.as_json"));
+  toggle.addEventListener("click", () => switchForm());
+
+  function switchForm() {
+    const toRaw = rawBox.hidden;
+    try {
+      if (toRaw) raw.value = JSON.stringify(read(), null, 2);
+      else read = build(form, body, JSON.parse(raw.value));
+    } catch {
+      show([], app.t("edit.not_json"));
+      return;
+    }
+    rawBox.hidden = !toRaw;
+    body.hidden = toRaw;
+    toggle.textContent = app.t(toRaw ? "edit.as_form" : "edit.as_json");
+    toggle.setAttribute("aria-pressed", String(toRaw));
+    show([]);
+  }
+
+  function show(faults, text = "") {
+    for (const field of form.fields) mark(field, "");
+    const rest = faults.filter((fault) => !placed(form.fields, fault));
+    const words = [...(faults.length && rest.length < faults.length ? [] : [text]), ...rest.map((fault) => `${fault.where}: ${fault.what}`)].filter(Boolean);
+    problem.textContent = words.join("\n");
+    problem.hidden = !words.length;
+    const first = body.querySelector("[aria-invalid=true]");
+    (first ?? (words.length && !rawBox.hidden ? raw : null))?.focus();
+  }
+
+  return {
+    element: h("div", { class: "edit" }, problem, body, rawBox, h("div", { class: "edit-switch" }, toggle)),
+    read: () => (rawBox.hidden ? read() : parsed(raw.value)),
+    show,
+    focus: () => (body.querySelector("input, textarea, select") ?? raw).focus(),
+  };
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new NotJson(error.message);
+  }
+}
+
+function build(form, body, action) {
+  form.fields = [];
+  const made = ofAction(form, action, []);
+  body.replaceChildren(...made.elements);
+  return made.read;
+}
+
+/** Fields of an action; the server names a batch's field `actions.2.changes.data.name`. */
+function ofAction(form, action, where) {
+  if (action?.type !== "batch") {
+    const made = ofObject(form, action?.payload ?? {}, where, 0);
+    return { elements: made.elements, read: () => ({ ...action, payload: made.read() }) };
+  }
+  const inner = action.payload.actions.map((one, index) => ofAction(form, one, [...where, "actions", String(index)]));
+  return {
+    elements: inner.map((made, index) => h("fieldset", {}, h("legend", {}, form.t("edit.part", { number: index + 1 })), ...made.elements)),
+    read: () => ({ ...action, payload: { ...action.payload, actions: inner.map((made) => made.read()) } }),
+  };
+}
+
+function ofObject(form, value, where, depth) {
+  const parts = Object.entries(value).map(([name, item]) => [name, ofValue(form, name, item, [...where, name], depth)]);
+  return {
+    elements: parts.flatMap(([, made]) => made.elements),
+    read: () => Object.fromEntries(parts.map(([name, made]) => [name, made.read()])),
+  };
+}
+
+function ofValue(form, name, value, where, depth) {
+  if (LEFT_OUT.has(name)) return { elements: [], read: () => value };
+  if (FIXED.has(name)) return fixed(form, name, value);
+  const isGroup = value !== null && typeof value === "object" && depth < MAX_DEPTH;
+  if (isGroup && Array.isArray(value) && value.length && value.length <= MAX_ITEMS && value.every((item) => item && typeof item === "object")) {
+    return group(form, name, value.map((item, index) => ofObject(form, item, [...where, String(index)], depth + 1)), (made) => made.map((one) => one.read()));
+  }
+  if (isGroup && !Array.isArray(value) && Object.keys(value).length && Object.keys(value).length <= MAX_ITEMS) {
+    return group(form, name, [ofObject(form, value, where, depth + 1)], ([made]) => made.read());
+  }
+  return input(form, name, value, where);
+}
+
+function fixed(form, name, value) {
+  const isNode = name.toLowerCase().endsWith("nodekey") || name === "sourceKey" || name === "targetKey";
+  const text = isNode ? nameOf(form.app, value, form.preview) : String(value);
+  return { elements: [h("p", { class: "edit-fixed" }, h("span", {}, labelText(form, name)), h("output", {}, text))], read: () => value };
+}
+
+function group(form, name, made, read) {
+  const elements = [h("fieldset", {}, h("legend", {}, labelText(form, name)), ...made.flatMap((one) => one.elements))];
+  return { elements, read: () => read(made) };
+}
+
+function input(form, name, value, where) {
+  const id = `${form.id}-${form.fields.length}`;
+  const { control, read } = controlFor(name, value, id);
+  const error = h("p", { class: "field-error", id: `${id}-error`, hidden: true });
+  control.setAttribute("aria-describedby", error.id);
+  form.fields.push({ where: where.join("."), control, error });
+  const isCheck = control.type === "checkbox";
+  return { elements: [h("div", { class: isCheck ? "edit-field is-check" : "edit-field" }, h("label", { for: id }, labelText(form, name)), control, error)], read };
+}
+
+function controlFor(name, value, id) {
+  if (typeof value === "boolean") {
+    const control = h("input", { type: "checkbox", id, checked: value });
+    return { control, read: () => control.checked };
+  }
+  if (typeof value === "number") {
+    const control = h("input", { type: "number", step: "any", id, value: String(value) });
+    return { control, read: () => (control.value.trim() === "" ? null : Number(control.value)) };
+  }
+  if (typeof value === "string") {
+    const isLong = CODE.has(name) || value.includes("\n") || value.length > 70;
+    const rows = String(Math.min(14, Math.max(3, value.split("\n").length + 1)));
+    const control = isLong
+      ? h("textarea", { id, rows, class: CODE.has(name) ? "code-input" : "", spellcheck: String(!CODE.has(name)) })
+      : h("input", { type: "text", id, autocomplete: "off" });
+    control.value = value;
+    return { control, read: () => control.value };
+  }
+  const control = h("textarea", { id, rows: "3", class: "code-input", spellcheck: "false" });
+  control.value = JSON.stringify(value, null, 1);
+  return { control, read: () => parsed(control.value) };
+}
+
+/** A field that has no name of its own in the catalogue is called as in the document. */
+function labelText(form, name) {
+  const key = `field.${name}`;
+  return FIELD_NAMES.has(name) ? form.t(key) : name;
+}
+
+const FIELD_NAMES = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "sheet", "posX", "posY", "data", "process", "changes", "patches", "search", "replace", "edges", "label", "typeKey", "displayName", "description", "icon", "category"]);
+
+/** Show a fault at the field it names: `patches.1.search`, or the nearest field around or within. */
+function placed(fields, fault) {
+  const where = String(fault.where ?? "").split(".").filter((part) => part && part !== "payload").join(".");
+  const fits = (field) => where && (field.where === where || where.startsWith(`${field.where}.`) || field.where.startsWith(`${where}.`));
+  const found = fields.find((field) => field.where === where) ?? fields.find(fits);
+  if (found) mark(found, fault.what);
+  return Boolean(found);
+}
+
+function mark(field, text) {
+  field.error.textContent = text;
+  field.error.hidden = !text;
+  if (text) field.control.setAttribute("aria-invalid", "true");
+  else field.control.removeAttribute("aria-invalid");
+}

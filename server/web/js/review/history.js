@@ -1,0 +1,101 @@
+/** What was applied to a graph, newest first, with undo; for reviewers also the audit log behind it. */
+
+import { h, replace } from "../dom.js";
+import { timeText } from "../names.js";
+import { fromDocument, stateOf } from "./approvals.js";
+import { bookOf } from "./book.js";
+import { createCard } from "./card.js";
+import { describeAction } from "./describe.js";
+import { auditEntries, listApprovals } from "./service.js";
+
+const LIMIT = 100;
+const REVIEWERS = new Set(["reviewer", "admin"]);
+
+/** Return the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs). */
+export function createHistory(app) {
+  const rows = h("ol", { class: "history" });
+  const log = h("div", { class: "audit" });
+  const element = h("div", { class: "history-view", hidden: true }, rows, log);
+  const book = bookOf(app);
+  let cards = [];
+  let shown = "";
+
+  async function load(graphKey) {
+    const filter = { status: "applied", limit: LIMIT, ...(graphKey ? { graphKey } : {}) };
+    try {
+      const approvals = (await listApprovals(app.api, filter)).map(fromDocument);
+      approvals.sort((one, other) => at(other) - at(one));
+      const stamp = JSON.stringify([app.store.get().lang, graphKey, approvals.map((one) => [one.id, one.undoneBy])]);
+      if (stamp === shown) return;
+      shown = stamp;
+      render(approvals, graphKey);
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      shown = "";
+      replace(rows, h("li", { class: "notice-line", role: "alert" }, error.message));
+    }
+  }
+
+  function render(approvals, graphKey) {
+    cards.forEach((card) => card.destroy());
+    cards = [];
+    replace(rows, ...approvals.map((approval) => row(approval, graphKey)));
+    if (!approvals.length) rows.append(h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, app.t("history.empty")), h("p", { class: "note" }, app.t("history.empty_hint"))));
+    const { me } = app.store.get();
+    replace(log, me && REVIEWERS.has(me.role) ? auditBox(graphKey) : "");
+  }
+
+  function row(approval, graphKey) {
+    const { lang } = app.store.get();
+    const state = stateOf(approval);
+    const title = describeAction(app, approval.action, approval.preview);
+    const facts = [timeText(at(approval), lang), approval.decision?.by, approval.result?.revision && app.t("history.revision", { revision: String(approval.result.revision) })].filter(Boolean);
+    const box = h("details", { class: "history-item" },
+      h("summary", {}, h("span", { class: "history-title" }, approval.undoes ? `↶ ${title}` : title), h("span", { class: "history-facts" }, facts.join(" · "), state === "undone" ? ` · ${app.t("state.undone")}` : "")));
+    box.addEventListener("toggle", () => {
+      if (!box.open || box.childElementCount > 1) return;
+      const card = createCard(app, approval, { onUndone: () => load(graphKey) });
+      cards.push(card);
+      box.append(card.element);
+    });
+    book.put(approval);
+    return h("li", { class: `is-${state}` }, box);
+  }
+
+  function auditBox(graphKey) {
+    const list = h("ol", { class: "audit-list" });
+    const verdict = h("p", { class: "note", role: "status" });
+    const check = h("button", { type: "button", onclick: () => verify(verdict) }, app.t("audit.verify"));
+    const box = h("details", {}, h("summary", {}, app.t("audit.title")), h("p", { class: "note" }, app.t("audit.hint")), h("div", { class: "card-buttons" }, check), verdict, list);
+    box.addEventListener("toggle", () => box.open && fill(list, graphKey));
+    return box;
+  }
+
+  async function fill(list, graphKey) {
+    try {
+      const { lang } = app.store.get();
+      const entries = await auditEntries(app.api, graphKey, LIMIT);
+      replace(list, ...entries.map((entry) => h("li", {}, h("time", {}, timeText(entry.at, lang)), ` ${entry.userId} · ${app.t(`audit.${entry.event}`)}`,
+        entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: entry.asker })}` : "", entry.feedback ? h("span", { class: "card-feedback" }, ` “${entry.feedback}”`) : "")));
+      if (!entries.length) replace(list, h("li", { class: "note" }, app.t("audit.empty")));
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      replace(list, h("li", { class: "warn-text" }, error.message));
+    }
+  }
+
+  async function verify(verdict) {
+    try {
+      const found = await app.api.get("/api/audit/verify");
+      verdict.className = found.sound ? "note ok-text" : "warn-text";
+      verdict.textContent = app.t(found.sound ? "audit.sound" : "audit.unsound", { n: found.entries, faults: found.faults.join("; ") });
+    } catch (error) {
+      if (error.name !== "ApiError") throw error;
+      verdict.textContent = error.message;
+    }
+  }
+
+  return { element, load };
+}
+
+const at = (approval) => approval.decision?.at ?? approval.result?.at ?? approval.created ?? 0;
