@@ -33,4 +33,4 @@ async def test_an_edit_of_the_wrong_shape_names_the_field() -> None:
             refused = await ed.post(
                 f"/api/approvals/{approval}/decision", json={"verdict": "approve", "editedAction": action}
             )
-        XX
+            assert error_of(refused)["details"][0]["where"].startswith("payload.posX")
