@@ -19,6 +19,7 @@ from graphrag.importers import (
     import_workflow,
     to_mutation,
 )
+from graphrag.importers.keys import own_key
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -92,19 +93,27 @@ async def import_bytes(
     file_name: str,
     shown: str | None = None,
     graph_key: str | None = None,
+    is_shared: bool = False,
 ) -> ImportOutcome:
     """Import a workflow's bytes as a new graph, or as an update of the graph it made before.
 
+    Where the store `is_shared` with strangers, a new graph's key gets an ending of its workspace:
+    keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow.
     """
-    result = import_workflow(
-        raw,
-        file_name=file_name,
-        workspace=source.workspace,
-        graph_key=graph_key,
-        known_types=await source.get_node_configs(),
-    )
+    types = await source.get_node_configs()
+
+    def read(key: str | None) -> ImportResult:
+        return import_workflow(
+            raw, file_name=file_name, workspace=source.workspace, graph_key=key, known_types=types
+        )
+
+    result = read(graph_key)
     existing = await read_existing(source, result.graph.key)
+    if existing is None and is_shared:
+        graph_key = own_key(result.graph.key, source.workspace)
+        result = read(graph_key)
+        existing = await read_existing(source, graph_key)
     if existing is not None:
         result = import_workflow(
             raw, file_name=file_name, workspace=source.workspace, graph_key=graph_key, existing=existing

@@ -22,7 +22,7 @@ from graphrag.service_documents import (
 from server.auth import Caller
 from server.documents import ERRORS
 from server.places import Place
-from server.requests import Workspace, places_of
+from server.requests import Workspace, places_of, state_of
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
 Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
@@ -81,11 +81,18 @@ async def import_graph(
         str, Query(alias="fileName", min_length=1, max_length=200, description="What the file is called.")
     ] = "workflow.json",
 ) -> ImportAnswer:
-    """Import a workflow as a new graph, or as an update of the graph that it made before. For editors."""
+    """Import a workflow as a new graph, or as an update of the graph that it made before. For editors.
+
+    Where people sign in, a new graph's key ends with a mark of its workspace: see `graphKey` of the answer.
+    """
     who.require("editor")
     place = await places_of(request, who, workspace).one()
     done = await import_bytes(
-        place.services.source, await request.body(), file_name=file_name, graph_key=graph_key
+        place.services.source,
+        await request.body(),
+        file_name=file_name,
+        graph_key=graph_key,
+        is_shared=state_of(request).authenticator.is_configured,
     )
     return ImportAnswer(
         graph_key=done.graph_key,

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 MAX_SLUG = 60
+MAX_KEY = 200
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
@@ -57,6 +58,15 @@ def derive_graph_key(*, name: str | None, identity: str | None, file_name: str) 
     if base:
         return f"{base}-{tail}"
     return f"workflow-{tail or digest(name or '', stem)}"
+
+
+def own_key(key: str, workspace: str) -> str:
+    """Return a graph's key as only this workspace makes it, from one that another may have.
+
+    Whether the other has it cannot be told from the answer: every new key gets the ending.
+    """
+    ending = "-" + hashlib.blake2b(workspace.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return key if key.endswith(ending) else key[: MAX_KEY - len(ending)] + ending
 
 
 def edge_key(source: str, source_handle: str, target: str, target_handle: str) -> str:

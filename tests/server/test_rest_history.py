@@ -123,15 +123,16 @@ async def test_a_taken_back_edit_is_stored_by_a_server_that_starts_later(tmp_pat
     db = f"sqlite:{tmp_path / 'n.db'}"
     async with service(db=db) as running, running.as_() as ed:
         raw = (await _sample()).encode()
-        assert (await ed.post("/api/graphs/import", content=raw)).status_code == 200
-        live = await running.state.live.open("default", GRAPH)
+        key = (await ed.post("/api/graphs/import", content=raw)).json()["graphKey"]
+        live = await running.state.live.open("default", key)
         await live.apply_instructions([put("root", "posX", 11)], "ed")
     async with service(db=db) as running, running.as_() as ed:
-        [edit] = (await ed.get(PATH)).json()["edits"]
+        path = f"/api/graphs/{key}/history"
+        [edit] = (await ed.get(path)).json()["edits"]
         assert edit["saved"]
-        assert (await ed.post(f"{PATH}/{edit['id']}/take-back")).status_code == 200
+        assert (await ed.post(f"{path}/{edit['id']}/take-back")).status_code == 200
     async with service(db=db) as running, running.as_() as ed:
-        nodes = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()["nodes"]
+        nodes = (await ed.get(f"/api/graphs/{key}/nodes")).json()["nodes"]
         assert next(n for n in nodes if n["_key"] == "root")["posX"] != 11
 
 

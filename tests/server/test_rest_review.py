@@ -46,10 +46,12 @@ async def test_an_export_can_be_imported_by_editors_into_another_workspace() -> 
         exported = await ed.get(f"/api/graphs/{GRAPH}/export")
         assert exported.headers["Content-Disposition"].endswith("testgraph001.json")
         put = {"content": exported.content, "params": {"graphKey": "copy"}}
-        assert (await al.post("/api/graphs/import", **put)).json()["action"] == "created"
+        made = (await al.post("/api/graphs/import", **put)).json()
+        assert made["action"] == "created"
+        assert made["graphKey"].startswith("copy-")
         assert (await al.post("/api/graphs/import", **put)).json()["action"] == "unchanged"
-        assert (await al.get("/api/graphs/copy")).json()["nodes"] == 9
-        assert (await ed.get("/api/graphs/copy")).status_code == 404
+        assert (await al.get(f"/api/graphs/{made['graphKey']}")).json()["nodes"] == 9
+        assert (await ed.get(f"/api/graphs/{made['graphKey']}")).status_code == 404
         async with running.as_("vi", "viewer", "other") as vi:
             assert error_of(await vi.post("/api/graphs/import", **put))["code"] == "forbidden"
         async with running.as_("al", "editor", "other", "third") as both:

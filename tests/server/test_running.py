@@ -42,7 +42,7 @@ async def test_a_turn_that_outlasts_the_grace_is_stopped_and_stored(
         async with httpx2.AsyncClient(base_url=base, headers=headers, timeout=20, trust_env=False) as ed:
             made = await ed.post("/api/graphs/import", content=raw, params={"graphKey": GRAPH})
             assert made.status_code == 200
-            body = {"graphKey": GRAPH, "message": "hello"}
+            body = {"graphKey": made.json()["graphKey"], "message": "hello"}
             turn = asyncio.create_task(ed.post("/api/ai/chat", json=body))
             await asked.wait()
             os.kill(os.getpid(), number)

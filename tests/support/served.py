@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import uvicorn
+from fastapi import FastAPI
 
 from graphrag.providers.base import LLMProvider
 from server.app import create_app
@@ -21,6 +22,7 @@ class Served:
     """A service that answers at `address`."""
 
     port: int
+    app: FastAPI
     state: ServerState
 
     @property
@@ -44,7 +46,7 @@ async def served(
         async with app.state.server as state:
             await server.startup([listening])
             try:
-                yield Served(port=listening.getsockname()[1], state=state)
+                yield Served(port=listening.getsockname()[1], app=app, state=state)
             finally:
                 server.should_exit = True
                 await server.shutdown([listening])
