@@ -13,8 +13,6 @@ import asyncio
 import gc
 import itertools
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -35,6 +33,7 @@ from graphrag.embeddings import EmbeddingProvider, content_text, embedding_hash,
 from graphrag.retriever import Mode, RetrievalOptions, Retriever
 from tests.benchmarks import synthetic
 from tests.benchmarks.exhaustive import ExhaustiveSource
+from tests.benchmarks.machine import described, resident
 
 SIZES = (1_000, 100_000, 1_000_000)
 SMALL_GRAPHS = 200
@@ -92,12 +91,12 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode], compared: int 
         questions = list(dict.fromkeys(synthetic.questions(vocabulary, 2 * (WARM_UP + MEASURED), seed=3)))
         vectors = await embedder.embed(questions)
         known = Precomputed(embedder.model, embedder.dim, dict(zip(questions, vectors, strict=True)))
-        before = _resident()
+        before = resident()
         for mode in modes:
             report.modes[mode] = await _latencies(source, known, questions, mode)
             report.modes[mode]["recall_20"] = await _recall(source, known, questions[-compared:], mode)
         report.searches = await _search_recall(source, known, questions[-compared:])
-        report.memory_bytes = max(0, _resident() - before)
+        report.memory_bytes = max(0, resident() - before)
     report.disk_bytes = await asyncio.to_thread(_size_of, folder)
     return report
 
@@ -235,18 +234,9 @@ def _size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _resident() -> int:
-    """Return the process's memory, without the pages of files it has mapped. Units: bytes."""
-    try:
-        pages = Path("/proc/self/statm").read_text().split()
-    except OSError:
-        return 0
-    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
-
-
 def show(reports: Sequence[Report]) -> None:
     """Print the tables as Markdown."""
-    print(f"\n{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
+    print(f"\n{described()}\n")
     print("| nodes | mode | p50 ms | p95 ms | recall@20 |\n|---:|---|---:|---:|---:|")
     for report in reports:
         for mode, row in (report.modes or {}).items():

@@ -1,0 +1,224 @@
+"""Measures how the main operations grow with a graph; `python -m tests.benchmarks.scale`.
+
+One big graph beside many small ones, in one database file, as `tests.benchmarks.retrieval` fills it
+(`--keep` shares the files with it). Each operation goes the way it goes in the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from datasources.instructions import GraphInstruction
+from datasources.sqlite import SqliteDatabase
+from datasources.types import Node
+from graphrag.approvals import Approve
+from graphrag.config import load_settings
+from graphrag.embed_nodes import embed_nodes, embed_some
+from graphrag.embedders import make_embedder
+from graphrag.exchange import import_bytes
+from graphrag.live import LiveGraphs
+from graphrag.wiring import Services, open_services
+from tests.benchmarks import retrieval, synthetic
+from tests.benchmarks.machine import described, resident
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+MOST_IMPORTED = 100_000
+"""Nodes of the largest file that is imported: a file may have 256 MiB."""
+OPERATIONS = {
+    "open_ms": "process opens the database and answers its first question, ms",
+    "retrieval_p50_ms": "retrieval (hybrid), p50 ms",
+    "retrieval_p95_ms": "retrieval (hybrid), p95 ms",
+    "live_open_ms": "open for live editing, ms",
+    "live_edit_p50_ms": "live edit until acknowledged, p50 ms",
+    "live_edit_p95_ms": "live edit until acknowledged, p95 ms",
+    "live_save_ms": "save of 100 changed nodes, ms",
+    "reembed_ms": "embed these 100 again, ms",
+    "propose_p50_ms": "proposal: validated, dry-run, diffed, stored, p50 ms",
+    "approve_p50_ms": "approval: applied, audited, stored, p50 ms",
+    "import_us": "import a file, µs a node",
+    "embed_us": "embed-nodes, µs a node",
+    "live_mb": "memory while it is edited live, MB",
+    "disk_bytes_node": "disk, bytes a node",
+}
+_FIRST_ANSWER = """
+import asyncio, sys
+from graphrag.config import load_settings
+from graphrag.wiring import open_services
+async def main():
+    async with open_services(load_settings(db=sys.argv[1], workspace=sys.argv[2])) as services:
+        found = await services.retriever.retrieve(sys.argv[3], sys.argv[4])
+        assert found.nodes
+asyncio.run(main())
+"""
+
+
+class Clock:
+    """Collects what operations took. Units: milliseconds."""
+
+    def __init__(self) -> None:
+        self.took: dict[str, list[float]] = {}
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.took.setdefault(name, []).append((time.perf_counter() - started) * 1e3)
+
+    def percentile(self, name: str, at: float) -> float:
+        return float(np.percentile(self.took[name], at))
+
+
+async def measure(size: int, folder: Path) -> dict[str, float]:
+    """Return the figures of one size, by the names of OPERATIONS; absent: not measured at this size."""
+    report = await retrieval.measure(size, folder, ["hybrid"], compared=1)
+    hybrid = (report.modes or {})["hybrid"]
+    figures = {
+        "retrieval_p50_ms": hybrid["p50_ms"],
+        "retrieval_p95_ms": hybrid["p95_ms"],
+        "disk_bytes_node": report.disk_bytes / (size + retrieval.SMALL_GRAPHS * retrieval.SMALL_NODES),
+    }
+    url = f"sqlite:{folder / 'bench.db'}"
+    vocabulary = synthetic.Vocabulary.make(1)
+    question = synthetic.questions(vocabulary, 1, seed=11)[0]
+    figures["open_ms"] = await asyncio.to_thread(_first_answer, url, question)
+    async with open_services(load_settings(db=url, workspace=synthetic.WORKSPACE)) as services:
+        clock = Clock()
+        await _edit_live(services, clock, figures)
+        await _approve(services, clock)
+        for name in ("live_edit", "propose", "approve"):
+            figures[f"{name}_p50_ms"] = clock.percentile(name, 50)
+        figures["live_edit_p95_ms"] = clock.percentile("live_edit", 95)
+        for name in ("live_open", "live_save", "reembed"):
+            figures[f"{name}_ms"] = clock.percentile(name, 50)
+    if size <= MOST_IMPORTED:
+        figures |= await _import(size, vocabulary)
+    return figures
+
+
+def _first_answer(url: str, question: str) -> float:
+    """Return what a new process takes from its start to its first retrieval. Units: milliseconds."""
+    arguments = [sys.executable, "-c", _FIRST_ANSWER, url, synthetic.WORKSPACE, retrieval.BIG, question]
+    started = time.perf_counter()
+    subprocess.run(arguments, check=True)
+    return (time.perf_counter() - started) * 1e3
+
+
+async def _edit_live(services: Services, clock: Clock, figures: dict[str, float]) -> None:
+    """Open the graph, rename a hundred nodes one by one, save, embed them again."""
+    database, workspace = services.database, synthetic.WORKSPACE
+    before = resident()
+    async with LiveGraphs(database.source, database.records) as graphs:
+        with clock.time("live_open"):
+            live = await graphs.open(workspace, retrieval.BIG)
+        keys = [node.key for node in live.nodes[:: max(1, len(live.nodes) // 100)]][:100]
+        figures["live_mb"] = max(0, resident() - before) / 1e6
+        for i, key in enumerate(keys):
+            change = {"o": 1, "p": ["data", "name"], "v": f"Renamed {i} at {time.time_ns()}"}
+            edit = GraphInstruction.model_validate({"i": change, "sheetId": "0", "nodeId": key})
+            with clock.time("live_edit"):
+                await live.apply_instructions([edit], "somebody")
+        with clock.time("live_save"):
+            await live.save()
+        assert services.embedder is not None
+        with clock.time("reembed"):
+            report = await embed_some(services.source, services.embedder, retrieval.BIG, keys)
+        assert report.embedded == len(keys), report.as_dict()
+
+
+async def _approve(services: Services, clock: Clock, count: int = 20) -> None:
+    person = services.local_person()
+    keys = [node.key for node in await services.source.get_nodes(retrieval.BIG, limit=count)]
+    for i, key in enumerate(keys):
+        action: dict[str, Any] = {
+            "type": "update_node",
+            "payload": {"nodeKey": key, "changes": {"data": {"name": f"Proposed {time.time_ns()}"}}},
+        }
+        with clock.time("propose"):
+            approval = await services.approvals.propose(
+                graph_key=retrieval.BIG,
+                thread_id=f"scale-{time.time_ns()}",
+                turn=1,
+                tool_call_id=f"call-{i}",
+                action=action,
+                asker=person,
+                model="person",
+            )
+        with clock.time("approve"):
+            decided = await services.approvals.decide(approval.id, Approve(), person)
+        assert decided.status == "applied", decided
+
+
+async def _import(size: int, vocabulary: synthetic.Vocabulary) -> dict[str, float]:
+    """Import the same graph as a Nodius file into an empty database, then embed it."""
+    nodes: list[Node] = list(synthetic.nodes("big", size, vocabulary, seed=7))
+    document = {
+        "graph": synthetic.graph("big").to_document(),
+        "nodes": [node.to_document() for node in nodes],
+        "edges": [edge.to_document() for edge in synthetic.edges("big", size, seed=7)],
+        "configs": [config.to_document() for config in synthetic.type_configs()],
+    }
+    raw = orjson.dumps(document)
+    embedder = make_embedder(load_settings(embeddings="local"))
+    assert embedder is not None
+    with tempfile.TemporaryDirectory(prefix="nodius-scale-") as folder:
+        async with SqliteDatabase(Path(folder) / "import.db") as database:
+            source = database.source(synthetic.WORKSPACE)
+            imported = await _seconds(lambda: import_bytes(source, raw, file_name="big.json"))
+            embedded = await _seconds(lambda: embed_nodes(source, embedder))
+    await embedder.aclose()
+    return {"import_us": imported / size * 1e6, "embed_us": embedded / size * 1e6}
+
+
+async def _seconds(work: Callable[[], Awaitable[object]]) -> float:
+    started = time.perf_counter()
+    await work()
+    return time.perf_counter() - started
+
+
+def show(figures: dict[int, dict[str, float]]) -> None:
+    """Print the table as Markdown."""
+    print(f"\n{described()}\n")
+    print("| operation | " + " | ".join(f"{size:,} nodes" for size in figures) + " |")
+    print("|---|" + "---:|" * len(figures))
+    for name, meaning in OPERATIONS.items():
+        cells = [f"{row[name]:,.{_digits(row[name])}f}" if name in row else "–" for row in figures.values()]
+        print(f"| {meaning} | {' | '.join(cells)} |")
+
+
+def _digits(value: float) -> int:
+    return 0 if value >= 100 else 1 if value >= 10 else 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
+    parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    arguments = parser.parse_args()
+    figures: dict[int, dict[str, float]] = {}
+    for size in map(int, arguments.sizes.split(",")):
+        with tempfile.TemporaryDirectory(prefix="nodius-scale-") as temporary:
+            folder = Path(temporary) if arguments.keep is None else arguments.keep / str(size)
+            folder.mkdir(parents=True, exist_ok=True)
+            figures[size] = asyncio.run(measure(size, folder))
+            print(f"{size:,} nodes measured", file=sys.stderr)
+    show(figures)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": described(), "figures": figures}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
