@@ -63,7 +63,7 @@ def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
     return config.display_name if config and config.display_name else node.key
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
     """Return what two spellings of one name share: a key made from a name must not count twice."""
     if text.isascii():
         return _NOT_LETTERS.sub("", text.lower())
@@ -82,7 +82,7 @@ def node_text(node: Node, config: NodeTypeConfig | None = None) -> NodeText:
     label = node_label(node, config)
     return NodeText(
         key=node.key,
-        name="" if _letters(label) == _letters(node.key) else label,
+        name="" if letters(label) == letters(node.key) else label,
         type=node.type,
         type_name=config.display_name if config else "",
         description=config.description if config else "",

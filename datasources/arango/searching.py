@@ -1,0 +1,94 @@
+"""Questions to the search statements and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from datasources.arango.keys import end_key
+from datasources.arango.statements_search import SEARCH
+from datasources.arango.words import lent_by, lent_by_none, terms_of
+from datasources.types import Hit, Link, NodeTypeConfig, Vector
+
+STATEMENT = SEARCH
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAsked:
+    """What to look for. `links` edges at the hits are wanted, and `first` nodes where nothing is found."""
+
+    query: str = ""
+    vector: Vector | None = None
+    model: str = ""
+    limit: int = 0
+    min_score: float = 0.0
+    links: int = 0
+    first: int = 0
+
+    @cached_property
+    def terms(self) -> list[str]:
+        return terms_of(self.query) if self.limit > 0 else []
+
+    @property
+    def numbers(self) -> list[float] | None:
+        """The vector as it is bound, None for one that nothing can be compared with."""
+        vector = self.vector
+        if vector is None or vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
+            return None
+        return vector.tolist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """Best hits of the four searches, edges at them by key, and the first nodes where there is no hit."""
+
+    text: list[Hit]
+    name: list[Hit]
+    vector: list[Hit]
+    name_vector: list[Hit]
+    links: list[Link] = field(default_factory=list[Link])
+    first: list[str] = field(default_factory=list[str])
+
+
+def values_of(asked: SearchAsked, graph_key: str, types: Mapping[str, NodeTypeConfig]) -> dict[str, Any]:
+    """Return what the statement binds besides the graph."""
+    terms = asked.terms
+    return {
+        "prefix": len(graph_key) + 1,
+        "terms": terms,
+        "places": list(range(len(terms))),
+        "lent": lent_by(types, terms) if terms else {},
+        "unlent": lent_by_none(terms),
+        "vector": asked.numbers,
+        "model": asked.model,
+        "least": asked.min_score,
+        "limit": max(0, asked.limit),
+        "links": asked.links,
+        "first": asked.first,
+    }
+
+
+def read_found(row: Mapping[str, Any], graph_key: str) -> Searched:
+    return Searched(
+        text=_hits(row["content"]),
+        name=_hits(row["name"]),
+        vector=_hits(row["vector"]),
+        name_vector=_hits(row["nameVector"]),
+        links=read_links(row["links"], graph_key),
+        first=row["first"],
+    )
+
+
+def _hits(rows: Sequence[Sequence[Any]]) -> list[Hit]:
+    return [Hit(row[0], float(row[1])) for row in rows]
+
+
+def read_links(rows: Sequence[Sequence[Any]], graph_key: str) -> list[Link]:
+    """Return the links of rows of `[_from, _to, source, target]`."""
+    fields: tuple[str, ...] = ("_from", "_to", "source", "target")
+    edges: list[dict[str, Any]] = [dict(zip(fields, row, strict=True)) for row in rows]
+    return [Link(end_key(edge, "_from", graph_key), end_key(edge, "_to", graph_key)) for edge in edges]

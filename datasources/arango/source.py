@@ -1,0 +1,321 @@
+"""The graphs of one workspace in ArangoDB.
+
+Nothing is held here but what node types say in words, for some seconds: each question is one
+statement, so any number of servers may share a database with each other and with Nodius.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasources.arango import applying, searching
+from datasources.arango import statements_reading as read
+from datasources.arango import statements_writing as write
+from datasources.arango.connection import ArangoConnection
+from datasources.arango.documents import (
+    config_document,
+    config_keys,
+    graph_document,
+    read_config,
+    read_edge,
+    read_graph,
+    read_node,
+    read_vector,
+    vector_fields,
+)
+from datasources.arango.errors import UNIQUE, ServerRefused
+from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key
+from datasources.arango.searching import SearchAsked, Searched
+from datasources.arango.statements import Statement
+from datasources.arango.statements_around import AROUND
+from datasources.base import RecordWrite
+from datasources.builtin_types import types_by_name, visible_types
+from datasources.errors import GraphExists, GraphNotFound
+from datasources.mutations import check_owner, check_vectors
+from datasources.types import (
+    ROOT_WORKSPACE,
+    Direction,
+    Edge,
+    Graph,
+    GraphStats,
+    Hit,
+    Link,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    SearchField,
+    Subgraph,
+    Vector,
+    VectorInfo,
+    parse_document,
+)
+
+NO_LIMIT = 1_000_000_000
+TYPES_FRESH_S = 2.0
+"""How old the words of node types may be that came with a graph document."""
+
+
+@dataclass(slots=True)
+class SeenTypes:
+    """The types that a workspace sees, as they were when a graph was read."""
+
+    types: Mapping[str, NodeTypeConfig]
+    at: float
+
+
+@dataclass(slots=True)
+class Engine:
+    """What all sources of a database share. `indexed_dim`: the length that its vector index takes."""
+
+    connection: ArangoConnection
+    indexed_dim: int | None = None
+    seen: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
+
+
+@dataclass(frozen=True, slots=True)
+class ArangoSource:
+    """Implements MutableGraphDataSource."""
+
+    engine: Engine
+    workspace: str
+
+    async def _ask(self, statement: Statement, graph_key: str, **values: Any) -> dict[str, Any]:
+        """Run a statement on a graph and return its one row. Raises: GraphNotFound."""
+        names = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": self.workspace}
+        bound = {name: value for name, value in names.items() if name in statement.values}
+        rows = await self.engine.connection.query(statement, **bound, **values)
+        if not rows or not rows[0].get("found"):
+            raise GraphNotFound(graph_key=graph_key)
+        return rows[0]
+
+    @property
+    def _workspaces(self) -> list[str]:
+        return [self.workspace, ROOT_WORKSPACE]
+
+    async def list_graphs(self) -> list[Graph]:
+        rows = await self.engine.connection.query(read.GRAPHS, workspace=self.workspace)
+        return sorted((read_graph(row) for row in rows), key=lambda graph: graph.key)
+
+    async def get_graph(self, graph_key: str) -> Graph:
+        row = await self._ask(read.GRAPH, graph_key, workspaces=self._workspaces)
+        self._see(row["types"])
+        return read_graph(row["stored"])
+
+    def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
+        types = types_by_name(self._visible(rows))
+        self.engine.seen[self.workspace] = SeenTypes(types, time.monotonic())
+        return types
+
+    async def _types(self, max_age_s: float = 0.0) -> Mapping[str, NodeTypeConfig]:
+        """Return what type names mean in words, read anew if what was seen is older than that."""
+        seen = self.engine.seen.get(self.workspace)
+        if seen is not None and time.monotonic() - seen.at < max_age_s:
+            return seen.types
+        return self._see(await self.engine.connection.query(read.TYPE_WORDS, workspaces=self._workspaces))
+
+    def _visible(self, rows: Sequence[Mapping[str, Any]]) -> list[NodeTypeConfig]:
+        configs = [_words_of(row) for row in rows]
+        own = [config for config in configs if config.workspace == self.workspace]
+        return visible_types(own, [config for config in configs if config.workspace == ROOT_WORKSPACE])
+
+    async def get_stats(self, graph_key: str) -> GraphStats:
+        row = await self._ask(read.STATS, graph_key)
+        types = dict(row["types"])
+        return GraphStats(
+            nodes=sum(types.values()), edges=row["edges"], types=types, vectors=dict(row["vectors"])
+        )
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]:
+        most = NO_LIMIT if limit is None else max(0, limit)
+        row = await self._ask(
+            read.NODES,
+            graph_key,
+            sheet=sheet,
+            after=after or "",
+            afterKey=f"{graph_key}-{after or ''}",
+            limit=most,
+        )
+        nodes = sorted((read_node(stored, graph_key) for stored in row["nodes"]), key=lambda node: node.key)
+        return nodes[:most]
+
+    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
+        row = await self._ask(read.EDGES, graph_key, sheet=sheet)
+        return _edges(row["edges"], graph_key)
+
+    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
+        row = await self._ask(read.NODES_BY_KEY, graph_key, keys=_keys(graph_key, keys))
+        found = {node.key: node for node in (read_node(stored, graph_key) for stored in row["nodes"])}
+        return [found[key] for key in dict.fromkeys(keys) if key in found]
+
+    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        row = await self._ask(read.EDGES_OF, graph_key, ids=_ids(graph_key, keys))
+        return _edges(row["edges"], graph_key)
+
+    async def get_links(
+        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+    ) -> list[Link]:
+        most = NO_LIMIT if limit is None else max(0, limit)
+        common: dict[str, Any] = {"prefix": len(graph_key) + 1, "limit": most}
+        if keys is None:
+            row = await self._ask(read.LINKS, graph_key, **common)
+        else:
+            row = await self._ask(read.LINKS_OF, graph_key, ids=_ids(graph_key, keys), **common)
+        return searching.read_links(row["links"], graph_key)
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        wanted = None if types is None else list(types)
+        rows = await self.engine.connection.query(read.CONFIGS, workspaces=self._workspaces, types=wanted)
+        return self._stored_types(rows)
+
+    def _stored_types(self, rows: Sequence[Mapping[str, Any]]) -> list[NodeTypeConfig]:
+        configs = [read_config(row) for row in rows]
+        own = [config for config in configs if config.workspace == self.workspace]
+        return visible_types(own, [config for config in configs if config.workspace == ROOT_WORKSPACE])
+
+    async def search_text(
+        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
+    ) -> list[Hit]:
+        found = await self._search(graph_key, SearchAsked(query=query, limit=limit), types_age_s=0.0)
+        return found.text if field == "content" else found.name
+
+    async def search_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        *,
+        model: str,
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        asked = SearchAsked(vector=vector, model=model, limit=limit, min_score=min_score)
+        found = await self._search(graph_key, asked, types_age_s=0.0)
+        return found.vector if field == "content" else found.name_vector
+
+    async def _search(self, graph_key: str, asked: SearchAsked, *, types_age_s: float) -> Searched:
+        types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if asked.terms else {}
+        row = await self._ask(searching.STATEMENT, graph_key, **searching.values_of(asked, graph_key, types))
+        return searching.read_found(row, graph_key)
+
+    async def get_neighborhood(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
+    ) -> Subgraph:
+        found, _ = await self._around(graph_key, keys, max_depth, direction, limit, typed=False)
+        return found
+
+    async def _around(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        max_depth: int,
+        direction: Direction,
+        limit: int,
+        *,
+        typed: bool,
+    ) -> tuple[Subgraph, list[NodeTypeConfig]]:
+        row = await self._ask(
+            AROUND[direction],
+            graph_key,
+            workspaces=self._workspaces,
+            seeds=_ids(graph_key, keys),
+            depth=max(0, max_depth),
+            limit=max(0, limit),
+            prefix=len(graph_key) + 1,
+            typed=typed,
+        )
+        nodes = [read_node(stored, graph_key) for stored in row["nodes"]]
+        depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
+        around = Subgraph(nodes=tuple(nodes), edges=tuple(_edges(row["edges"], graph_key)), depths=depths)
+        return around, self._stored_types(row["types"])
+
+    async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
+        row = await self._ask(read.VECTOR_INFO, graph_key, keys=_keys(graph_key, keys))
+        return {
+            local_key(stored, graph_key): VectorInfo(stored["model"], stored["hash"] or "")
+            for stored in row["vectors"]
+        }
+
+    async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
+        row = await self._ask(read.VECTORS_BY_KEY, graph_key, keys=_keys(graph_key, keys))
+        found = ((local_key(stored, graph_key), stored) for stored in row["vectors"])
+        read_all = ((key, read_vector(stored, key)) for key, stored in found)
+        return {key: vector for key, vector in read_all if vector is not None}
+
+    async def create_graph(self, graph: Graph) -> Graph:
+        check_owner(graph, self.workspace, "graphs")
+        document = graph_document(graph.replace(revision=0))
+        try:
+            await self.engine.connection.query(write.CREATE_GRAPH, document=document)
+        except ServerRefused as exc:
+            if exc.code != UNIQUE:
+                raise
+            raise GraphExists(graph_key=graph.key) from exc
+        return read_graph(document)
+
+    async def delete_graph(self, graph_key: str) -> None:
+        values = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": self.workspace}
+        if not await self.engine.connection.query(write.DELETE_GRAPH, **values):
+            raise GraphNotFound(graph_key=graph_key)
+
+    async def apply(
+        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        return await applying.apply(
+            self.engine.connection,
+            self.workspace,
+            mutation,
+            expected_revision=expected_revision,
+            records=records,
+            indexed_dim=self.engine.indexed_dim,
+        )
+
+    async def put_node_config(self, config: NodeTypeConfig) -> None:
+        check_owner(config, self.workspace, "node_configs")
+        plain, own = config_keys(self.workspace, config.key)
+        row = {"plain": plain, "own": own, "key": config.key, "document": config_document(config)}
+        await self.engine.connection.query(write.PUT_CONFIGS, docs=[row], workspace=self.workspace)
+
+    async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        check_vectors(graph_key, vectors)
+        docs = [
+            {
+                "key": document_key(graph_key, vector.key),
+                "fields": vector_fields(vector, self.engine.indexed_dim),
+            }
+            for vector in vectors
+        ]
+        row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs)
+        return len(row["done"])
+
+
+def _words_of(row: Mapping[str, Any]) -> NodeTypeConfig:
+    """Read the part of a node type that has words."""
+    node = {name: value for name, value in row["node"].items() if value is not None}
+    fields = {"displayName": row["displayName"] or "", "description": row["description"] or "", "node": node}
+    return parse_document(
+        NodeTypeConfig, {"_key": own_key(row), "workspace": row["workspace"], **fields}, "node_configs"
+    )
+
+
+def _keys(graph_key: str, keys: Sequence[str]) -> list[str]:
+    return [document_key(graph_key, key) for key in dict.fromkeys(keys)]
+
+
+def _ids(graph_key: str, keys: Sequence[str]) -> list[str]:
+    return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
+
+
+def _edges(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Edge]:
+    return sorted((read_edge(row, graph_key) for row in rows), key=lambda edge: edge.key)
