@@ -137,13 +137,11 @@ def write_records(at: Statements, workspace: str, steps: Sequence[Step]) -> None
 def _write_run(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[str, str]:
     """Send one statement; return the new revision of each record's key."""
     kind, statement = steps[0].write.kind, steps[0].statement
-    if statement in (aql.RECORDS_INSERT, aql.RECORDS_EXIST):
+    if statement is aql.RECORDS_EXIST:
         _refuse_existing(at, workspace, steps)
-        if statement is aql.RECORDS_EXIST:
-            return {}
-        writes = [{**step.document, "_key": step.names[0]} for step in steps]
-        revisions = at.rows(aql.RECORDS_INSERT, kind=kind, writes=writes)
-        return {step.write.key: rev for step, rev in zip(steps, revisions, strict=True)}
+        return {}
+    if statement is aql.RECORDS_INSERT:
+        return _insert(at, workspace, steps)
     changes = [
         {"key": s.write.key, "names": s.names, "rev": s.write.expected_version, "document": s.document}
         for s in steps
@@ -154,6 +152,18 @@ def _write_run(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[st
         if step.write.key not in found:
             raise step.conflict()
     return found
+
+
+def _insert(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[str, str]:
+    kind = steps[0].write.kind
+    writes = [{**step.document, "_key": step.names[0]} for step in steps]
+    try:
+        revisions = at.rows(aql.RECORDS_INSERT, kind=kind, writes=writes)
+    except ArangoServerError as exc:
+        if exc.error_code == UNIQUE:
+            _refuse_existing(at, workspace, steps)  # says which it is
+        raise
+    return {step.write.key: rev for step, rev in zip(steps, revisions, strict=True)}
 
 
 def _refuse_existing(at: Statements, workspace: str, steps: Sequence[Step]) -> None:

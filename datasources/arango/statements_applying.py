@@ -69,7 +69,8 @@ FOR d IN @documents
       FILTER n._key == d._key
       RETURN KEEP(n, @kept)
   )
-  INSERT MERGE(NOT_NULL(kept, {}), d) INTO @@nodes
+  LET words = MERGE(d.nodiusText, { of: MD5(JSON_STRINGIFY([d.type, d.data, d.process])) })
+  INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
   OPTIONS { overwriteMode: "replace" }
 """,
     collections=("nodes",),
@@ -133,13 +134,17 @@ FOR v IN @vectors
 APPLY_GRAPH = Statement(
     name="APPLY_GRAPH",
     text="""
+LET marked = (
+  INSERT @mark INTO @@intents
+  RETURN NEW._key
+)
 FOR g IN @@graphs
   FILTER g._key == @graph AND g.workspace == @workspace
   REPLACE g WITH @document IN @@graphs
-  RETURN NEW.revision
+  RETURN { revision: NEW.revision, marked }
 """,
-    collections=("graphs",),
-    values=("graph", "workspace", "document"),
+    collections=("graphs", "intents"),
+    values=("graph", "workspace", "document", "mark"),
     writes=True,
     repeatable=False,
 )

@@ -150,17 +150,6 @@ FOR d IN @@records
     values=("workspace", "field", "value", "others", "order", "limit"),
 )
 
-MARK_INSERT = Statement(
-    name="MARK_INSERT",
-    text="""
-INSERT @mark INTO @@intents
-""",
-    collections=("intents",),
-    values=("mark",),
-    writes=True,
-    repeatable=False,
-)
-
 MARK_GET = Statement(
     name="MARK_GET",
     text="""
@@ -182,6 +171,5 @@ ALL = (
     RECORDS_ALL_BACKWARDS,
     RECORDS_WHERE,
     RECORDS_WHERE_BACKWARDS,
-    MARK_INSERT,
     MARK_GET,
 )

@@ -26,7 +26,7 @@ from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
 from datasources.arango.names import INTENTS
 from datasources.arango.statements import Statement
-from datasources.arango.statements_records import MARK_GET, MARK_INSERT
+from datasources.arango.statements_records import MARK_GET
 from datasources.errors import SourceTimeout, SourceUnavailable
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,10 @@ class Running:
         return self.connection.execute(cast(StandardDatabase, self.database), statement, values)
 
 
-Work = Callable[[Statements], int]
+Mark = Callable[[int], dict[str, Any]]
+"""Makes the mark's document from the work's result; the work inserts it into the intents."""
+
+Work = Callable[[Statements, Mark], int]
 
 
 class _Again(Exception):
@@ -124,10 +127,7 @@ class Transactions:
     def _once(self, work: Work) -> int:
         transaction = self._begun()
         try:
-            running = Running(self.connection, transaction)
-            result = work(running)
-            until = int(time.time()) + MARKS_KEPT_S
-            running.rows(MARK_INSERT, mark={"_key": self.mark, "result": result, "until": until})
+            result = work(Running(self.connection, transaction), self._mark_document)
         except ArangoServerError as exc:
             _end(transaction)
             if exc.error_code == UNIQUE:
@@ -144,6 +144,9 @@ class Transactions:
             _end(transaction)
             raise
         return result if _committed(transaction) else self._settled(transaction)
+
+    def _mark_document(self, result: int) -> dict[str, Any]:
+        return {"_key": self.mark, "result": result, "until": int(time.time()) + MARKS_KEPT_S}
 
     def _begun(self) -> TransactionDatabase:
         try:

@@ -1,0 +1,212 @@
+"""Applies a mutation: graph, nodes, edges, types, vectors and the records that join it, all or nothing.
+
+One stream transaction looks first at what is there, refuses what must not be, and then sends one
+statement for each kind of change. Of two that change a graph at once the server lets one through;
+the other begins anew and sees what the first one did.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from arango.database import StandardDatabase
+
+from datasources.arango import statements_applying as aql
+from datasources.arango.connection import ArangoConnection
+from datasources.arango.documents import (
+    config_document,
+    config_keys,
+    edge_document,
+    graph_document,
+    node_document,
+    read_graph,
+    vector_fields,
+)
+from datasources.arango.keys import document_key, encoded, node_id
+from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, LOCAL_KEY, NODES, TEXT
+from datasources.arango.records import Step, prepared, write_records
+from datasources.arango.statements_records import collection_of
+from datasources.arango.transactions import Mark, Statements, Transactions
+from datasources.base import RecordWrite
+from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
+from datasources.mutations import Existing, check_mutation, keys_to_look_up
+from datasources.types import Graph, Mutation
+
+KEPT = [name for name in HIDDEN if name != TEXT]
+"""What a node keeps when its document is replaced: its vectors."""
+
+
+async def apply(
+    connection: ArangoConnection,
+    workspace: str,
+    mutation: Mutation,
+    *,
+    expected_revision: int | None = None,
+    records: Sequence[RecordWrite] = (),
+    indexed_dim: int | None = None,
+) -> int:
+    """Apply a mutation and record writes in one transaction; return the new revision.
+
+    Raises: as MutableGraphDataSource.apply; what cannot be settled with the server as SourceError.
+    """
+    steps = [prepared(workspace, write) for write in records]
+    change = Change(workspace, mutation, expected_revision, steps, indexed_dim)
+    mark = uuid.uuid4().hex
+
+    def work(database: StandardDatabase) -> int:
+        transactions = Transactions(
+            connection=connection, database=database, write=change.collections(), mark=mark
+        )
+        return transactions.do(change.carry_out)
+
+    return await connection.run(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A mutation with all that is known of it before a transaction begins."""
+
+    workspace: str
+    mutation: Mutation
+    expected_revision: int | None
+    records: Sequence[Step]
+    indexed_dim: int | None = None
+
+    def collections(self) -> list[str]:
+        """Return the collections that it may change."""
+        kinds = {collection_of(step.write.kind) for step in self.records}
+        return [GRAPHS, NODES, EDGES, CONFIGS, *sorted(kinds)]
+
+    def carry_out(self, at: Statements, mark: Mark) -> int:
+        """Look, check and write, within a transaction; return the new revision."""
+        state = _Look(self.workspace, self.mutation).look(at)
+        if self.expected_revision not in (None, state.graph.revision):
+            raise RevisionConflict(
+                graph_key=self.mutation.graph_key,
+                expected=self.expected_revision,
+                actual=state.graph.revision,
+            )
+        check_mutation(self.mutation, graph=state.graph, existing=state.existing)
+        state.refuse_taken(self.mutation)
+        self._delete(at, state)
+        self._put(at, state)
+        new = (self.mutation.graph or state.graph).replace(revision=state.graph.revision + 1)
+        at.rows(
+            aql.APPLY_GRAPH,
+            graph=encoded(new.key),
+            workspace=self.workspace,
+            document=graph_document(new),
+            mark=mark(new.revision),
+        )
+        write_records(at, self.workspace, self.records)
+        return new.revision
+
+    def _delete(self, at: Statements, state: _State) -> None:
+        m = self.mutation
+        gone = [document_key(m.graph_key, key) for key in m.delete_nodes]
+        cut = [document_key(m.graph_key, key) for key in m.delete_edges]
+        if gone or cut:
+            ids = [node_id(m.graph_key, key) for key in m.delete_nodes]
+            at.rows(aql.APPLY_CUT, edgeKeys=cut, nodeIds=ids, graphKey=m.graph_key)
+        if gone:
+            at.rows(aql.APPLY_DELETE_NODES, nodeKeys=gone, graphKey=m.graph_key)
+        if m.delete_configs:
+            keys = [state.configs[key] for key in m.delete_configs]
+            at.rows(aql.APPLY_DELETE_CONFIGS, configKeys=keys, workspace=self.workspace)
+
+    def _put(self, at: Statements, state: _State) -> None:
+        m = self.mutation
+        if m.put_configs:
+            documents = [self._config(config, state) for config in m.put_configs]
+            at.rows(aql.APPLY_PUT_CONFIGS, documents=documents)
+        if m.put_nodes:
+            at.rows(aql.APPLY_PUT_NODES, documents=[node_document(node) for node in m.put_nodes], kept=KEPT)
+        if m.put_edges:
+            at.rows(aql.APPLY_PUT_EDGES, documents=[edge_document(edge) for edge in m.put_edges])
+        if m.put_vectors:
+            vectors = [
+                {"_key": document_key(m.graph_key, v.key), **vector_fields(v, self.indexed_dim)}
+                for v in m.put_vectors
+            ]
+            at.rows(aql.APPLY_PUT_VECTORS, vectors=vectors)
+
+    def _config(self, config: Any, state: _State) -> dict[str, Any]:
+        document = config_document(config)
+        key = state.configs.get(config.key) or state.free_config_key(self.workspace, config.key)
+        if key != document["_key"]:
+            document |= {"_key": key, LOCAL_KEY: config.key}
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is stored of what a mutation concerns. `configs` maps this workspace's to their document keys."""
+
+    graph: Graph
+    existing: Existing
+    foreign_nodes: frozenset[str] = frozenset()
+    foreign_edges: frozenset[str] = frozenset()
+    configs: dict[str, str] = field(default_factory=dict[str, str])
+    foreign_configs: frozenset[str] = frozenset()
+
+    def refuse_taken(self, mutation: Mutation) -> None:
+        """Refuse documents whose key is that of another graph's document. Raises: InvalidMutation."""
+        of = mutation.graph_key
+        taken = [n.key for n in mutation.put_nodes if document_key(of, n.key) in self.foreign_nodes]
+        taken += [e.key for e in mutation.put_edges if document_key(of, e.key) in self.foreign_edges]
+        if taken:
+            reason = "keys that a graph of a similar name uses in the database; choose other keys"
+            raise InvalidMutation(graph_key=mutation.graph_key, reason=reason, keys=taken)
+
+    def free_config_key(self, workspace: str, key: str) -> str:
+        plain, scoped = config_keys(workspace, key)
+        return scoped if plain in self.foreign_configs else plain
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The one question that a transaction begins with."""
+
+    workspace: str
+    mutation: Mutation
+
+    def look(self, at: Statements) -> _State:
+        """Raises: GraphNotFound, BadDocument."""
+        m, needed = self.mutation, keys_to_look_up(self.mutation)
+        nodes = {document_key(m.graph_key, key): key for key in needed.nodes | {n.key for n in m.put_nodes}}
+        edges = {document_key(m.graph_key, key): key for key in needed.edges | {e.key for e in m.put_edges}}
+        configs = {
+            name: key
+            for key in needed.configs | {config.key for config in m.put_configs}
+            for name in config_keys(self.workspace, key)
+        }
+        (found,) = at.rows(
+            aql.APPLY_LOOK,
+            graph=encoded(m.graph_key),
+            workspace=self.workspace,
+            nodeKeys=list(nodes),
+            edgeKeys=list(edges),
+            configKeys=list(configs),
+        )
+        if found["stored"] is None:
+            raise GraphNotFound(graph_key=m.graph_key)
+        foreign_nodes, foreign_edges = (
+            frozenset(row["key"] for row in found[name] if row["graphKey"] != m.graph_key)
+            for name in ("nodes", "edges")
+        )
+        ours = {configs[c["key"]]: c["key"] for c in found["configs"] if c["workspace"] == self.workspace}
+        return _State(
+            graph=read_graph(found["stored"]),
+            existing=Existing(
+                nodes={nodes[row["key"]] for row in found["nodes"]} - {nodes[key] for key in foreign_nodes},
+                edges={edges[row["key"]] for row in found["edges"]} - {edges[key] for key in foreign_edges},
+                configs=ours.keys(),
+            ),
+            foreign_nodes=foreign_nodes,
+            foreign_edges=foreign_edges,
+            configs=ours,
+            foreign_configs=frozenset(c["key"] for c in found["configs"] if c["workspace"] != self.workspace),
+        )
