@@ -10,7 +10,18 @@ from fastapi.middleware.cors import CORSMiddleware
 
 from graphrag.config import Settings
 from graphrag.providers.base import LLMProvider
-from server import faults, health, rest_ai, rest_graphs, rest_history, rest_people, rest_review, ws
+from server import (
+    faults,
+    health,
+    pages,
+    rest_ai,
+    rest_graphs,
+    rest_history,
+    rest_live,
+    rest_people,
+    rest_review,
+    ws,
+)
 from server.access import Access
 from server.limits import BodyLimit
 from server.state import ServerState
@@ -54,6 +65,7 @@ def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> Fa
             expose_headers=["X-Request-ID", "Retry-After"],
         )
     app.add_middleware(Access, metrics=state.metrics)
-    for room in (rest_ai, rest_graphs, rest_history, rest_review, rest_people, health, ws):
+    rooms = (rest_ai, rest_graphs, rest_history, rest_live, rest_review, rest_people, health, ws, pages)
+    for room in rooms:
         app.include_router(room.router)
     return app

@@ -1,0 +1,135 @@
+// The preview of a proposal, drawn over the graph: what would come, go, change and move. Nothing is changed.
+//
+// Each kind has its own line, sign and word, so that it can be told without colours.
+
+import { h, replace, setStyle, svg } from "../dom.js";
+import { icon } from "../icons.js";
+import { boxOf, curve, endOf, nodeName, typeName } from "./model.js";
+
+const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
+const SIGN_TEXT = { added: "+", removed: "−", changed: "~", moved: "→" };
+const KINDS = Object.keys(SIGNS);
+
+export function createGhosts({ layer, lines, legend, app, close }) {
+  const { store, t } = app;
+  let preview = null;
+
+  // Where things would be, for fitting the view: boxes of all that the preview touches on the sheet.
+  function touched() {
+    if (!preview) return [];
+    const { nodes, sheet } = store.get();
+    const keys = [...list("nodesChanged"), ...list("nodesMoved")].map((change) => change.key);
+    const ends = [...list("edgesAdded"), ...list("edgesRemoved")].flatMap((edge) => [edge.source, edge.target]);
+    const known = [...keys, ...ends].map((key) => nodes.get(key)).filter(Boolean);
+    return [...list("nodesAdded"), ...list("nodesRemoved"), ...known, ...list("nodesMoved").map(moved).filter(Boolean)].filter((node) => (node.sheet ?? "0") === sheet);
+  }
+
+  const list = (name) => (Array.isArray(preview?.[name]) ? preview[name] : []);
+
+  function show(next) {
+    preview = next && typeof next === "object" ? next : null;
+    draw();
+  }
+
+  function draw() {
+    layer.replaceChildren();
+    lines.replaceChildren();
+    legend.replaceChildren();
+    legend.hidden = !preview;
+    if (!preview) return;
+    const { nodes, edges, sheet } = store.get();
+    const after = new Map(nodes);
+    for (const node of list("nodesAdded")) after.set(node._key, node);
+    for (const change of list("nodesMoved")) if (moved(change)) after.set(change.key, moved(change));
+    const here = (node) => node && (node.sheet ?? "0") === sheet;
+    for (const node of list("nodesAdded")) if (here(node)) box("added", node, true);
+    for (const node of list("nodesRemoved")) if (here(node)) box("removed", nodes.get(node._key) ?? node, false);
+    for (const change of list("nodesChanged")) if (here(nodes.get(change.key))) box("changed", nodes.get(change.key), false, change);
+    for (const change of list("nodesMoved")) if (here(nodes.get(change.key))) move(nodes.get(change.key), moved(change));
+    for (const edge of list("edgesAdded")) if (here(edge)) line("added", edge, after);
+    for (const edge of list("edgesRemoved")) if (here(edge)) line("removed", edge, nodes);
+    for (const change of list("edgesChanged")) if (here(edges.get(change.key))) line("changed", edges.get(change.key), after);
+    drawLegend();
+  }
+
+  // The node as it would stand after it is moved.
+  function moved(change) {
+    const node = store.get().nodes.get(change.key);
+    if (!node) return null;
+    const next = { ...node };
+    for (const { path, after } of change.fields ?? []) if (path?.length === 1) next[path[0]] = after;
+    return next;
+  }
+
+  function box(kind, node, isWhole, change) {
+    const { x, y, w, h: high } = boxOf(node);
+    const { nodeTypes } = store.get();
+    const fields = change?.fields?.map((field) => (field.path ?? []).join(".")).slice(0, 3).join(", ");
+    layer.append(h("div.ghost", {
+      class: kind, dataset: { key: node._key ?? "" },
+      style: { transform: `translate(${x}px, ${y}px)`, width: `${w}px`, height: `${high}px` },
+    },
+      tag(kind, fields),
+      isWhole ? h("div.ghost-body", h("div.node-name", nodeName(node, nodeTypes)), h("div.node-type", typeName(node, nodeTypes))) : null));
+  }
+
+  function tag(kind, more) {
+    return h("div.ghost-tag", icon(SIGNS[kind]), h("span", t(`ghost.${kind}`)), more ? h("span.ghost-more", more) : null);
+  }
+
+  function move(from, to) {
+    if (!to) return;
+    const a = boxOf(from);
+    const b = boxOf(to);
+    box("moved", to, true);
+    lines.append(svg("path.ghost-line.moved", {
+      d: `M${a.x + a.w / 2} ${a.y + a.h / 2}L${b.x + b.w / 2} ${b.y + b.h / 2}`, "marker-end": "url(#arrow-moved)",
+    }));
+  }
+
+  function line(kind, edge, nodes) {
+    const source = nodes.get(edge.source);
+    const target = nodes.get(edge.target);
+    if (!source || !target) return;
+    const found = curve(source, target, endOf(source, edge.sourceHandle, "out"), endOf(target, edge.targetHandle, "in"));
+    lines.append(svg("path.ghost-line", { class: kind, d: found.path }));
+    const sign = h("div.ghost-sign", { class: kind, title: t(`ghost.${kind}`) }, icon(SIGNS[kind]), edge.label ? h("span", edge.label) : null);
+    setStyle(sign, { transform: `translate(${found.middle.x}px, ${found.middle.y}px) translate(-50%, -50%)` });
+    layer.append(sign);
+  }
+
+  function drawLegend() {
+    const counts = KINDS.map((kind) => {
+      const name = kind[0].toUpperCase() + kind.slice(1);
+      return [kind, list(`nodes${name}`).length + list(`edges${name}`).length + list(`types${name}`).length];
+    }).filter(([, count]) => count);
+    replace(legend,
+      h("strong", t("ghost.title")),
+      counts.map(([kind, count]) => h("span.ghost-count", { class: kind }, icon(SIGNS[kind]), h("span", `${SIGN_TEXT[kind]}${count}`), h("span.count-word", t(`ghost.${kind}`)))),
+      elsewhere(),
+      h("button.icon-button", { type: "button", "aria-label": t("ghost.close"), title: t("ghost.close"), onclick: close }, icon("close")));
+  }
+
+  // Points to other sheets that the change touches too.
+  function elsewhere() {
+    const { nodes, sheet, graph } = store.get();
+    const found = new Map();
+    const all = [...list("nodesAdded"), ...list("nodesRemoved"), ...[...list("nodesChanged"), ...list("nodesMoved")].map((change) => nodes.get(change.key))];
+    for (const node of all) {
+      const on = node?.sheet;
+      if (on !== undefined && on !== sheet) found.set(on, (found.get(on) ?? 0) + 1);
+    }
+    return [...found].map(([on, n]) => h("button.link", { type: "button", onclick: () => app.live.showSheet(on) },
+      t("ghost.elsewhere", { n, sheet: graph?.sheetsList?.[on] ?? on })));
+  }
+
+  // The sheet that most of the change is on.
+  function mainSheet() {
+    const { nodes } = store.get();
+    const sheets = [...list("nodesAdded"), ...list("nodesRemoved"), ...[...list("nodesChanged"), ...list("nodesMoved")].map((c) => nodes.get(c.key)), ...list("edgesAdded"), ...list("edgesRemoved")]
+      .filter(Boolean).map((one) => one.sheet ?? "0");
+    return sheets.includes(store.get().sheet) ? store.get().sheet : sheets[0];
+  }
+
+  return { show, draw, touched, mainSheet, get isShown() { return preview !== null; } };
+}

@@ -1,0 +1,278 @@
+// The canvas: puts view, nodes, edges, ghosts and tools together, and answers keys.
+
+import { h, replace, svg } from "../dom.js";
+import { showNotice } from "../dialogs.js";
+import { icon } from "../icons.js";
+import { createEdges } from "./edges.js";
+import { createEdits } from "./edits.js";
+import { createGestures } from "./gestures.js";
+import { createGhosts } from "./ghosts.js";
+import { createHome } from "./home.js";
+import { createInspector } from "./inspector.js";
+import { createCanvasKeys } from "./keys.js";
+import { createMinimap } from "./minimap.js";
+import { boundsOf, boxOf } from "./model.js";
+import { createNodes } from "./nodes.js";
+import { createSheets } from "./sheets.js";
+import { createView, ZOOM } from "./view.js";
+
+const NARROW = matchMedia("(max-width: 760px)");
+
+export function createCanvas(app, element) {
+  const { store, t } = app;
+  const seenAt = new Map(); // graph and sheet -> the view a person left
+  let order = [];
+  let frame = 0;
+  let fitted = null;
+  let isAnimated = false;
+
+  const parts = build(element);
+  const { stage, world } = parts;
+  const state = store.get;
+  const view = createView(stage, world, seen);
+  const edits = createEdits(app);
+  const nodes = createNodes(parts.nodes, { t, state });
+  const edges = createEdges(parts.lines, parts.labels, { t, state });
+  const minimap = createMinimap(parts.minimap, { view, state });
+  const sheets = createSheets(parts.sheets, { app, edits });
+  const home = createHome(parts.home, app);
+  const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, close: () => showGhosts(null) });
+  const canvas = { zoomTo, select, showGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, preview, edits, view };
+  const inspector = createInspector(parts.inspector, { app, edits, canvas });
+  createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, edits, app, shown: () => order, open: inspect });
+  canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
+
+  // The nodes of the sheet as they are read: in columns of the flow; notes and frames first, they lie behind.
+  function ordered() {
+    const { nodes: all, sheet, nodeTypes } = state();
+    const isBack = (node) => nodeTypes.get(node.type)?.category === "note" || node.type === "note";
+    return [...all.values()].filter((node) => (node.sheet ?? "0") === sheet).sort((a, b) =>
+      isBack(b) - isBack(a) || Math.round((a.posX ?? 0) / 80) - Math.round((b.posX ?? 0) / 80) || (a.posY ?? 0) - (b.posY ?? 0) || (a._key < b._key ? -1 : 1));
+  }
+
+  function schedule() {
+    frame ||= requestAnimationFrame(draw);
+  }
+
+  function draw() {
+    frame = 0;
+    const { graphState, graphKey, graph, graphError, sheet } = state();
+    element.dataset.state = graphState === "ready" ? "ready" : graphKey ? graphState : "home";
+    parts.home.hidden = graphState === "ready";
+    if (graphState !== "ready") {
+      if (!graphKey) home.draw();
+      else if (graphState === "failed") showNotice(parts.home, { name: "error", title: t("graph.failed"), text: graphError?.message, actions: failedActions() });
+      else showNotice(parts.home, { busy: true, text: t("graph.loading") });
+      if (!graphKey || graphState === "failed") clear();
+      return;
+    }
+    order = ordered();
+    const here = new Map(order.map((node) => [node._key, node]));
+    stage.classList.toggle("animated", isAnimated);
+    stage.classList.toggle("read-only", !edits.mayEdit());
+    nodes.draw(order);
+    edges.draw([...state().edges.values()].filter((edge) => (edge.sheet ?? "0") === sheet), here);
+    minimap.setNodes(order);
+    sheets.draw();
+    ghosts.draw();
+    inspector.draw();
+    parts.empty.hidden = order.length > 0;
+    stage.setAttribute("aria-label", t("canvas.label", { name: graph?.name ?? graphKey }));
+    stage.setAttribute("aria-description", t("canvas.instructions"));
+    place();
+  }
+
+  // Shows a sheet as it was left; a sheet that was not looked at yet is shown whole.
+  function place() {
+    const { graphKey, sheet } = state();
+    const id = `${graphKey}\n${sheet}`;
+    if (fitted === id || !stage.clientWidth) return;
+    fitted = id;
+    const left = seenAt.get(id);
+    if (left) view.put(left);
+    else fit({ animate: false });
+  }
+
+  function clear() {
+    order = [];
+    nodes.draw([]);
+    edges.draw([], new Map());
+    fitted = null;
+    inspector.close();
+  }
+
+  function failedActions() {
+    const { graphKey, sheet } = state();
+    return [
+      h("button.primary", { type: "button", onclick: () => app.live.open(graphKey, sheet) }, t("app.retry")),
+      h("button", { type: "button", onclick: () => app.live.close() }, t("graph.back")),
+    ];
+  }
+
+  function seen(now) {
+    const { graphKey, sheet } = state();
+    if (fitted === `${graphKey}\n${sheet}`) seenAt.set(fitted, now);
+    const text = `${Math.round(now.k * 100)} %`;
+    if (parts.percent.textContent !== text) {
+      parts.percent.textContent = text;
+      parts.percent.setAttribute("aria-label", t("canvas.zoom_reset", { n: Math.round(now.k * 100) }));
+    }
+    minimap.redraw();
+  }
+
+  const inset = () => (inspector.isOpen && !NARROW.matches ? { left: parts.inspector.offsetWidth } : { bottom: NARROW.matches ? 24 : 0 });
+
+  function fit({ animate = true, box } = {}) {
+    view.fit(box ?? boundsOf(order), { animate, inset: inset() });
+  }
+
+  // Shows a node: its sheet, in the middle, selected. Returns whether it exists.
+  function zoomTo(key) {
+    const node = state().nodes.get(key);
+    if (!node) {
+      app.toast("warn", t("canvas.no_such_node", { key: String(key) }));
+      return false;
+    }
+    if (NARROW.matches) store.set({ panel: "canvas" });
+    if ((node.sheet ?? "0") !== state().sheet) app.live.showSheet(node.sheet);
+    draw();
+    const { x, y, w, h: high } = boxOf(node);
+    view.centre(x + w / 2, y + high / 2, { least: 0.8, inset: inset() });
+    store.set({ selection: [key] });
+    nodes.pulse(key);
+    return true;
+  }
+
+  function select(keys) {
+    const { nodes: all, edges: lines, sheet } = state();
+    const known = keys.filter((key) => all.has(key) || lines.has(key));
+    const first = all.get(known[0]) ?? lines.get(known[0]);
+    if (first && (first.sheet ?? "0") !== sheet) app.live.showSheet(first.sheet);
+    draw();
+    store.set({ selection: known });
+    const boxes = known.map((key) => all.get(key)).filter((node) => node && (node.sheet ?? "0") === state().sheet);
+    if (boxes.length) fit({ box: boundsOf(boxes) });
+  }
+
+  // Draws the preview of a proposal over the graph; null takes it away.
+  function showGhosts(preview) {
+    ghosts.show(preview);
+    if (!preview) return;
+    if (NARROW.matches) store.set({ panel: "canvas" });
+    const sheet = ghosts.mainSheet();
+    if (sheet !== undefined && sheet !== state().sheet) app.live.showSheet(sheet);
+    draw();
+    const box = boundsOf(ghosts.touched());
+    const now = view.seen();
+    const isSeen = box && box.x1 > now.x1 && box.y1 > now.y1 && box.x2 < now.x2 && box.y2 < now.y2 && view.get().k > 0.3;
+    if (box && !isSeen) fit({ box });
+  }
+
+  async function removeSelected() {
+    const { selection, nodes: all } = state();
+    if (!selection.length || !edits.check()) return;
+    const chosen = selection.filter((key) => all.has(key));
+    const name = chosen.length ? nodes.element(chosen[0])?.querySelector(".node-name")?.textContent ?? chosen[0] : "";
+    const sure = chosen.length <= 1 || (await app.confirm({ title: t("inspector.delete"), text: t("inspector.delete_sure", { n: chosen.length, name }), ok: t("inspector.delete"), danger: true }));
+    if (!sure || !(await edits.remove(selection))) return;
+    app.toast("info", t("edit.delete", { n: selection.length, name: name || selection[0] }), { action: { label: t("canvas.undo"), run: edits.undo } });
+    stage.focus({ preventScroll: true });
+  }
+
+  // Shows nodes elsewhere before the move is sent.
+  function preview(keys, dx, dy) {
+    const moved = new Set(keys);
+    for (const key of keys) nodes.shift(key, dx, dy);
+    edges.follow(keys, (node) => (moved.has(node._key) ? { ...node, posX: boxOf(node).x + dx, posY: boxOf(node).y + dy } : node));
+  }
+
+  function inspect(key) {
+    store.set({ selection: [key] });
+    inspector.open();
+    inspector.focus();
+  }
+
+  function focusNode(key) {
+    const node = state().nodes.get(key);
+    const found = nodes.element(key);
+    if (!node || !found) return;
+    found.focus({ preventScroll: true });
+    const { x, y, w, h: high } = boxOf(node);
+    const now = view.seen();
+    const isSeen = x >= now.x1 && y >= now.y1 && x + w <= now.x2 && y + high <= now.y2;
+    if (!isSeen) view.centre(x + w / 2, y + high / 2, { inset: inset() });
+  }
+
+  function focusSelected() {
+    const found = nodes.element(state().selection[0]);
+    (found ?? stage).focus({ preventScroll: true });
+  }
+
+  function build(root) {
+    const made = {};
+    const tool = (name, label, onclick, extra) => h("button.icon-button", { type: "button", class: extra, title: t(label), "aria-label": t(label), dataset: { label }, onclick }, icon(name));
+    made.lines = svg("g.lines");
+    made.ghostLines = svg("g.ghost-lines");
+    const picture = svg("svg.curves", { "aria-hidden": "true" }, svg("defs", arrow("arrow"), arrow("arrow-moved")), made.lines, made.ghostLines);
+    made.nodes = h("div.nodes");
+    made.labels = h("div.labels", { "aria-hidden": "true" });
+    made.ghosts = h("div.ghosts");
+    made.world = h("div.world", picture, made.labels, made.nodes, made.ghosts);
+    made.overlay = h("div.overlay");
+    made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.world, made.overlay);
+    made.legend = h("div.legend.floating", { role: "status", hidden: true });
+    made.empty = h("div.empty-sheet", { hidden: true });
+    made.percent = h("button.percent", { type: "button", onclick: () => view.zoomTo(1) }, "100 %");
+    made.minimap = h("canvas.minimap", { role: "img" });
+    made.tools = h("div.tools.floating", { role: "toolbar" },
+      tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
+      tool("minus", "canvas.zoom_out", () => view.zoomBy(1 / ZOOM.step)), made.percent, tool("plus", "canvas.zoom_in", () => view.zoomBy(ZOOM.step)), tool("fit", "canvas.fit", () => fit()));
+    made.sheets = h("div.sheets.floating");
+    made.inspector = h("section.inspector.floating.scrolls", { hidden: true });
+    made.home = h("div.home-holder");
+    made.lost = h("div.lost.floating", { role: "alert" });
+    replace(root, made.stage, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);
+    return made;
+  }
+
+  function arrow(id) {
+    return svg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse", markerUnits: "userSpaceOnUse" }, svg("path", { d: "M0 0.500 8 4 0 7.500z" }));
+  }
+
+  function speak() {
+    for (const button of parts.tools.querySelectorAll("[data-label]")) {
+      button.title = t(button.dataset.label);
+      button.setAttribute("aria-label", button.title);
+    }
+    parts.minimap.setAttribute("aria-label", t("canvas.minimap"));
+    parts.minimap.title = t("canvas.minimap");
+    parts.inspector.setAttribute("aria-label", t("inspector.title"));
+    replace(parts.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")));
+    replace(parts.lost, icon("warn"), h("span", t("connection.closed_long")), h("button", { type: "button", onclick: app.socket.reconnect }, t("connection.reconnect")));
+    schedule();
+  }
+
+  for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "sheet", "me"]) store.on(part, schedule);
+  store.on("graphKey", () => {
+    showGhosts(null);
+    isAnimated = false;
+  });
+  store.on("graphState", (now) => now === "ready" && setTimeout(() => {
+    isAnimated = true; // others' moves glide; the first drawing does not
+    stage.classList.add("animated");
+  }, 400));
+  store.on("selection", (selection) => {
+    nodes.select(selection);
+    edges.select(selection);
+    minimap.repaint();
+    inspector.draw();
+  });
+  store.on("lang", speak);
+  stage.addEventListener("focusin", (event) => {
+    const key = event.target.closest?.(".node")?.dataset.key;
+    if (key && event.target.matches(":focus-visible")) focusNode(key);
+  });
+  new ResizeObserver(() => (place(), minimap.redraw())).observe(stage);
+  speak();
+  return canvas;
+}

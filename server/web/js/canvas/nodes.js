@@ -1,0 +1,121 @@
+// Draws the nodes of the sheet: one element each, made anew only when its node changed.
+
+import { h, replace, setStyle } from "../dom.js";
+import { icon } from "../icons.js";
+import { boxOf, looks, nodeName, pointsOf, shapeOf, summary, typeName } from "./model.js";
+
+const HEAD_PX = 56;
+const ROW_PX = 20;
+
+export function createNodes(layer, { t, state }) {
+  const drawn = new Map(); // key -> {element, node, types, x, y}
+
+  // Draws `nodes` (an array in reading order) and takes away what is not among them.
+  function draw(nodes) {
+    const types = state().nodeTypes;
+    const { selection, lang } = state();
+    const keys = new Set(nodes.map((node) => node._key));
+    for (const [key, entry] of drawn) {
+      if (keys.has(key)) continue;
+      entry.element.remove();
+      drawn.delete(key);
+    }
+    const chosen = new Set(selection);
+    let before = null;
+    for (const node of nodes) {
+      let entry = drawn.get(node._key);
+      if (!entry) {
+        entry = { element: h("div.node", { tabIndex: 0, role: "button", dataset: { key: node._key } }) };
+        drawn.set(node._key, entry);
+      }
+      if (entry.node !== node || entry.types !== types || entry.lang !== lang) {
+        fill(entry.element, node, types);
+        Object.assign(entry, { node, types, lang });
+      }
+      mark(entry.element, chosen.has(node._key));
+      const follows = before ? before.nextSibling : layer.firstChild;
+      if (follows !== entry.element) layer.insertBefore(entry.element, follows);
+      before = entry.element;
+    }
+  }
+
+  function fill(element, node, types) {
+    const box = boxOf(node);
+    const shape = shapeOf(node, types);
+    const { icon: name, letters, hue, color } = looks(node, types);
+    const title = nodeName(node, types);
+    const type = typeName(node, types);
+    element.dataset.shape = shape;
+    element.classList.remove("dragged");
+    element.setAttribute("aria-label", t("node.label", { name: title, type }));
+    element.title = title.length > 24 || shape === "tile" ? `${title} · ${type}` : "";
+    setStyle(element, { transform: `translate(${box.x}px, ${box.y}px)`, width: `${box.w}px`, height: `${box.h}px`, "--hue": String(hue) });
+    if (color) element.style.setProperty("--type-color", color);
+    else element.style.removeProperty("--type-color");
+    const picture = h("span.node-icon", name ? icon(name) : h("span.node-letters", letters));
+    replace(element, BODY[shape](node, { title, type, picture, box }), shape === "note" || shape === "group" ? null : dots(node, box));
+  }
+
+  const BODY = {
+    card: (node, { title, type, picture, box }) => {
+      const rows = summary(node, Math.floor((box.h - HEAD_PX - 10) / ROW_PX));
+      return h("div.node-body",
+        h("div.node-head", picture, h("div.node-names", h("div.node-name", title), h("div.node-type", type))),
+        rows.length ? h("div.node-rows", rows.map(([name, value]) => h("div.node-row", h("span.node-field", name), h("span.node-value", value)))) : null);
+    },
+    bar: (node, { title, picture, box }) => h("div.node-body", picture, box.w >= 60 ? h("div.node-name", title) : null),
+    tile: (node, { title, picture }) => [h("div.node-body", picture), h("div.node-name", title)],
+    note: (node, { title }) => {
+      const text = typeof node.data?.text === "string" ? node.data.text : typeof node.data?.content === "string" ? node.data.content : "";
+      return h("div.node-body", noteText(text || title));
+    },
+    group: (node, { title }) => h("div.node-body", h("div.node-name", title)),
+  };
+
+  // A note's own headings look like headings; everything else stays the text that it is.
+  function noteText(text) {
+    return text.slice(0, 4000).split("\n").map((line) => {
+      const heading = /^#{1,6} +(.*)/.exec(line);
+      return heading ? h("div.note-heading", heading[1]) : h("div.note-line", line || "\u00a0");
+    });
+  }
+
+  function dots(node, box) {
+    return pointsOf(node).filter((point) => point.side !== "0").map((point) =>
+      h("span.handle", {
+        class: point.type, dataset: { handle: point.id, direction: point.type, side: point.side },
+        title: point.display || undefined, "aria-hidden": "true",
+        style: { left: `${point.x - box.x}px`, top: `${point.y - box.y}px` },
+      }));
+  }
+
+  function mark(element, isSelected) {
+    element.classList.toggle("selected", isSelected);
+    element.setAttribute("aria-pressed", String(isSelected));
+  }
+
+  function select(keys) {
+    const chosen = new Set(keys);
+    for (const [key, { element }] of drawn) mark(element, chosen.has(key));
+  }
+
+  // Shows a node elsewhere while it is dragged; the graph is not changed.
+  function shift(key, dx, dy) {
+    const entry = drawn.get(key);
+    if (!entry) return;
+    const { x, y } = boxOf(entry.node);
+    entry.element.style.transform = `translate(${x + dx}px, ${y + dy}px)`;
+    entry.element.classList.toggle("dragged", dx !== 0 || dy !== 0);
+  }
+
+  function pulse(key) {
+    const element = drawn.get(key)?.element;
+    if (!element) return;
+    element.classList.remove("pulse");
+    void element.offsetWidth; // the animation begins again
+    element.classList.add("pulse");
+    element.addEventListener("animationend", () => element.classList.remove("pulse"), { once: true });
+  }
+
+  return { draw, select, shift, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
+}

@@ -1,0 +1,73 @@
+// Elements from data. Text becomes text nodes only: nothing a person or a model wrote is ever parsed as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected", "open", "indeterminate", "tabIndex"]);
+const URLS = new Set(["href", "src", "action", "formaction", "xlink:href"]);
+
+// h("button.primary#go", {type: "button", onclick: fn, dataset: {key}, style: {left: "2px"}}, "Go", child)
+export function h(tag, props, ...children) {
+  return build(document.createElement(nameOf(tag)), tag, props, children);
+}
+
+export function svg(tag, props, ...children) {
+  return build(document.createElementNS(SVG, nameOf(tag)), tag, props, children);
+}
+
+function nameOf(tag) {
+  return /^[a-z0-9-]+/i.exec(tag)?.[0] ?? "div";
+}
+
+function build(element, tag, props, children) {
+  for (const [, mark, name] of tag.matchAll(/([.#])([^.#]+)/g)) {
+    if (mark === "#") element.id = name;
+    else element.classList.add(name);
+  }
+  if (isChild(props)) children.unshift(props);
+  else if (props) for (const [name, value] of Object.entries(props)) put(element, name, value);
+  append(element, children);
+  return element;
+}
+
+function isChild(value) {
+  return typeof value === "string" || typeof value === "number" || value instanceof Node || Array.isArray(value);
+}
+
+function put(element, name, value) {
+  if (value === undefined || value === null) return;
+  if (name.startsWith("on") && typeof value === "function") element.addEventListener(name.slice(2), value);
+  else if (name === "class") element.classList.add(...String(value).split(/\s+/).filter(Boolean));
+  else if (name === "dataset") Object.assign(element.dataset, value);
+  else if (name === "style") setStyle(element, value);
+  else if (PROPERTIES.has(name)) element[name] = value;
+  else if (URLS.has(name) && !isSafeUrl(value)) return;
+  else if (value === false && !name.startsWith("aria-")) return;
+  else element.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
+}
+
+// Through the object model: the page's policy forbids style attributes.
+export function setStyle(element, style) {
+  for (const [name, value] of Object.entries(style)) {
+    if (name.startsWith("--")) element.style.setProperty(name, value);
+    else element.style[name] = value;
+  }
+}
+
+export function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return element;
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren();
+  return append(element, children);
+}
+
+// Links may lead to web pages, mail and this page's own parts.
+export function isSafeUrl(value) {
+  const text = String(value).trim();
+  if (/^(#|\/(?!\/))/.test(text)) return true;
+  return /^(https?:|mailto:|blob:)/i.test(text);
+}

@@ -1,0 +1,227 @@
+// The graph that is open: read once, then kept as the server has it by what editors send, in the server's order.
+//
+// The server tells a connection only of the sheet it is registered on. For each sheet the time up to which it is
+// known is kept, so that changing sheets and coming back ask for exactly what was missed.
+
+import { applyInstruction } from "./canvas/instructions.js";
+
+const EDITS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "createSheet", "renameSheet", "deleteSheet"];
+const PEOPLE_MS = 10_000;
+
+export function createLive({ store, api, socket, t, toast, path, ApiError }) {
+  let opening = 0;
+  let times = {}; // sheet -> timestamp up to which it is known
+  let registered = null; // {graphKey, sheet} on this connection
+  let waiting = null; // messages that came while the graph is read
+  let asking = Promise.resolve();
+
+  // Opens a graph: shows it, and joins its editors. Resolves when it is shown or failed.
+  async function open(graphKey, sheet) {
+    const turn = ++opening;
+    registered = null;
+    times = {};
+    store.set({
+      graphKey, graphState: "loading", graphError: null, graph: null, sheet: sheet ?? "0", nodes: new Map(),
+      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], saveStatus: null, threadId: null,
+    });
+    try {
+      waiting = [];
+      const joined = socket.isOpen ? await join(0, { quiet: true }) : null;
+      if (turn !== opening) return;
+      await read(turn);
+      if (!joined && socket.isOpen) await rejoin();
+    } catch (error) {
+      if (turn === opening) store.set({ graphState: "failed", graphError: error });
+    }
+  }
+
+  function close() {
+    opening += 1;
+    const { graphKey } = store.get();
+    if (registered && socket.isOpen) socket.request({ type: "disconnedUserOnGraph", graphKey }).catch(() => {});
+    registered = null;
+    waiting = null;
+    store.set({
+      graphKey: null, graph: null, graphState: "none", nodes: new Map(), edges: new Map(), selection: [], editors: [],
+      saveStatus: null, threadId: null,
+    });
+  }
+
+  // Reads the whole graph, and then takes in what came meanwhile.
+  async function read(turn) {
+    const { graphKey } = store.get();
+    waiting ??= [];
+    const view = await api.get(path`/api/graphs/${graphKey}/view`);
+    if (turn !== opening) return;
+    const sheets = view.graph.sheetsList ?? { 0: "main" };
+    const { sheet } = store.get();
+    times = Object.fromEntries(Object.keys(sheets).map((key) => [key, view.timestamp]));
+    store.set({
+      graph: view.graph,
+      nodes: new Map(view.nodes.map((node) => [node._key, node])),
+      edges: new Map(view.edges.map((edge) => [edge._key, edge])),
+      nodeTypes: new Map(view.types.map((type) => [type.type, type])),
+      sheet: Object.hasOwn(sheets, sheet) ? sheet : Object.keys(sheets)[0],
+      graphState: "ready",
+      graphError: null,
+    });
+    const came = waiting ?? [];
+    waiting = null;
+    for (const message of came) if (message.timestamp > view.timestamp) take(message);
+  }
+
+  async function join(fromTimestamp, { quiet = false } = {}) {
+    const { graphKey, sheet, me } = store.get();
+    registered = { graphKey, sheet };
+    try {
+      const answer = await socket.request({
+        type: "registerUserOnGraph", name: me?.username ?? "", sheetId: sheet, graphKey, fromTimestamp,
+      });
+      store.set({ saveStatus: statusOf(answer) });
+      people();
+      return answer;
+    } catch (error) {
+      registered = null;
+      if (!quiet && error.code !== "network") toast("warn", t("canvas.elsewhere", { reason: error.message }));
+      return null;
+    }
+  }
+
+  // Joins again after the connection came back or the sheet changed, and learns what was missed.
+  function rejoin() {
+    asking = asking.then(async () => {
+      const { graphKey, sheet, graphState } = store.get();
+      if (!graphKey || graphState !== "ready" || !socket.isOpen) return;
+      const turn = opening;
+      const answer = await join(times[sheet] ?? 0);
+      if (!answer || turn !== opening) return;
+      if (answer.missingComplete === false) await refresh();
+      else for (const message of answer.missingMessages ?? []) take(message);
+    }).catch((error) => error instanceof ApiError || reportError(error));
+    return asking;
+  }
+
+  async function refresh() {
+    const turn = opening;
+    try {
+      await read(turn);
+    } catch (error) {
+      waiting = null;
+      if (turn === opening && error.code !== "network") toast("error", error.message);
+    }
+  }
+
+  function showSheet(sheet) {
+    const { graph } = store.get();
+    if (!graph || !Object.hasOwn(graph.sheetsList ?? {}, sheet)) return;
+    store.set({ sheet, selection: [] });
+    rejoin();
+  }
+
+  // Sends an edit and takes it in when the server has accepted it. Rejects with ApiError: then nothing was done.
+  async function edit(message) {
+    if (!registered) await rejoin();
+    if (!registered) throw new ApiError({ code: "network", message: t("canvas.offline"), retryable: true });
+    const answer = await socket.request(message);
+    take(answer);
+    return answer;
+  }
+
+  // Takes in a message of the server's order: another's, or the answer to one of this page's.
+  function take(message) {
+    if (waiting) {
+      waiting.push(message);
+      return;
+    }
+    try {
+      TAKE[message.type]?.(message);
+    } catch (error) {
+      console.warn("the graph is read again:", error.message);
+      refresh();
+      return;
+    }
+    if (message.timestamp) stamp(message);
+  }
+
+  function stamp({ timestamp }) {
+    const { sheet } = store.get();
+    if (registered?.sheet === sheet) times[sheet] = Math.max(times[sheet] ?? 0, timestamp);
+  }
+
+  const TAKE = {
+    applyInstructionToGraph({ instructions }) {
+      const nodes = new Map(store.get().nodes);
+      const edges = new Map(store.get().edges);
+      for (const { i, nodeId, edgeId } of instructions) {
+        const [map, key] = nodeId ? [nodes, nodeId] : [edges, edgeId];
+        if (!map.has(key)) throw new Error(`unknown ${key}`);
+        map.set(key, applyInstruction(map.get(key), i));
+      }
+      store.set({ nodes, edges });
+    },
+    batchCreateElements(message) {
+      const nodes = new Map(store.get().nodes);
+      const edges = new Map(store.get().edges);
+      for (const node of message.nodes ?? []) nodes.set(node._key, node);
+      for (const edge of message.edges ?? []) edges.set(edge._key, edge);
+      store.set({ nodes, edges });
+    },
+    batchDeleteElements({ nodeKeys = [], edgeKeys = [] }) {
+      const gone = new Set(nodeKeys);
+      const cut = new Set(edgeKeys);
+      const { nodes, edges, selection } = store.get();
+      store.set({
+        nodes: new Map([...nodes].filter(([key]) => !gone.has(key))),
+        edges: new Map([...edges].filter(([key, edge]) => !cut.has(key) && !gone.has(edge.source) && !gone.has(edge.target))),
+        selection: selection.filter((key) => !gone.has(key) && !cut.has(key)),
+      });
+    },
+    createSheet: ({ key, name }) => sheets({ [key]: name }),
+    renameSheet: ({ key, name }) => sheets({ [key]: name }),
+    deleteSheet({ key }) {
+      const { graph, sheet, nodes, edges } = store.get();
+      const { [key]: _, ...left } = graph.sheetsList;
+      store.set({
+        graph: { ...graph, sheetsList: left },
+        nodes: new Map([...nodes].filter(([, node]) => node.sheet !== key)),
+        edges: new Map([...edges].filter(([, edge]) => edge.sheet !== key)),
+      });
+      if (sheet === key) showSheet(Object.keys(left)[0]);
+    },
+  };
+
+  function sheets(more) {
+    const { graph } = store.get();
+    store.set({ graph: { ...graph, sheetsList: { ...graph.sheetsList, ...more } } });
+  }
+
+  function statusOf({ lastSaveTime, hasUnsavedChanges, autoSaveEnabled, error = null }) {
+    return { lastSaveTime, hasUnsavedChanges, autoSaveEnabled, error };
+  }
+
+  // Who else is on the graph. The protocol does not announce people; asking now and then is enough to greet them.
+  async function people() {
+    const { graphKey } = store.get();
+    if (!graphKey || document.visibilityState !== "visible") return;
+    try {
+      const { editors } = await api.get(path`/api/graphs/${graphKey}/editors`);
+      if (store.get().graphKey === graphKey) store.set({ editors });
+    } catch {
+      // told by what the person does next
+    }
+  }
+
+  for (const type of EDITS) {
+    // Answers to this page's own requests carry their _id and are taken in by edit().
+    socket.on(type, (message) => message._id === undefined && message.graphKey === store.get().graphKey && take(message));
+  }
+  socket.on("saveStatus", (message) => message._id === undefined && store.set({ saveStatus: statusOf(message) }));
+  socket.on("open", () => {
+    if (store.get().graphState === "failed") open(store.get().graphKey, store.get().sheet);
+    else rejoin();
+  });
+  socket.on("close", () => (registered = null));
+  setInterval(() => socket.isOpen && people(), PEOPLE_MS);
+
+  return { open, close, refresh, showSheet, edit, get isJoined() { return registered !== null; } };
+}

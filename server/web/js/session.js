@@ -1,0 +1,52 @@
+// Who is using the page: asks the server, and signs in with a token where the server wants one.
+
+import { h } from "./dom.js";
+
+const TOKEN = "nodius.token";
+
+export function createSession({ t, openDialog }) {
+  let token = read();
+  let asking = null;
+
+  function read() {
+    try {
+      return sessionStorage.getItem(TOKEN) ?? "";
+    } catch {
+      return ""; // storage is turned off: the token lives as long as the page
+    }
+  }
+
+  function keep(value) {
+    token = value;
+    try {
+      if (value) sessionStorage.setItem(TOKEN, value);
+      else sessionStorage.removeItem(TOKEN);
+    } catch {
+      // see read()
+    }
+  }
+
+  // Asks for a token, once at a time; resolves when one is given.
+  function signIn(reason) {
+    asking ??= new Promise((resolve) => {
+      const field = h("textarea#token", {
+        rows: 4, required: true, autocomplete: "off", spellcheck: "false", "aria-describedby": "token-why",
+      });
+      const form = h("form.sign-in", { onsubmit: (event) => {
+        event.preventDefault();
+        keep(field.value.trim().replace(/^Bearer\s+/i, ""));
+        dialog.close();
+        asking = null;
+        resolve();
+      } },
+        h("p#token-why", reason ? h("span.warn-text", reason, " ") : null, t("session.why")),
+        h("label", { for: "token" }, t("session.token")), field,
+        h("div.dialog-actions", h("button.primary", { type: "submit" }, t("session.sign_in"))));
+      const dialog = openDialog({ title: t("session.title"), content: form, modal: true, closable: false });
+      field.focus();
+    });
+    return asking;
+  }
+
+  return { get token() { return token; }, signIn, signOut: () => keep(""), get isAsking() { return asking !== null; } };
+}

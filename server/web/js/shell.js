@@ -1,0 +1,194 @@
+// The frame around the canvas: top bar, side panel's tabs and width, bottom bar of narrow screens, language and theme.
+
+import { h, replace } from "./dom.js";
+import { LANGUAGES } from "./i18n.js";
+import { icon } from "./icons.js";
+import { kept } from "./kept.js";
+import { showHelp } from "./help.js";
+import { showHistory } from "./history.js";
+
+const PANELS = ["chat", "review", "threads"];
+const THEMES = ["system", "light", "dark"];
+const WIDTHS = { least: 320, most: 760, step: 24 };
+
+export function createShell(app) {
+  const { store, t } = app;
+  const top = document.getElementById("top");
+  const side = document.getElementById("side");
+  const tabs = document.getElementById("panel-tabs");
+  const bottom = document.getElementById("bottom");
+  let lostTimer = 0;
+
+  function drawTop() {
+    const { graph, graphKey, me, connection, lang, theme } = store.get();
+    replace(top,
+      h("button.brand", { type: "button", title: t("app.graphs"), "aria-label": t("app.graphs"), onclick: () => app.live.close() },
+        h("img", { src: "/web/icon.svg", alt: "", width: 24, height: 24 }), h("span.brand-name", "Nodius")),
+      graphKey ? h("nav.crumbs", { "aria-label": t("app.graphs") },
+        h("button.crumb", { type: "button", onclick: () => app.live.close() }, t("graphs.title")),
+        h("span.crumb-mark", { "aria-hidden": "true" }, "/"),
+        h("span.crumb-now", { title: graph?.description ?? "" }, h("h1", graph?.name ?? graphKey))) : h("span.grow"),
+      h("div.top-right",
+        people(), saveMark(), connectionMark(connection),
+        graphKey ? button("history", t("canvas.history"), () => showHistory(app), "wide-only") : null,
+        button("keyboard", t("app.help"), () => showHelp(app), "wide-only"),
+        button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch"),
+        h("button.icon-button.lang-switch", { type: "button", title: t("app.language"), "aria-label": t("app.language"), onclick: nextLanguage },
+          LANGUAGES.find((other) => other !== lang).toUpperCase()),
+        me && app.session.token ? button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, signOut) : null));
+    document.title = graph ? `${graph.name} · Nodius` : "Nodius";
+  }
+
+  function button(name, label, onclick, extra) {
+    return h("button.icon-button", { type: "button", class: extra, title: label, "aria-label": label, onclick }, icon(name));
+  }
+
+  function people() {
+    const { editors, me } = store.get();
+    const others = [...new Set(editors.map((editor) => editor.userId))].filter((user) => user !== me?.userId);
+    const windows = editors.filter((editor) => editor.userId === me?.userId).reduce((sum, editor) => sum + editor.windows, 0);
+    const names = [...others, ...(windows > 1 ? [`${t("people.you")} ×${windows}`] : [])];
+    if (!names.length) return null;
+    return h("div.people", { title: t("people.here", { names: names.join(", ") }), role: "img", "aria-label": t("people.here", { names: names.join(", ") }) },
+      names.slice(0, 4).map((name) => h("span.person", { style: { "--hue": String(hue(name)) } }, [...name][0]?.toUpperCase() ?? "?")),
+      names.length > 4 ? h("span.person.more", `+${names.length - 4}`) : null);
+  }
+
+  function saveMark() {
+    const { saveStatus: status, connection } = store.get();
+    if (!status || connection !== "open") return null;
+    const kind = status.error ? "failed" : !status.hasUnsavedChanges ? "saved" : status.autoSaveEnabled ? "unsaved" : "off";
+    const label = t(`save.${kind}`);
+    if (kind === "saved") return h("span.save-mark", { title: label, class: kind }, icon("check"), h("span.sr-only", label));
+    const save = () => app.socket.request({ type: "forceSave" }).catch((error) => app.toast("error", error.message));
+    return h("button.save-mark.icon-button", { type: "button", class: kind, title: `${label}. ${t("save.now")}`, "aria-label": `${label}. ${t("save.now")}`, onclick: save }, icon("save"));
+  }
+
+  function connectionMark(connection) {
+    const label = t(`connection.${connection}`);
+    return h("span.connection", { class: connection, role: "status", title: label },
+      h("span.dot", { "aria-hidden": "true" }), h("span.connection-text", label));
+  }
+
+  function nextTheme() {
+    const { theme } = store.get();
+    store.set({ theme: THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] });
+  }
+
+  function nextLanguage() {
+    store.set({ lang: LANGUAGES.find((other) => other !== store.get().lang) });
+    app.socket.stop();
+    app.socket.start();
+  }
+
+  async function signOut() {
+    app.session.signOut();
+    location.hash = "";
+    location.reload();
+  }
+
+  function drawTabs() {
+    const { panel } = store.get();
+    const shown = PANELS.includes(panel) ? panel : "chat";
+    replace(tabs, PANELS.map((name) => h(`button.tab#tab-${name}`, {
+      type: "button", role: "tab", "aria-selected": String(name === shown), "aria-controls": `panel-${name}`,
+      tabIndex: name === shown ? 0 : -1, onclick: () => store.set({ panel: name }), onkeydown: tabKey,
+    }, icon(name), t(`panel.${name}`), badge(name))));
+    for (const name of PANELS) document.getElementById(`panel-${name}`).hidden = name !== shown;
+    side.setAttribute("aria-label", t(`panel.${shown}`));
+    document.body.dataset.panel = panel;
+    replace(bottom, ["canvas", ...PANELS].map((name) => h("button", {
+      type: "button", class: name === panel ? "on" : undefined, "aria-current": name === panel ? "page" : undefined,
+      onclick: () => store.set({ panel: name }),
+    }, icon(name === "canvas" ? "graph" : name), h("span", t(`panel.${name}`)), badge(name))));
+  }
+
+  // Other parts may set `badges: {review: 2}` in the store.
+  function badge(name) {
+    const count = store.get().badges?.[name];
+    return count ? h("span.badge", String(count)) : null;
+  }
+
+  function tabKey(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const names = PANELS;
+    const next = names[(names.indexOf(event.currentTarget.id.slice(4)) + step + names.length) % names.length];
+    store.set({ panel: next });
+    document.getElementById(`tab-${next}`).focus();
+    event.preventDefault();
+  }
+
+  function applyTheme(theme) {
+    if (theme === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    kept.put("theme", theme);
+    app.canvas?.redraw();
+  }
+
+  function applyLanguage(lang) {
+    document.documentElement.lang = lang;
+    document.getElementById("skip").textContent = t("app.skip");
+    kept.put("lang", lang);
+    drawTop();
+    drawTabs();
+  }
+
+  // Says that the connection is lost, but not for a moment's break.
+  function connectionChanged(now, before) {
+    clearTimeout(lostTimer);
+    if (now === "closed" || (now === "connecting" && before === "closed")) lostTimer = setTimeout(() => (document.body.dataset.offline = "true"), 1500);
+    else if (now === "open") {
+      if (document.body.dataset.offline) app.toast("ok", t("connection.back"));
+      delete document.body.dataset.offline;
+    }
+    drawTop();
+  }
+
+  const grip = createGrip(app, side);
+  side.prepend(grip);
+  applyTheme(store.get().theme);
+  applyLanguage(store.get().lang);
+  store.on("theme", (theme) => (applyTheme(theme), drawTop()));
+  store.on("lang", applyLanguage);
+  store.on("connection", connectionChanged);
+  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus"]) store.on(part, drawTop);
+  store.on("panel", drawTabs);
+  store.on("badges", drawTabs);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.canvas.redraw());
+  return { drawTop };
+}
+
+export function hue(text) {
+  let sum = 0;
+  for (const char of String(text)) sum = (sum * 31 + char.codePointAt(0)) % 360;
+  return sum;
+}
+
+// The edge between canvas and side panel: drag it, or move it with the arrow keys.
+function createGrip({ store, t }, side) {
+  const put = (width) => {
+    const fit = Math.round(Math.min(WIDTHS.most, Math.max(WIDTHS.least, width)));
+    document.documentElement.style.setProperty("--side-width", `${fit}px`);
+    kept.put("side", String(fit));
+    grip.setAttribute("aria-valuenow", String(fit));
+  };
+  const grip = h("div.grip", {
+    role: "separator", tabIndex: 0, "aria-orientation": "vertical", "aria-label": t("app.resize"),
+    "aria-valuemin": WIDTHS.least, "aria-valuemax": WIDTHS.most, "aria-valuenow": side.offsetWidth,
+    onpointerdown: (event) => {
+      grip.setPointerCapture(event.pointerId);
+      grip.onpointermove = (move) => put(innerWidth - move.clientX);
+      grip.onpointerup = () => (grip.onpointermove = null);
+    },
+    onkeydown: (event) => {
+      const step = { ArrowLeft: WIDTHS.step, ArrowRight: -WIDTHS.step }[event.key];
+      if (!step) return;
+      put(side.offsetWidth + step);
+      event.preventDefault();
+    },
+  });
+  store.on("lang", () => grip.setAttribute("aria-label", t("app.resize")));
+  if (Number(kept.get("side"))) put(Number(kept.get("side")));
+  return grip;
+}

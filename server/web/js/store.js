@@ -1,0 +1,53 @@
+// The page's state: one flat object; a patch replaces what it names, and who watches a part is told.
+
+export function createStore(initial) {
+  let state = { ...initial };
+  const watchers = new Set();
+  let queue = null;
+
+  function get() {
+    return state;
+  }
+
+  function set(patch) {
+    const before = state;
+    state = { ...before, ...patch };
+    if (queue) {
+      queue.push(before);
+      return;
+    }
+    // A watcher may set again: its change is told after this one, to all, in order.
+    queue = [before];
+    try {
+      while (queue.length) {
+        queue.shift();
+        for (const watcher of [...watchers]) tell(watcher);
+      }
+    } finally {
+      queue = null;
+    }
+  }
+
+  function tell(watcher) {
+    if (!watchers.has(watcher)) return;
+    const value = watcher.select(state);
+    if (Object.is(value, watcher.seen)) return;
+    const earlier = watcher.seen;
+    watcher.seen = value;
+    try {
+      watcher.fn(value, earlier, state);
+    } catch (error) {
+      reportError(error); // one broken part must not silence the others
+    }
+  }
+
+  // Calls fn(value, earlier, state) whenever what `selector` picks is another than before; returns the way to stop.
+  function on(selector, fn) {
+    const select = typeof selector === "string" ? (s) => s[selector] : selector;
+    const watcher = { select, fn, seen: select(state) };
+    watchers.add(watcher);
+    return () => watchers.delete(watcher);
+  }
+
+  return { get, set, on };
+}
