@@ -18,6 +18,9 @@ from graphrag.retriever import Retrieval
 from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label, without_empty
 from tools.toon import compact_json, encode_table
 
+CONTEXT_MARKER = "[GRAPH CONTEXT]"
+"""First line of every context message: it tells old context blocks of a conversation from the rest."""
+
 MAX_NAME_CHARS = 80
 MAX_TYPE_CHARS = 120
 MAX_HANDLES_CHARS = 240
@@ -57,12 +60,16 @@ _DROPPED: dict[Language, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How much to show. Units: characters of a node's code and of its data's JSON, tokens of the text."""
+    """How much to show. Units: characters of a node's code and of its data's JSON, tokens of the text.
+
+    Without `with_types` the types of the nodes are not described.
+    """
 
     truncate_process: int = 500
     truncate_data: int = 200
     budget_tokens: int = 4000
     language: Language = "en"
+    with_types: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +166,7 @@ def _squeezed(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | No
             truncate_data=data,
             budget_tokens=o.budget_tokens,
             language=o.language,
+            with_types=o.with_types,
         )
         smaller = _Draft(draft.nodes, draft.edges, draft.configs, draft.graph, shorter, truncated=True)
         tried = smaller.at(1, count_tokens)
@@ -213,6 +221,8 @@ class _Draft:
         )
 
     def _types(self, count: int) -> list[Row]:
+        if not self.options.with_types:
+            return []
         bare: dict[str, bool] = {}
         for scored in self.nodes[:count]:
             without = scored.node.process is None
@@ -252,7 +262,7 @@ def _node_row(
         "type": cut(node.type, MAX_TYPE_CHARS),
         "sheet": sheet_label(graph, node.sheet),
         "process": None if not node.process else cut(node.process, options.truncate_process),
-        "name": None if _says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
+        "name": None if says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
         "data": _data_cell(node, label, options.truncate_data),
         "handles": cut(compact_handles(node.handles), MAX_HANDLES_CHARS) if own_handles else None,
         "why": why(scored),
@@ -272,7 +282,7 @@ def _data_cell(node: Node, label: str, limit: int) -> str | None:
     return cut(text, min(limit, limit * len(text) // as_json) if as_json > limit else len(text))
 
 
-def _says_same(key: str, name: str) -> bool:
+def says_same(key: str, name: str) -> bool:
     """Return whether a name only repeats a key's last part: `api-call` and `API Call`."""
     return _letters(name) in (_letters(key), _letters(key.rpartition(".")[2]))
 
@@ -293,7 +303,7 @@ def _type_row(config: NodeTypeConfig, options: ContextOptions, *, with_process: 
     code, name = config.node.process if with_process else None, config.display_name
     return {
         "type": cut(config.type, MAX_TYPE_CHARS),
-        "name": None if _says_same(config.type, name) else cut_name(name, MAX_NAME_CHARS),
+        "name": None if says_same(config.type, name) else cut_name(name, MAX_NAME_CHARS),
         "description": cut_name(config.description, MAX_DESCRIPTION_CHARS) or None,
         "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
         "process": cut(code, options.truncate_process) if code else None,

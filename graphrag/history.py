@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphrag.prepared_prompt import CONTEXT_MARKER
+from graphrag.context import CONTEXT_MARKER
 from graphrag.providers.base import (
     AssistantMessage,
     Message,

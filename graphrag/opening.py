@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
-from graphrag.context import ContextOptions, build_context_of
-from graphrag.prepared_prompt import CONTEXT_MARKER
+from graphrag.context import CONTEXT_MARKER, ContextOptions
 from graphrag.prompts.system import PromptInputs, render_system_prompt
-from graphrag.providers.base import SystemMessage
+from graphrag.providers.base import Message, SystemMessage
 from graphrag.retriever import Retriever
 from graphrag.tokens import count_tokens
+from graphrag.turn_context import context_for
 from graphrag.turns import RunningTurn
 
 
@@ -29,7 +29,7 @@ async def open_turn(
     A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
     """
     found = await retriever.retrieve(turn.graph_key, message)
-    if not any(isinstance(m, SystemMessage) and m.stable for m in turn.messages):
+    if not any(map(is_instruction, turn.messages)):
         inputs = PromptInputs(
             graph=found.graph,
             stats=await source.get_stats(turn.graph_key),
@@ -38,6 +38,14 @@ async def open_turn(
             language=turn.language,
         )
         turn.messages.insert(0, SystemMessage(content=render_system_prompt(inputs)))
-    built = build_context_of(found, replace(options, language=turn.language), count_tokens)
+    instructions = sum(count_tokens(m.content) for m in turn.messages if is_instruction(m))
+    built = await context_for(
+        source, found, replace(options, language=turn.language), system_tokens=instructions
+    )
     context = SystemMessage(content=f"{CONTEXT_MARKER}\n{built.text}", stable=False)
     turn.begin(context, message, rounds=rounds)
+
+
+def is_instruction(message: Message) -> bool:
+    """Return whether a message is the system prompt."""
+    return isinstance(message, SystemMessage) and message.stable

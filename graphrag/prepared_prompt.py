@@ -8,14 +8,12 @@ from typing import Any
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
-from graphrag.context import Context, ContextOptions, build_context_of
+from graphrag.context import CONTEXT_MARKER, Context, ContextOptions
 from graphrag.prompts.system import PromptInputs, render_system_prompt
 from graphrag.retriever import Retrieval, RetrievalOptions, Retriever
 from graphrag.tokens import count_tokens, tokenizer_name
+from graphrag.turn_context import context_for
 from tools.base import Role
-
-CONTEXT_MARKER = "[GRAPH CONTEXT]"
-"""First line of every context message: it tells old context blocks of a conversation from the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,6 @@ async def prepare_prompt(
 ) -> PreparedPrompt:
     """Retrieve for the question and write the messages. Raises: GraphNotFound, PromptError."""
     found = await retriever.retrieve(graph_key, question, retrieval_options)
-    context = build_context_of(found, context_options, count_tokens)
     inputs = PromptInputs(
         graph=found.graph,
         stats=await source.get_stats(graph_key),
@@ -59,8 +56,10 @@ async def prepare_prompt(
         role=role,
         language=context_options.language,
     )
+    system = render_system_prompt(inputs)
+    context = await context_for(source, found, context_options, system_tokens=count_tokens(system))
     messages = (
-        ("system", render_system_prompt(inputs)),
+        ("system", system),
         ("system", f"{CONTEXT_MARKER}\n{context.text}"),
         ("user", question),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from graphrag.prepared_prompt import CONTEXT_MARKER
+from graphrag.context import CONTEXT_MARKER
 from graphrag.providers.base import (
     AssistantMessage,
     Message,

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from graphrag.context import CONTEXT_MARKER
 from graphrag.messages import Language
 from graphrag.offline.readings import Reading, Row, read_answer
 from graphrag.offline.wording import Wording, read_wording, words
-from graphrag.prepared_prompt import CONTEXT_MARKER
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 
 CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from graphrag.offline.forms import EDGE, GRAPH, NODE, SHEET, Form, Match, Spoken, first_fit, form
+from graphrag.offline.commands import read_command
+from graphrag.offline.forms import EDGE, GRAPH, NODE, SHEET, Form, Match, Spoken, first_fit, form, spoken
 from graphrag.offline.intents import (
     Count,
     DescribeGraph,
@@ -27,6 +28,7 @@ from graphrag.offline.node_questions import (
     SHOW,
     WHAT_IS,
 )
+from graphrag.offline.wording import MAX_CHARS, read_wording
 
 MAX_QUERY = 900
 MAX_TYPE_WORDS = 4
@@ -67,6 +69,15 @@ def read_question(said: Spoken) -> Question:
         return intent
     whole = said.wording.original.strip()
     return Search(query=whole[:MAX_QUERY]) if whole else Help()
+
+
+def asks_about_graph(message: str) -> bool:
+    """Return whether a message asks about the graph as a whole: what it is, what it does."""
+    wording = read_wording(message)
+    if len(wording.folded) > MAX_CHARS:
+        return False
+    said = spoken(wording)
+    return read_command(said) is None and isinstance(first_fit(said, _FORMS), DescribeGraph)
 
 
 def _count(match: Match) -> Intent | None:

@@ -5,7 +5,7 @@ Names and descriptions of the graph are data: each stands in a TOON cell, on one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
@@ -19,6 +19,8 @@ from tools.toon import encode, encode_table
 
 MAX_SHEETS = 30
 MAX_TYPES = 40
+MAX_DESCRIBED = 12
+MAX_NAMED = 12
 MAX_NAME_CHARS = 120
 MAX_DESCRIPTION_CHARS = 400
 MAX_TYPE_DESCRIPTION_CHARS = 120
@@ -96,15 +98,27 @@ def _sheets(inputs: PromptInputs) -> str:
 def _types(inputs: PromptInputs) -> tuple[str, str]:
     used = inputs.stats.types
     ordered = sorted(inputs.configs.values(), key=lambda config: (-used.get(config.type, 0), config.type))
-    rows = [_type_row(config, used.get(config.type, 0)) for config in ordered[:MAX_TYPES]]
-    left = len(ordered) - len(rows)
+    shown = sum(config.type in used for config in ordered) or len(ordered)  # those in use, where one is
+    rows = [_type_row(config, used.get(config.type, 0)) for config in ordered[: min(shown, MAX_TYPES)]]
+    for row in rows[MAX_DESCRIBED:]:
+        row["description"] = None
     language = inputs.language
-    notes = [_phrase("types_more", language, more=str(left)) if left else _phrase("types_all", language)]
+    notes = [_left_out(ordered[len(rows) :], language)]
     unknown = sum(name not in inputs.configs for name in used)
     if unknown:
         notes.append(_phrase("types_unknown", language, count=str(unknown)))
     columns = ["type", "name", "handles", "nodes", "description"]
     return encode_table("types", rows, columns), " ".join(notes)
+
+
+def _left_out(types: Sequence[NodeTypeConfig], language: Language) -> str:
+    """Name the types that are not in the table; in a cell of TOON, as all that people wrote."""
+    if not types:
+        return _phrase("types_all", language)
+    names = ", ".join(encode(cut(config.type, MAX_NAME_CHARS)) for config in types[:MAX_NAMED])
+    return _phrase(
+        "types_more", language, more=str(len(types)), names=names + ("…" * (len(types) > MAX_NAMED))
+    )
 
 
 def _type_row(config: NodeTypeConfig, nodes: int) -> dict[str, Any]:

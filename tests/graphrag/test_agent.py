@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphrag.agent import AgentLimits
+from graphrag.context import CONTEXT_MARKER
 from graphrag.events import (
     Completed,
     Failed,
@@ -16,7 +17,6 @@ from graphrag.events import (
     UsageReported,
 )
 from graphrag.history import is_context
-from graphrag.prepared_prompt import CONTEXT_MARKER
 from graphrag.providers.base import (
     AssistantMessage,
     SystemMessage,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag.context import CONTEXT_MARKER
 from graphrag.history import (
     KEPT_TURNS,
     OLD_RESULT_CHARS,
@@ -19,7 +20,6 @@ from graphrag.history import (
     shortened,
     unanswered,
 )
-from graphrag.prepared_prompt import CONTEXT_MARKER
 from graphrag.providers.base import (
     AssistantMessage,
     Message,

@@ -88,8 +88,11 @@ async def test_hundreds_of_types_are_bounded_and_the_used_ones_come_first() -> N
     }
     stats = GraphStats(nodes=3, edges=0, types={"t499": 2, "unknown-type": 1})
     prompt = render_system_prompt(await nba(configs=configs, stats=stats))
-    assert "types[40]{type,name,handles,nodes,description}:\n  t499,T 499,null,2,null" in prompt
-    assert "460 more types are available: list_available_node_types" in prompt
+    assert "types[1]{type,name,handles,nodes,description}:\n  t499,T 499,null,2,null" in prompt
+    assert "499 more types: t000, t001," in prompt
+    assert "list_available_node_types" in prompt
+    unused = render_system_prompt(await nba(configs=configs, stats=GraphStats(nodes=0, edges=0, types={})))
+    assert "types[40]{type,name,handles,nodes,description}:\n  t000,T 0,null,0,null" in unused
     assert "1 node types in use have no configuration" in prompt
     assert count_tokens(prompt) < 2_500
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from datasources.base import Record, RecordStore
 from datasources.mock import open_nba
 from graphrag.approvals import Person
-from graphrag.prepared_prompt import CONTEXT_MARKER
+from graphrag.context import CONTEXT_MARKER
 from graphrag.providers.base import (
     AssistantMessage,
     Message,
