@@ -1,1 +1,6 @@
-"""ArangoDB as a database of graphs and records."""
+"""ArangoDB: the database of production, shared by any number of servers and with Nodius itself."""
+
+from datasources.arango.address import ArangoAddress, is_arango, parse_address
+from datasources.arango.database import ArangoDatabase
+
+__all__ = ["ArangoAddress", "ArangoDatabase", "is_arango", "parse_address"]

@@ -104,7 +104,7 @@ LET plain = (
   FILTER found
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey AND n.localKey == null AND n._key > @afterKey
-    FILTER @sheet == null OR n.sheet == @sheet
+    FILTER @sheet == null OR NOT_NULL(n.sheet, "0") == @sheet
     SORT n._key
     LIMIT @limit
     RETURN UNSET(n, @hidden)
@@ -113,7 +113,7 @@ LET encoded = (
   FILTER found
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey AND n.localKey > @after
-    FILTER @sheet == null OR n.sheet == @sheet
+    FILTER @sheet == null OR NOT_NULL(n.sheet, "0") == @sheet
     SORT n.localKey
     LIMIT @limit
     RETURN UNSET(n, @hidden)
@@ -147,7 +147,7 @@ LET edges = (
   FILTER found
   FOR e IN @@edges
     FILTER e.graphKey == @graphKey
-    FILTER @sheet == null OR e.sheet == @sheet
+    FILTER @sheet == null OR NOT_NULL(e.sheet, "0") == @sheet
     RETURN e
 )
 RETURN { found, edges }""",

@@ -1,0 +1,117 @@
+"""Sets a database up, as often as one likes: makes what is missing and leaves what is there.
+
+Documents of an existing Nodius database are not touched but for fields of this service's own,
+which a migration fills in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from arango.database import StandardDatabase
+from arango.exceptions import ArangoServerError
+
+from datasources.arango import layout
+from datasources.arango.connection import ArangoConnection
+from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
+from datasources.arango.migrations import migrate
+from datasources.arango.names import EDGES, NAMED_GRAPH, NODES, VIEW
+from datasources.arango.vectors import prepare_vectors
+
+Step = Callable[[StandardDatabase], list[str]]
+
+
+async def set_up(connection: ArangoConnection) -> list[str]:
+    """Make what is missing; return what was done, one line each, none when all was there.
+
+    Raises: SourceError; DatabaseVersion where a newer program set it up.
+    """
+    done = await connection.run(lambda _: _make_database(connection), idempotent=True)
+    steps: tuple[Step, ...] = (_make_collections, _make_indexes, _make_view, _make_named_graph)
+    for step in steps:
+        done += await connection.run(step, idempotent=True)
+    done += await migrate(connection)
+    return done + await connection.run(prepare_vectors, idempotent=True)
+
+
+def _make_database(connection: ArangoConnection) -> list[str]:
+    name = connection.address.database
+    try:
+        connection.database_named(name).properties()
+    except ArangoServerError as exc:
+        if exc.error_code != DATABASE_MISSING:
+            raise
+    else:
+        return []
+    # In a cluster one database server then leads all of it, and transactions are whole.
+    _unless_there(lambda: connection.database_named("_system").create_database(name, sharding="single"))
+    return [f"made the database {name}"]
+
+
+def _unless_there(make: Callable[[], Any]) -> bool:
+    """Make something; say whether it was not there, as another may make it at the same moment."""
+    try:
+        make()
+    except ArangoServerError as exc:
+        if exc.error_code != DUPLICATE_NAME:
+            raise
+        return False
+    return True
+
+
+def _make_collections(database: StandardDatabase) -> list[str]:
+    collections: Any = database.collections()
+    there = {row["name"] for row in collections}
+    missing = [name for name in layout.ALL_COLLECTIONS if name not in there]
+    return [
+        f"made the collection {name}"
+        for name in missing
+        if _unless_there(lambda name=name: database.create_collection(name, edge=name == EDGES))
+    ]
+
+
+def _make_indexes(database: StandardDatabase) -> list[str]:
+    done: list[str] = []
+    for name, bodies in layout.all_indexes().items():
+        there = {index["name"] for index in index_bodies(database, name)}
+        for body in bodies:
+            if body["name"] not in there:
+                database.collection(name).add_index(body)
+                done.append(f"made the index {body['name']} of {name}")
+    return done
+
+
+def _make_view(database: StandardDatabase) -> list[str]:
+    properties = layout.view_properties()
+    there: Any = database.views()
+    if VIEW not in {view["name"] for view in there}:
+        made = _unless_there(lambda: database.create_arangosearch_view(VIEW, properties=properties))
+        return [f"made the View {VIEW}"] if made else []
+    # To make a View is not atomic: the link may be missing.
+    found: Any = database.view(VIEW)
+    if NODES in found.get("links", {}):
+        return []
+    database.update_arangosearch_view(VIEW, properties)
+    return [f"linked the View {VIEW} with {NODES}"]
+
+
+def _make_named_graph(database: StandardDatabase) -> list[str]:
+    if database.has_graph(NAMED_GRAPH):
+        return []
+    ends = {"edge_collection": EDGES, "from_vertex_collections": [NODES], "to_vertex_collections": [NODES]}
+    try:
+        database.create_graph(NAMED_GRAPH, edge_definitions=[ends])
+    except ArangoServerError as exc:
+        if exc.error_code in (DUPLICATE_NAME, 1925):
+            return []
+        if exc.error_code != 1921:  # another named graph has these edges with other ends
+            raise
+        return []
+    return [f"made the named graph {NAMED_GRAPH}"]
+
+
+def index_bodies(database: StandardDatabase, collection: str) -> list[dict[str, Any]]:
+    """Return the indexes of a collection as the server describes them."""
+    found: Any = database.collection(collection).indexes()
+    return list(found)
