@@ -183,6 +183,7 @@ class Conversation {
     }
     const group = this.groupOf(turn);
     approvals.forEach((approval) => group.add(approval));
+    if (!group.isOpen()) this.settled(turn, approvals.at(-1), false); // decided while the message was on its way
     this.log.stay();
     this.log.say(this.t("chat.proposals_wait", { n: approvals.filter(isOpen).length }));
   }
@@ -214,7 +215,9 @@ class Conversation {
     if (turn !== this.turn || !["waiting", "busy"].includes(this.phase)) return;
     clearTimeout(this.timer);
     const goOn = () => {
-      if (this.phase === "waiting" && turn === this.turn) this.resume({ approved: approval.status !== "rejected", approvalId: approval.id });
+      if (this.phase !== "waiting" || turn !== this.turn) return;
+      if (isOurs) this.log.toEnd();
+      this.resume({ approved: approval.status !== "rejected", approvalId: approval.id });
     };
     if (isOurs || !this.stream) goOn();
     else this.timer = setTimeout(goOn, ELSEWHERE_MS);

@@ -10,19 +10,25 @@ export function createLog(app) {
   const content = h("div", { class: "log-content" });
   const scroller = h("div", { class: "log", role: "log", "aria-live": "off", tabindex: "0", "aria-label": app.t("chat.log") }, content);
   const heard = h("div", { class: "sr-only", "aria-live": "polite" });
-  const jump = h("button", { type: "button", class: "log-jump", hidden: true, onclick: () => toEnd() }, icon("chevron"), h("span", {}, app.t("chat.to_end")));
+  const jump = h("button", { type: "button", class: "log-jump", hidden: true, title: app.t("chat.to_end"), "aria-label": app.t("chat.to_end"), onclick: () => toEnd() }, icon("chevron"));
   let isAtEnd = true;
   let frame = 0;
+  let top = 0;
 
   scroller.addEventListener("scroll", () => {
-    isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
+    const isNear = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
+    // What grows below moves the end away; only a reader moves up.
+    if (isNear) isAtEnd = true;
+    else if (scroller.scrollTop < top - 1) isAtEnd = false;
+    top = scroller.scrollTop;
     if (isAtEnd) jump.hidden = true;
   }, { passive: true });
   new ResizeObserver(() => stay()).observe(content);
   new ResizeObserver(() => stay()).observe(scroller);
   app.store.on("lang", () => {
     scroller.setAttribute("aria-label", app.t("chat.log"));
-    jump.lastChild.textContent = app.t("chat.to_end");
+    jump.title = app.t("chat.to_end");
+    jump.setAttribute("aria-label", jump.title);
   });
 
   function stay() {

@@ -50,7 +50,7 @@ export function mountThreads(app, element) {
       kept.put("threads.scope", scope);
       load();
     });
-    replace(top, h("h2", {}, t("panel.threads")), select, h("button", { type: "button", class: "primary", disabled: !store.get().graphKey, onclick: begin }, icon("plus"), t("chat.new")));
+    replace(top, h("h2", {}, t("panel.threads")), select, h("button", { type: "button", class: "primary", disabled: !store.get().graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")));
     if (failed) replace(list, h("li", { class: "notice-line", role: "alert" }, h("p", {}, failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
     else if (threads === null) replace(list, h("li", { class: "notice-line", role: "status" }, t("threads.loading")));
     else if (!threads.length) replace(list, h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, t("threads.empty")), h("p", { class: "note" }, t("threads.empty_hint"))));

@@ -21,6 +21,7 @@ export default {
   "chat.to_end": "To the latest",
   "chat.loading": "Loading the conversation…",
   "chat.new": "New conversation",
+  "threads.new": "New",
   "chat.new_title": "New conversation",
   "chat.answers": "{model}",
   "chat.offline_model": "no language model",

@@ -138,10 +138,8 @@ class Card {
     const fill = () => {
       if (box.open && box.childElementCount === 1) box.append(renderChanges(this.app, approval.preview, { canZoom: approval.graphKey === this.app.store.get().graphKey }));
     };
-    box.addEventListener("toggle", () => {
-      this.isShown = box.open;
-      fill();
-    });
+    box.addEventListener("toggle", fill);
+    box.firstChild.addEventListener("click", () => (this.isShown = !box.open));
     fill();
     return box;
   }
@@ -214,7 +212,7 @@ class Card {
   }
 
   pinButton() {
-    this.pin = h("button", { type: "button", class: "ghost", onclick: () => this.togglePin() });
+    this.pin = h("button", { type: "button", class: "quiet", onclick: () => this.togglePin() });
     this.showPin();
     return this.pin;
   }
@@ -265,6 +263,9 @@ class Card {
     });
     replace(this.told);
     replace(this.foot, element);
+    const changes = this.body.querySelector(".card-changes");
+    if (changes && this.mode === "edit") changes.open = false; // the form shows the new values
+    element.scrollIntoView({ block: "nearest" });
     target.focus();
   }
 

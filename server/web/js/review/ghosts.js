@@ -1,5 +1,6 @@
 /** Which proposal is drawn on the canvas: the pinned one, else the one under the pointer or the focus. */
 
+const NARROW = matchMedia("(max-width: 760px)");
 const shown = new WeakMap();
 
 /** Return what decides it for the page. */
@@ -25,7 +26,11 @@ function createGhosts(app) {
     draw();
   });
   return {
-    enter: (approval) => ((near = approval), draw()),
+    enter: (approval) => {
+      if (NARROW.matches) return; // there the canvas takes the place of what is under the finger
+      near = approval;
+      draw();
+    },
     leave: (approval) => {
       if (near?.id === approval.id) near = null;
       draw();
