@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test slow lint format type bench docs clean
+.PHONY: help setup demo test browser slow lint format type bench docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
@@ -21,10 +21,13 @@ demo: setup ## Import sample graphs, embed them, ask one question (no key, no ne
 	@.venv/bin/nodius demo
 
 test: setup ## Run the test suite (about a minute)
-	$(PY) -m pytest -n auto -m "not bench and not slow"
+	$(PY) -m pytest -n auto -m "not bench and not slow and not browser"
 
 slow: setup ## Run the tests that kill, crash and flood
-	$(PY) -m pytest -n auto -m "slow and not bench"
+	$(PY) -m pytest -n auto -m "slow and not bench and not browser"
+
+browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
+	$(PY) -m pytest -m browser tests/e2e
 
 lint: setup ## Check formatting, rules, room order and generated documents
 	.venv/bin/ruff format --check .
