@@ -5,7 +5,7 @@ Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm chooses the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -31,12 +31,16 @@ MAX_WORKSPACES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Somebody with the workspaces they may work in, in order; never empty."""
+    """Somebody with the workspaces they may work in, in order; never empty.
+
+    Units: `expires` in seconds since 1970; None: never.
+    """
 
     user_id: str
     role: Role
     workspaces: tuple[str, ...]
     username: str = ""
+    expires: float | None = None
 
     def person(self, workspace: str) -> Person:
         """Return them as they are in one of their workspaces."""
@@ -75,7 +79,8 @@ class Authenticator:
             )
         if not token:
             raise AuthError(code="no_token")
-        return identity_of(await self._claims(token))
+        claims = await self._claims(token)
+        return replace(identity_of(claims), expires=int(claims["exp"]) + self._settings.auth_leeway_s)
 
     async def _claims(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:

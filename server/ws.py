@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ from server.ws_messages import (
     parse_message,
 )
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
+from server.ws_session import Session
 from server.ws_sync import LiveEditing
 
 log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class Connection:
     ) -> None:
         self._socket, self._state, self._turns, self._options = socket, state, turns, options
         self._language: Language = language_of(socket)
-        self._identity: Identity | None = None
+        self._session = Session()
         self._outbox = Outbox(socket.send_text, options.outbox)
         self._conversations = Conversations(
             state, self._outbox, turns, language=self._language, limits=options.ai
@@ -98,6 +100,7 @@ class Connection:
         sending = asyncio.create_task(self._send())
         receiving = asyncio.create_task(self._receive())
         lost = asyncio.create_task(self._editing.lost.wait())
+        expiring = asyncio.create_task(self._expire())
         try:
             await asyncio.wait({sending, receiving, lost}, return_when=asyncio.FIRST_COMPLETED)
             code = TRY_AGAIN_LATER if lost.done() else None
@@ -110,7 +113,7 @@ class Connection:
         except (ClientGone, WebSocketDisconnect):
             log.debug("ws_client_gone")
         finally:
-            await asyncio.shield(self._ended(sending, receiving, lost))
+            await asyncio.shield(self._ended(sending, receiving, lost, expiring))
 
     async def _ended(self, *tasks: asyncio.Task[Any]) -> None:
         """Leave nothing of the connection behind: turns are stopped and stored."""
@@ -135,7 +138,7 @@ class Connection:
         try:
             async with self._deadline:
                 if not self._state.authenticator.is_configured:
-                    self._signed_in(await self._state.authenticator.authenticate(None))
+                    await self._signed_in(await self._state.authenticator.authenticate(None))
                 while True:
                     frame = await self._socket.receive()
                     if frame["type"] == "websocket.disconnect":
@@ -157,17 +160,17 @@ class Connection:
         try:
             message, sent = parse_message(frame.get("bytes") or b"" if text is None else text)
         except InvalidMessage as exc:
-            known = self._identity is not None or (exc.type or "").startswith("ai:")
+            known = self._session.identity is not None or (exc.type or "").startswith("ai:")
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
             return None
         if isinstance(message, Authenticate):
             return await self._authenticate(message)
         if isinstance(message, AiMessage):
             await self._ai(message)
-        elif self._identity is None:
+        elif (identity := self._session.identity) is None:
             await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
         else:
-            await self._signed(message, sent, self._identity)
+            await self._signed(message, sent, identity)
         return None
 
     async def _signed(self, message: Ping | SyncMessage, sent: Message, identity: Identity) -> None:
@@ -177,18 +180,29 @@ class Connection:
             await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
         else:
             await self._editing.take(message, sent, identity)
+            if self._session.identity is None:  # the token expired meanwhile
+                await self._editing.aclose()
+
+    async def _expire(self) -> None:
+        """When the token expires, end what it gave access to; the client may sign in again for a while."""
+        with suppress(ClientGone):
+            while True:
+                await self._session.expired()
+                self._deadline.reschedule(asyncio.get_running_loop().time() + self._options.sign_in_s)
+                await self._editing.aclose()
+                await self._outbox.put(auth_result(error=self._say("token_expired")))
 
     async def _ai(self, message: AiMessage) -> None:
         """Take up a message of a conversation; what refuses it is its `ai:error`."""
         try:
-            identity = self._identity
+            session = self._session
             if message.token is not None:
-                identity = await self._state.authenticator.authenticate(message.token)
+                session = Session(await self._state.authenticator.authenticate(message.token))
                 self._deadline.reschedule(None)
-            if identity is None:
+            if (identity := session.identity) is None:
                 await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
                 return
-            await self._ai_of(message, identity)
+            await self._ai_of(message, identity, session)
         except ClientGone:
             raise
         except Exception as exc:  # the one door: what a person may know of it is said
@@ -196,7 +210,7 @@ class Connection:
             log.info("ws_refused", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._outbox.put(fault_message(message.id, exc, self._language))
 
-    async def _ai_of(self, message: AiMessage, identity: Identity) -> None:
+    async def _ai_of(self, message: AiMessage, identity: Identity, session: Session) -> None:
         if isinstance(message, AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
@@ -212,10 +226,10 @@ class Connection:
         places = Places(self._state, identity)
         if isinstance(message, AiChat):
             place, _ = await places.of_graph(message.graph_key)
-            await self._conversations.chat(place, message)
+            await self._conversations.chat(place, message, session)
         else:
             place, thread = await places.of_thread(message.thread_id)
-            await self._conversations.resume(place, thread, message)
+            await self._conversations.resume(place, thread, message, session)
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""
@@ -228,9 +242,11 @@ class Connection:
     def _say(self, code: str) -> str:
         return text_of(code, self._language)
 
-    def _signed_in(self, identity: Identity) -> None:
-        self._identity = identity
+    async def _signed_in(self, identity: Identity) -> None:
+        """Take somebody in; what a newer token gives no access to any more is left."""
+        self._session.sign_in(identity)
         self._deadline.reschedule(None)
+        await self._editing.keep_to(identity)
 
     async def _authenticate(self, message: Authenticate) -> int | None:
         try:
@@ -242,9 +258,10 @@ class Connection:
                 return TRY_AGAIN_LATER
             denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
             return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED
-        if self._identity is not None and self._identity.user_id != identity.user_id:
+        earlier = self._session.last
+        if earlier is not None and earlier.user_id != identity.user_id:
             await self._outbox.put(auth_result(message.id, error=self._say("signed_in_as_other")))
             return None
-        self._signed_in(identity)
+        await self._signed_in(identity)
         await self._outbox.put(auth_result(message.id, identity=identity))
         return None

@@ -26,6 +26,7 @@ from server.ws_events import Message, WireTurn
 from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiChat, AiResume
 from server.ws_outbox import ClientGone, Outbox
+from server.ws_session import Session
 from server.ws_waiting import decided_elsewhere
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,14 @@ class AiLimits:
 
 @dataclass(slots=True)
 class RunningTurn:
-    """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end."""
+    """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
+
+    It is told as long as the `session` lasts that asked for it.
+    """
 
     wire: WireTurn
     place: Place
+    session: Session
     task: asyncio.Task[None] | None = None
     started: bool = False
     interrupted: bool = False
@@ -110,7 +115,7 @@ class Conversations:
         self._running: dict[int, RunningTurn] = {}
         self._waits: dict[str, asyncio.Task[None]] = {}
 
-    async def chat(self, place: Place, asked: AiChat) -> None:
+    async def chat(self, place: Place, asked: AiChat, session: Session) -> None:
         """Begin to answer a message; returns at once."""
         events = place.agent.run(
             asked.thread_id,
@@ -120,12 +125,12 @@ class Conversations:
             context_type=asked.context_type,
             language=self._language,
         )
-        await self._begin(asked.id, place, events, asked.thread_id)
+        await self._begin(asked.id, place, events, asked.thread_id, session)
 
-    async def resume(self, place: Place, thread: Thread, asked: AiResume) -> None:
+    async def resume(self, place: Place, thread: Thread, asked: AiResume, session: Session) -> None:
         """Begin to go on where a thread waits; returns at once."""
         events = resumed(place, thread, asked, language=self._language)
-        await self._begin(asked.id, place, events, asked.thread_id)
+        await self._begin(asked.id, place, events, asked.thread_id, session)
 
     def interrupt_asked(self, id_: float) -> bool:
         """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
@@ -139,14 +144,16 @@ class Conversations:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _begin(self, id_: float, place: Place, events: Events, thread_id: str | None) -> None:
+    async def _begin(
+        self, id_: float, place: Place, events: Events, thread_id: str | None, session: Session
+    ) -> None:
         wire = WireTurn(id_, self._language)
         if self._is_full(wire):
             await events.aclose()
             text = text_of("turns_at_once", self._language).format(turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
-        turn = RunningTurn(wire=wire, place=place)
+        turn = RunningTurn(wire=wire, place=place, session=session)
         wire.thread_id = thread_id
         number = self._shared.add(turn)
         self._running[number] = turn
@@ -190,6 +197,7 @@ class Conversations:
         async with aclosing(events) as stream:
             async for event in stream:
                 self._state.metrics.event(event, self._state.tools)
+                turn.session.check(turn.place.person.workspace)
                 for message in turn.wire.messages(event):
                     await self._outbox.put(message)
                 turn.ended = isinstance(event, Completed | ProposalPending | ToolLimit | Failed)
@@ -227,7 +235,7 @@ class Conversations:
         self._waits.pop(thread_id, None)
         if decided:
             events = self._going_on(place, thread_id)
-            await self._begin(turn.wire.id, place, events, thread_id)
+            await self._begin(turn.wire.id, place, events, thread_id, turn.session)
 
     async def _going_on(self, place: Place, thread_id: str) -> Events:
         """Yield the events of a thread after a decision elsewhere; none if somebody else took it up."""

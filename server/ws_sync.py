@@ -87,8 +87,13 @@ class LiveEditing:
             if self._here is not None:
                 await self._drain(self._here, None)
 
+    async def keep_to(self, identity: Identity) -> None:
+        """Leave a graph of a workspace that is not somebody's (any more)."""
+        if self._here is not None and self._here.live.workspace not in identity.workspaces:
+            await self.aclose()
+
     async def aclose(self) -> None:
-        """Leave; the client is gone."""
+        """Leave: the client is gone, or may not see it any more."""
         here, self._here = self._here, None
         if here is not None:
             here.live.leave(here.member)
