@@ -25,9 +25,11 @@ from datasources.arango.documents import (
     read_graph,
     vector_fields,
 )
+from datasources.arango.intents import Intents, changes, is_sharded, revisions
 from datasources.arango.keys import document_key, encoded, node_id
-from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, LOCAL_KEY, NODES, TEXT
+from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, INTENTS, LOCAL_KEY, NODES, TEXT
 from datasources.arango.records import Step, prepared, write_records
+from datasources.arango.statements_intents import HANGING_EDGES
 from datasources.arango.statements_records import collection_of
 from datasources.arango.transactions import Mark, Statements, Transactions
 from datasources.base import RecordWrite
@@ -57,10 +59,13 @@ async def apply(
     mark = uuid.uuid4().hex
 
     def work(database: StandardDatabase) -> int:
+        if connection.is_sharded is None:
+            connection.is_sharded = is_sharded(database)
+        declared = Declared(change, Intents(connection, database), mark) if connection.is_sharded else None
         transactions = Transactions(
-            connection=connection, database=database, write=change.collections(), mark=mark
+            connection=connection, database=database, write=change.collections(), mark=mark, guard=declared
         )
-        return transactions.do(change.carry_out)
+        return transactions.do(declared.carry_out if declared else change.carry_out)
 
     return await connection.run(work)
 
@@ -104,6 +109,24 @@ class Change:
         write_records(at, self.workspace, self.records)
         return new.revision
 
+    def touched(self, at: Statements) -> dict[str, list[str]]:
+        """Return the keys of every document that it may change, by collection."""
+        m = self.mutation
+        nodes = [*(n.key for n in m.put_nodes), *m.delete_nodes, *(v.key for v in m.put_vectors)]
+        edges = [*(e.key for e in m.put_edges), *m.delete_edges]
+        configs = [*(c.key for c in m.put_configs), *m.delete_configs]
+        ids = [node_id(m.graph_key, key) for key in m.delete_nodes]
+        hanging = at.rows(HANGING_EDGES, ids=ids) if ids else []
+        found = {
+            GRAPHS: [encoded(m.graph_key)],
+            NODES: [document_key(m.graph_key, key) for key in nodes],
+            EDGES: [*(document_key(m.graph_key, key) for key in edges), *hanging],
+            CONFIGS: [name for key in configs for name in config_keys(self.workspace, key)],
+        }
+        for step in self.records:
+            found.setdefault(collection_of(step.write.kind), []).extend(step.names)
+        return found
+
     def _delete(self, at: Statements, state: _State) -> None:
         m = self.mutation
         gone = [document_key(m.graph_key, key) for key in m.delete_nodes]
@@ -139,6 +162,41 @@ class Change:
         if key != document["_key"]:
             document |= {"_key": key, LOCAL_KEY: config.key}
         return document
+
+
+@dataclass(slots=True)
+class Declared:
+    """A change that is declared as an intent before it is committed. Implements Guard."""
+
+    change: Change
+    intents: Intents
+    mark: str
+    done_to: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def carry_out(self, at: Statements, mark: Mark) -> int:
+        touched = {**self.change.touched(at), INTENTS: [self.mark]}
+        before = revisions(at, touched)
+        result = self.change.carry_out(at, mark)
+        self.done_to = changes(at, touched, before)
+        return result
+
+    def before(self) -> None:
+        self.intents.settle_open(self.change.workspace, self.change.mutation.graph_key)
+
+    def ready(self, transaction: str) -> None:
+        self.intents.declare(
+            self.mark,
+            workspace=self.change.workspace,
+            graph_key=self.change.mutation.graph_key,
+            transaction=transaction,
+            done=self.done_to,
+        )
+
+    def settle(self) -> None:
+        self.intents.settle(self.mark)
+
+    def done(self) -> None:
+        self.intents.withdraw(self.mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Self
 from datasources.arango.address import ArangoAddress
 from datasources.arango.checking import examine
 from datasources.arango.connection import ArangoConnection
+from datasources.arango.intents import recover
 from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.records import ArangoRecords
 from datasources.arango.setup import set_up
@@ -62,6 +63,7 @@ class ArangoDatabase:
         engine = self.engine
         if await stored_version(engine.connection) < VERSION:
             raise DatabaseUnprepared(source=self.url)
+        await recover(engine.connection)
         engine.indexed_dim = await engine.connection.run(indexed_dimension, idempotent=True)
 
     async def __aenter__(self) -> Self:

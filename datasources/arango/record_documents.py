@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
-from datasources.arango.names import COLLECTIONS, RECORD_COLLECTIONS
+from datasources.arango.names import COLLECTIONS, INTENTS, RECORD_COLLECTIONS
 from datasources.arango.statements_records import OTHER_RECORDS, collection_of
 from datasources.base import RECORD_INDEXES, Record
 from datasources.errors import BadDocument, UnknownIndexField
@@ -40,6 +40,10 @@ def record_indexes() -> dict[str, list[dict[str, Any]]]:
         for kind, fields in RECORD_INDEXES.items()
     }
     found[COLLECTIONS[OTHER_RECORDS]] = [_index("rag.kind", ["workspace", "rag.kind", "rag.key"])]
+    found[INTENTS] = [
+        {"type": "persistent", "name": "ix_rag_open", "fields": ["state", "workspace", "graphKey"]},
+        {"type": "ttl", "name": "ttl_rag", "fields": ["until"], "expireAfter": 0},
+    ]
     lease = {"type": "ttl", "name": "ttl_rag", "fields": ["rag.until"], "expireAfter": 0}
     found[collection_of("lease")].append(lease)
     return found

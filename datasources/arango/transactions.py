@@ -74,6 +74,26 @@ Mark = Callable[[int], dict[str, Any]]
 Work = Callable[[Statements, Mark], int]
 
 
+class Guard(Protocol):
+    """What makes a transaction whole where its commit is not: see `intents`."""
+
+    def before(self) -> None:
+        """Settle what others left half done."""
+        ...
+
+    def ready(self, transaction: str) -> None:
+        """Note what is about to be committed."""
+        ...
+
+    def settle(self) -> None:
+        """Complete or roll back a commit that may have been cut in half."""
+        ...
+
+    def done(self) -> None:
+        """Forget what was committed whole."""
+        ...
+
+
 class _Again(Exception):
     """A try came to nothing; `cause` is why."""
 
@@ -108,6 +128,7 @@ class Transactions:
     database: StandardDatabase
     write: Sequence[str]
     mark: str
+    guard: Guard | None = None
 
     def do(self, work: Work) -> int:
         """Do the work in one transaction and return its result. The work may be done several times.
@@ -128,6 +149,8 @@ class Transactions:
         transaction = self._begun()
         try:
             result = work(Running(self.connection, transaction), self._mark_document)
+            if self.guard is not None:
+                self.guard.ready(transaction.transaction_id)
         except ArangoServerError as exc:
             _end(transaction)
             if exc.error_code == UNIQUE:
@@ -143,13 +166,20 @@ class Transactions:
         except BaseException:
             _end(transaction)
             raise
-        return result if _committed(transaction) else self._settled(transaction)
+        if not _committed(transaction, in_parts=self.guard is not None):
+            return self._settled(transaction)
+        if self.guard is not None:
+            with suppress(ArangoServerError, *NOT_REACHED):  # whoever finds it finds it carried out
+                self.guard.done()
+        return result
 
     def _mark_document(self, result: int) -> dict[str, Any]:
         return {"_key": self.mark, "result": result, "until": int(time.time()) + MARKS_KEPT_S}
 
     def _begun(self) -> TransactionDatabase:
         try:
+            if self.guard is not None:
+                self.guard.before()
             return self.database.begin_transaction(
                 write=[*self.write, INTENTS], allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
             )
@@ -165,7 +195,9 @@ class Transactions:
         patience = Patience()
         while True:
             try:
-                _end_for_sure(transaction)
+                end_for_sure(transaction)
+                if self.guard is not None:
+                    self.guard.settle()
                 done = self._marked()
             except (ArangoServerError, *NOT_REACHED):
                 if not patience.lasts():
@@ -182,12 +214,12 @@ class Transactions:
         return int(found[0]["result"]) if found else None
 
 
-def _committed(transaction: TransactionDatabase) -> bool:
-    """Commit; False when the answer does not tell whether it was done."""
+def _committed(transaction: TransactionDatabase, *, in_parts: bool) -> bool:
+    """Commit; False when the answer does not tell whether it was done, or whether all of it was."""
     try:
         transaction.commit_transaction()
     except ArangoServerError as exc:
-        if exc.error_code == CONFLICT:
+        if exc.error_code == CONFLICT and not in_parts:
             _end(transaction)
             raise _Again(exc) from exc
         return False
@@ -202,7 +234,7 @@ def _end(transaction: TransactionDatabase) -> None:
         transaction.abort_transaction()
 
 
-def _end_for_sure(transaction: TransactionDatabase) -> None:
+def end_for_sure(transaction: TransactionDatabase) -> None:
     """See to it that a transaction is no longer running. Raises: what leaves that open."""
     try:
         transaction.abort_transaction()

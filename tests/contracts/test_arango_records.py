@@ -1,0 +1,56 @@
+"""Records in ArangoDB keep their contracts, alone and within the transaction of a mutation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Self
+
+import pytest
+
+from datasources.arango import ArangoDatabase, parse_address
+from tests.contracts.base import Factory
+from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
+from tests.contracts.test_arango import OnArango, prepare
+from tests.contracts.writing import MutationContract
+from tests.support.arango import ArangoServer, arango
+
+__all__ = ["arango"]
+
+
+class TestArangoRecords(OnArango, RecordStoreContract):
+    pass
+
+
+class TestArangoRecordQueries(OnArango, RecordQueryContract):
+    pass
+
+
+class TestArangoJoinedRecords(OnArango, JoinedRecordsContract):
+    pass
+
+
+class InParts(ArangoDatabase):
+    """Takes its server for a cluster, where a commit may be cut in half."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.engine.connection.is_sharded = True
+        return self
+
+
+class _InParts:
+    @pytest.fixture
+    def factory(self, arango: ArangoServer) -> Iterator[Factory]:
+        address = arango.address(name := arango.fresh())
+        asyncio.run(prepare(address))
+        yield lambda: InParts(parse_address(address))
+        arango.drop(name)
+
+
+class TestArangoRecordsInParts(_InParts, JoinedRecordsContract):
+    pass
+
+
+class TestArangoMutationsInParts(_InParts, MutationContract):
+    pass
