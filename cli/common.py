@@ -25,7 +25,11 @@ EXIT_NOTHING = 3
 
 DbOption = Annotated[
     str | None,
-    typer.Option("--db", metavar="URL", help="Database: sqlite:PATH or memory: (the NBA sample graph)."),
+    typer.Option(
+        "--db",
+        metavar="URL",
+        help="Database: sqlite:PATH, memory: (the NBA sample graph) or arango+http://USER:PASSWORD@HOST/NAME.",
+    ),
 ]
 WorkspaceOption = Annotated[
     str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Whose graphs to work with.")

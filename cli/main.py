@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from cli import ask, demo, doctor, embed, evaluate, graphs, importing, review, serve, stream, talk, threads
+from cli import (
+    ask,
+    database,
+    demo,
+    doctor,
+    embed,
+    evaluate,
+    graphs,
+    importing,
+    review,
+    serve,
+    stream,
+    talk,
+    threads,
+)
 
 app = typer.Typer(
     name="nodius",
@@ -49,6 +63,7 @@ app.command("prompt")(ask.prompt)
 app.command("embed-nodes")(embed.embed)
 app.command("eval")(evaluate.run_evaluation)
 app.command("doctor")(doctor.doctor)
+app.add_typer(database.database, name="db")
 app.command("ask")(talk.ask)
 app.command("chat")(talk.chat)
 app.add_typer(threads.threads, name="threads")

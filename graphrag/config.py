@@ -31,7 +31,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
 
-    db: str = Field(default="sqlite:.nodius/nodius.db", description="database: sqlite:PATH or memory:")
+    db: str = Field(
+        default="sqlite:.nodius/nodius.db", description="database: sqlite:PATH, memory: or arango+http://…"
+    )
     workspace: str = Field(default="default", min_length=1, description="whose graphs to work with")
     language: Literal["en", "fr"] = Field(
         default="en", description="language of contexts, prompts and messages"

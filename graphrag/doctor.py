@@ -52,7 +52,7 @@ async def _database(settings: Settings) -> list[Finding]:
             found = await database.check()
             graphs = await database.source(settings.workspace).list_graphs()
     except SourceError as exc:
-        fix = "choose another with --db or NODIUS_DB: sqlite:PATH or memory:"
+        fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
     if graphs:
         many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"

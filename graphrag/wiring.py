@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from datasources.base import Database, MutableGraphDataSource
+from datasources.arango import ArangoDatabase, is_arango, parse_address, user_script
+from datasources.base import Database, Finding, MutableGraphDataSource
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
@@ -68,8 +70,11 @@ def open_database(url: str, workspace: str) -> Database:
     """Return the database of an address, not yet opened.
 
     `sqlite:PATH` is a file (made when missing); `memory:` holds the NBA sample graph and is
-    gone with the process. Raises: InvalidDatabaseUrl.
+    gone with the process; `arango+http://…` is a database that `prepare_database` has set up.
+    Raises: InvalidDatabaseUrl.
     """
+    if is_arango(url):
+        return ArangoDatabase(parse_address(url))
     file = database_file(url)
     return open_nba(workspace) if file is None else SqliteDatabase(file)
 
@@ -79,7 +84,7 @@ def database_file(url: str) -> Path | None:
     scheme, separator, rest = url.partition(":")
     if not separator:
         raise InvalidDatabaseUrl(url=url, reason="it has no scheme")
-    if scheme == "memory":
+    if scheme == "memory" or is_arango(url):
         return None
     if scheme == "sqlite":
         path = rest.removeprefix("//")
@@ -87,6 +92,48 @@ def database_file(url: str) -> Path | None:
             raise InvalidDatabaseUrl(url=url, reason="the path is missing")
         return Path(path).expanduser()
     raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {scheme!r}")
+
+
+async def prepare_database(url: str, workspace: str) -> list[str]:
+    """Make what a database lacks, as often as one likes; return what was done, one line each.
+
+    Raises: InvalidDatabaseUrl and what opening the database raises.
+    """
+    if is_arango(url):
+        async with ArangoDatabase(parse_address(url), prepared=False) as arango:
+            return await arango.set_up()
+    file = database_file(url)
+    missing = file is not None and not await asyncio.to_thread(file.exists)
+    async with open_database(url, workspace):
+        return [f"made {url}"] if missing else []
+
+
+async def check_database(url: str, workspace: str) -> list[Finding]:
+    """Return what a database says of its health, also one that is not set up; makes nothing.
+
+    Raises: InvalidDatabaseUrl.
+    """
+    if is_arango(url):
+        async with ArangoDatabase(parse_address(url), prepared=False) as arango:
+            return await arango.check()
+    file = database_file(url)
+    if file is not None and not await asyncio.to_thread(file.exists):
+        fix = "run `nodius db init`"
+        return [Finding(name="database", status="error", detail=f"{url} is not there yet", fix=fix)]
+    async with open_database(url, workspace) as database:
+        return await database.check()
+
+
+def database_user_script(url: str, user: str) -> str | None:
+    """Return a script that makes a user with the least rights; None for a database without users.
+
+    Raises: InvalidDatabaseUrl.
+    """
+    if not is_arango(url):
+        database_file(url)
+        return None
+    address = parse_address(url)
+    return user_script(user=user, database=address.database, host=address.hosts[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

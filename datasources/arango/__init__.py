@@ -2,5 +2,6 @@
 
 from datasources.arango.address import ArangoAddress, is_arango, parse_address
 from datasources.arango.database import ArangoDatabase
+from datasources.arango.users import user_script
 
-__all__ = ["ArangoAddress", "ArangoDatabase", "is_arango", "parse_address"]
+__all__ = ["ArangoAddress", "ArangoDatabase", "is_arango", "parse_address", "user_script"]

@@ -68,9 +68,13 @@ FOR i IN @@intents
 HANGING_EDGES = Statement(
     name="HANGING_EDGES",
     text="""
-FOR e IN @@edges
-  FILTER e._from IN @ids OR e._to IN @ids
-  RETURN e._key
+LET hanging = (
+  FOR e IN @@edges
+    FILTER e._from IN @ids OR e._to IN @ids
+    RETURN e._key
+)
+FOR key IN hanging
+  RETURN key
 """,
     collections=("edges",),
     values=("ids",),
