@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from graphrag.context import CONTEXT_MARKER
 from graphrag.messages import Language
+from graphrag.offline.outlines import Outline, read_outline
 from graphrag.offline.readings import Reading, Row, read_answer
 from graphrag.offline.wording import Wording, read_wording, words
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
@@ -47,11 +48,13 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextTables:
-    """The rows of the retrieved context: nodes most relevant first, edges among them, types."""
+    """The rows of the retrieved context: nodes most relevant first, edges among them, types; and the
+    outline of the whole graph, where the question is about that."""
 
     nodes: tuple[Row, ...] = ()
     edges: tuple[Row, ...] = ()
     types: tuple[Row, ...] = ()
+    outline: Outline | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,4 +169,4 @@ def _context(messages: Sequence[Message]) -> ContextTables:
             edges = edges or rows
         elif "type" in rows[0]:
             types = types or rows
-    return ContextTables(nodes=nodes, edges=edges, types=types)
+    return ContextTables(nodes=nodes, edges=edges, types=types, outline=read_outline(block))

@@ -26,10 +26,11 @@ def edge_lines(reading: Reading) -> list[str]:
     order = {key: place for place, key in enumerate(nodes)}
     edges = [(ends, row) for row in reading.rows("edges") if (ends := ends_of(row, nodes)) is not None]
     edges.sort(key=lambda edge: (order[edge[0][0]], order[edge[0][2]]))
-    return [_arrow(ends[0], ends[2], cell(row.get("label"))) for ends, row in edges]
+    return [arrow(ends[0], ends[2], cell(row.get("label"))) for ends, row in edges]
 
 
-def _arrow(source: str, target: str, label: str) -> str:
+def arrow(source: str, target: str, label: str) -> str:
+    """Return an edge as a line."""
     return f"{cite(source)} → {cite(target)}" + (f" ({plain(label, 60)})" if label else "")
 
 

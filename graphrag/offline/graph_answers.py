@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from graphrag.offline.desk import Call, CannotGoOn, Desk
-from graphrag.offline.flow_answers import REACH, edge_lines
+from graphrag.offline.flow_answers import REACH, arrow, edge_lines
 from graphrag.offline.intents import Count, DescribeType, ListNodes
+from graphrag.offline.outlines import Link, flow_from
 from graphrag.offline.readings import Reading, Row, cell
 from graphrag.offline.shown import bullets, cite_row, code, fenced, plain
 from graphrag.offline.type_names import (
@@ -30,14 +31,15 @@ _BEGINS = re.compile(r"trigger|start|entry|inject|webhook|form\b|\bin\b", re.IGN
 
 def describe_graph(desk: Desk) -> str:
     """Say what the graph is made of and how it runs from where it begins. Raises: Needs, CannotGoOn."""
-    overview = desk.read("read_graph_overview")
+    outline = desk.conversation.context.outline
+    overview = outline.overview if outline else desk.read("read_graph_overview")
     failed(desk, overview)
     lines = [_title(overview), _sizes(desk, overview)]
     lines.append(desk.say("types_used", types=_types_used(overview)) if overview.rows("types") else "")
     entries = overview.rows("entry_points")
     if entries:
         lines.append(desk.say("starts_at", nodes=_cited(entries)))
-        lines.append(_flow(desk, entries))
+        lines.append(_flow_of(desk, outline.links, entries) if outline else _flow(desk, entries))
     if overview.rows("hubs"):
         lines.append(desk.say("hubs", nodes=_cited(overview.rows("hubs")[:5])))
     alone = overview.rows("without_edges")
@@ -85,6 +87,14 @@ def _cited(rows: Sequence[Row]) -> str:
 def _more(desk: Desk, overview: Reading, name: str) -> str:
     note = next((n for n in overview.notes if n.endswith(f" more {name}.")), "")
     return desk.say("and_more", count=note.split(" ", 1)[0]) if note[:1].isdigit() else ""
+
+
+def _flow_of(desk: Desk, links: Sequence[Link], entries: Sequence[Row]) -> str:
+    """Return the edges that follow from the entry that leads furthest, of a graph that is known whole."""
+    begins = [row for row in entries if _begins(row)] or list(entries)
+    flows = [flow_from(cell(row.get("_key")), links, MAX_FLOW) for row in begins]
+    longest = max(flows, key=len)
+    return f"{desk.say('flow')}\n{bullets([arrow(*link) for link in longest])}" if longest else ""
 
 
 def _flow(desk: Desk, entries: Sequence[Row]) -> str:
