@@ -27,15 +27,19 @@ PAUSE_S = 15.0
 """Between two looks for a key that is not in the set: forged key ids must not call the issuer each time."""
 
 TIMEOUT_S = 5.0
+"""For a whole key set, however it comes."""
+
 MAX_BYTES = 1 << 20
 
 
 class KeySet:
     """Keys by their ids. Read when first needed, then as often as is worth it. Units: seconds."""
 
-    def __init__(self, address: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, address: str, *, clock: Callable[[], float] = time.monotonic, timeout_s: float = TIMEOUT_S
+    ) -> None:
         """Raises: SettingsError for an address that strangers on the way could answer for."""
-        self._address, self._clock = address, clock
+        self._address, self._clock, self._timeout_s = address, clock, timeout_s
         self._is_remote = "://" in address
         if self._is_remote:
             parts = urlsplit(address)
@@ -49,7 +53,8 @@ class KeySet:
 
     async def key(self, key_id: str | None) -> Any:
         """Return the public key of an id; None is the only key's. Raises: AuthError, KeysUnavailable."""
-        if self._is_due(key_id):
+        # While somebody else reads the set again, a key that is known need not wait for it.
+        if self._is_due(key_id) and not (self._reading.locked() and key_id in self._keys):
             async with self._reading:
                 if self._is_due(key_id):
                     await self._refresh()
@@ -69,20 +74,38 @@ class KeySet:
         return is_stale or (key_id is not None and key_id not in self._keys)
 
     async def _refresh(self) -> None:
-        self._tried_at = self._clock()
         try:
             raw = await (self._download() if self._is_remote else asyncio.to_thread(self._load))
             self._keys = _keys(raw)
             self._read_at = self._clock()
-        except (httpx2.HTTPError, OSError, orjson.JSONDecodeError, jwt.PyJWTError, ValueError) as exc:
+        except (
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            OSError,
+            orjson.JSONDecodeError,
+            jwt.PyJWTError,
+            ValueError,
+        ) as exc:
             # The keys that are known go on working: an issuer that is down must not lock everybody out.
             log.warning("keys_unavailable", extra={"error": type(exc).__name__, "known": len(self._keys)})
+        finally:
+            self._tried_at = self._clock()  # not before: until then others wait for it
 
     async def _download(self) -> bytes:
-        async with httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client:
-            answer = await client.get(self._address)
+        """Return at most a little more than MAX_BYTES, in time: an issuer may be slow or endless."""
+        plain = {"Accept-Encoding": "identity"}  # what is small on the way must not grow here
+        async with (
+            asyncio.timeout(self._timeout_s),
+            httpx2.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
+            client.stream("GET", self._address, headers=plain) as answer,
+        ):
             answer.raise_for_status()
-            return answer.content
+            found = bytearray()
+            async for part in answer.aiter_raw():
+                found += part
+                if len(found) > MAX_BYTES:
+                    break
+            return bytes(found)
 
     def _load(self) -> bytes:
         return Path(self._address).expanduser().read_bytes()

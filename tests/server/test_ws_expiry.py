@@ -1,4 +1,4 @@
-"""A token that expires on an open connection: its owner is told, and hears nothing until they sign in again."""
+"""A token that expires on an open connection: its owner is told, and hears nothing until signed in again."""
 
 from __future__ import annotations
 
