@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datasources.base import GraphDataSource, MemoryGraphProvider
 from datasources.builtin_types import types_by_name
 from datasources.lexical import LexicalIndex
+from datasources.one_trip import OneTripSource, SearchedAtOnce
 from datasources.text import node_text, tokenize
 from datasources.types import (
     Direction,
@@ -266,6 +267,38 @@ class MemoryOverlay:
                 graph_key, keys, max_depth=max_depth, direction=direction, limit=limit
             )
         return view.neighborhood(keys, max_depth, direction, limit)
+
+    async def search_at_once(
+        self,
+        graph_key: str,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        min_score: float,
+        links: int,
+        first: int,
+    ) -> SearchedAtOnce | None:
+        """Implements OneTripSource where the stored source does and the graph is not live."""
+        if not isinstance(self.stored, OneTripSource) or await self._live.get_live_graph(graph_key):
+            return None
+        return await self.stored.search_at_once(
+            graph_key,
+            query,
+            vector=vector,
+            limit=limit,
+            min_score=min_score,
+            links=links,
+            first=first,
+        )
+
+    async def read_at_once(
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
+    ) -> tuple[Subgraph, list[NodeTypeConfig]] | None:
+        """Implements OneTripSource where the stored source does and the graph is not live."""
+        if not isinstance(self.stored, OneTripSource) or await self._live.get_live_graph(graph_key):
+            return None
+        return await self.stored.read_at_once(graph_key, keys, max_depth=max_depth, limit=limit)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         view = await self._view(graph_key)

@@ -21,6 +21,7 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Edge, Graph, Hit, Link, Node, NodeTypeConfig, ScoredNode, Vector
 from graphrag.cache import Cache, CacheStats
 from graphrag.embeddings import EmbeddingError, EmbeddingProvider
+from graphrag.one_trip import SearchSource, Wanted, in_few_trips
 from graphrag.rank import RankOptions, fuse, rank
 
 Mode = Literal["hybrid", "vector", "text"]
@@ -46,6 +47,11 @@ class RetrievalOptions:
     min_cosine: float = 0.3
     exclude_types: tuple[str, ...] = ()
     rank: RankOptions = field(default_factory=RankOptions)
+
+    @property
+    def asked(self) -> int:
+        """How many nodes to look for: some to spare where types are left out afterwards."""
+        return self.max_nodes * (2 if self.exclude_types else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +140,13 @@ class Retriever:
         started = time.perf_counter()
         vector, notes = await self._embed(query, options)
         embedded = time.perf_counter()
-        search = _Search(self._source, graph.key, query, vector, options, notes)
+        source = await in_few_trips(self._source, graph.key, _wanted(query, vector, options))
+        search = _Search(source, graph.key, query, vector, options, notes)
         if options.mode == "vector":
             nodes, edges, searched = await search.vector_mode()
         else:
             nodes, edges, searched = await search.hybrid_mode()
-        configs = await self._configs(nodes)
+        configs = await _configs(source, nodes)
         done = time.perf_counter()
         return Retrieval(
             graph=graph,
@@ -168,12 +175,25 @@ class Retriever:
         except EmbeddingError as exc:
             return None, [f"{_EMBEDDING_FAILED}: {exc}"]
 
-    async def _configs(self, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
-        types = sorted({scored.node.type for scored in nodes})
-        configs = {t: BUILTIN_TYPES[t] for t in types if t in BUILTIN_TYPES}
-        if types:
-            configs.update({config.type: config for config in await self._source.get_node_configs(types)})
-        return configs
+
+async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
+    types = sorted({scored.node.type for scored in nodes})
+    configs = {t: BUILTIN_TYPES[t] for t in types if t in BUILTIN_TYPES}
+    if types:
+        configs.update({config.type: config for config in await source.get_node_configs(types)})
+    return configs
+
+
+def _wanted(query: str, vector: tuple[str, Vector] | None, options: RetrievalOptions) -> Wanted:
+    near = options.mode == "vector"
+    return Wanted(
+        query=query,
+        vector=None if options.mode == "text" else vector,
+        limit=options.max_nodes if near else options.rank.candidates,
+        min_score=options.min_cosine if near else 0.0,
+        links=0 if near or options.rank.damping <= 0 else MAX_LINKS,
+        first=options.asked,
+    )
 
 
 def _lasts(found: Retrieval) -> bool:
@@ -206,7 +226,7 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 class _Search:
     """One retrieval under way. `vector` is (model, float32[dim]); `notes` is added to."""
 
-    source: GraphDataSource
+    source: SearchSource
     graph_key: str
     query: str
     vector: tuple[str, Vector] | None
@@ -220,7 +240,7 @@ class _Search:
         options = self.options.rank
         fused = fuse(signals, options.weights, options.candidates)
         links = await self._links(fused)
-        ranked = rank(signals, links, self.options.rank, self._asked(), fused)
+        ranked = rank(signals, links, self.options.rank, self.options.asked, fused)
         searched = time.perf_counter()
         found = await self._read([r.key for r in ranked])
         by_key = {r.key: r for r in ranked}
@@ -245,7 +265,7 @@ class _Search:
         searched = time.perf_counter()
         seeds = [hit.key for hit in hits[: o.seeds]]
         around = await self.source.get_neighborhood(
-            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=self._asked()
+            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=self.options.asked
         )
         best = hits[0].score
         score = {hit.key: hit.score / best for hit in hits}
@@ -324,14 +344,10 @@ class _Search:
     async def _first_nodes(self) -> Found:
         self.notes.append(GRAPH_ORDER)
         searched = time.perf_counter()
-        first = await self.source.get_nodes(self.graph_key, limit=self._asked())
+        first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
         nodes, edges = await self._read([node.key for node in first])
         scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in nodes]
         return *self._cut(scored, edges), searched
-
-    def _asked(self) -> int:
-        """Return how many nodes to look for: some to spare where types are left out afterwards."""
-        return self.options.max_nodes * (2 if self.options.exclude_types else 1)
 
     def _cut(self, nodes: list[ScoredNode], edges: Sequence[Edge]) -> tuple[list[ScoredNode], list[Edge]]:
         left_out = self.options.exclude_types

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from datasources.arango.keys import end_key
 from datasources.arango.statements_search import SEARCH
 from datasources.arango.words import lent_by, lent_by_none, terms_of
+from datasources.one_trip import SearchedAtOnce
 from datasources.types import Hit, Link, NodeTypeConfig, Vector
 
 STATEMENT = SEARCH
@@ -42,18 +43,6 @@ class SearchAsked:
         return vector.tolist()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
-    """Best hits of the four searches, edges at them by key, and the first nodes where there is no hit."""
-
-    text: list[Hit]
-    name: list[Hit]
-    vector: list[Hit]
-    name_vector: list[Hit]
-    links: list[Link] = field(default_factory=list[Link])
-    first: list[str] = field(default_factory=list[str])
-
-
 def values_of(asked: SearchAsked, graph_key: str, types: Mapping[str, NodeTypeConfig]) -> dict[str, Any]:
     """Return what the statement binds besides the graph."""
     terms = asked.terms
@@ -72,8 +61,8 @@ def values_of(asked: SearchAsked, graph_key: str, types: Mapping[str, NodeTypeCo
     }
 
 
-def read_found(row: Mapping[str, Any], graph_key: str) -> Searched:
-    return Searched(
+def read_found(row: Mapping[str, Any], graph_key: str) -> SearchedAtOnce:
+    return SearchedAtOnce(
         text=_hits(row["content"]),
         name=_hits(row["name"]),
         vector=_hits(row["vector"]),

@@ -28,13 +28,14 @@ from datasources.arango.documents import (
 )
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key
-from datasources.arango.searching import SearchAsked, Searched
+from datasources.arango.searching import SearchAsked
 from datasources.arango.statements import Statement
 from datasources.arango.statements_around import AROUND
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
-from datasources.errors import GraphExists, GraphNotFound
+from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
 from datasources.mutations import check_owner, check_vectors
+from datasources.one_trip import SearchedAtOnce
 from datasources.types import (
     ROOT_WORKSPACE,
     Direction,
@@ -198,10 +199,40 @@ class ArangoSource:
         found = await self._search(graph_key, asked, types_age_s=0.0)
         return found.vector if field == "content" else found.name_vector
 
-    async def _search(self, graph_key: str, asked: SearchAsked, *, types_age_s: float) -> Searched:
+    async def _search(self, graph_key: str, asked: SearchAsked, *, types_age_s: float) -> SearchedAtOnce:
         types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if asked.terms else {}
         row = await self._ask(searching.STATEMENT, graph_key, **searching.values_of(asked, graph_key, types))
         return searching.read_found(row, graph_key)
+
+    async def search_at_once(
+        self,
+        graph_key: str,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        min_score: float,
+        links: int,
+        first: int,
+    ) -> SearchedAtOnce:
+        """Implements OneTripSource."""
+        model, numbers = vector or ("", None)
+        asked = SearchAsked(
+            query=query,
+            vector=numbers,
+            model=model,
+            limit=limit,
+            min_score=min_score,
+            links=links,
+            first=first,
+        )
+        return await self._search(graph_key, asked, types_age_s=TYPES_FRESH_S)
+
+    async def read_at_once(
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
+    ) -> tuple[Subgraph, list[NodeTypeConfig]]:
+        """Implements OneTripSource."""
+        return await self._around(graph_key, keys, max_depth, "any", limit, typed=True)
 
     async def get_neighborhood(
         self,
@@ -288,7 +319,11 @@ class ArangoSource:
         await self.engine.connection.query(write.PUT_CONFIGS, docs=[row], workspace=self.workspace)
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        check_vectors(graph_key, vectors)
+        try:
+            check_vectors(graph_key, vectors)
+        except InvalidMutation:
+            await self._ask(read.NODES_BY_KEY, graph_key, keys=[])  # that there is no such graph comes first
+            raise
         docs = [
             {
                 "key": document_key(graph_key, vector.key),
