@@ -13,7 +13,7 @@ from arango.exceptions import ArangoServerError
 
 from datasources.arango import statements_records as aql
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.errors import CONFLICT, UNIQUE
+from datasources.arango.errors import CONFLICT, CURSOR_LOST, UNIQUE
 from datasources.arango.record_documents import (
     fields_checked,
     from_document,
@@ -195,7 +195,7 @@ def write_alone(at: Statements, workspace: str, step: Step) -> str:
                 if done is None:
                     raise step.conflict() from exc
                 return done
-            if exc.error_code != CONFLICT or not patience.lasts():
+            if exc.error_code not in (CONFLICT, CURSOR_LOST) or not patience.lasts():
                 raise
         except NOT_REACHED:
             if not patience.lasts():

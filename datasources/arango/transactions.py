@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from arango.database import StandardDatabase, TransactionDatabase
@@ -129,6 +129,8 @@ class Transactions:
     write: Sequence[str]
     mark: str
     guard: Guard | None = None
+    unended: list[TransactionDatabase] = field(default_factory=list["TransactionDatabase"])
+    """Failed transactions that could not be ended: until they are, they keep others from their documents."""
 
     def do(self, work: Work) -> int:
         """Do the work in one transaction and return its result. The work may be done several times.
@@ -152,7 +154,7 @@ class Transactions:
             if self.guard is not None:
                 self.guard.ready(transaction.transaction_id)
         except ArangoServerError as exc:
-            _end(transaction)
+            self._end(transaction)
             if exc.error_code == UNIQUE:
                 done = self._marked()
                 if done is not None:  # an earlier try had come through after all
@@ -161,12 +163,12 @@ class Transactions:
                 raise _Again(exc) from exc
             raise
         except NOT_REACHED as exc:  # what the server did is unknown: end it, never go on
-            _end(transaction)
+            self._end(transaction)
             raise _Again(exc) from exc
         except BaseException:
-            _end(transaction)
+            self._end(transaction)
             raise
-        if not _committed(transaction, in_parts=self.guard is not None):
+        if not self._committed(transaction):
             return self._settled(transaction)
         if self.guard is not None:
             with suppress(ArangoServerError, *NOT_REACHED):  # whoever finds it finds it carried out
@@ -178,6 +180,9 @@ class Transactions:
 
     def _begun(self) -> TransactionDatabase:
         try:
+            while self.unended:
+                end_for_sure(self.unended[-1])
+                self.unended.pop()
             if self.guard is not None:
                 self.guard.before()
             return self.database.begin_transaction(
@@ -189,6 +194,26 @@ class Transactions:
             raise
         except NOT_REACHED as exc:
             raise _Again(exc) from exc
+
+    def _committed(self, transaction: TransactionDatabase) -> bool:
+        """Commit; False when the answer does not tell whether it was done, or whether all of it was."""
+        try:
+            transaction.commit_transaction()
+        except ArangoServerError as exc:
+            if exc.error_code == CONFLICT and self.guard is None:
+                self._end(transaction)
+                raise _Again(exc) from exc
+            return False
+        except NOT_REACHED:
+            return False
+        return True
+
+    def _end(self, transaction: TransactionDatabase) -> None:
+        """End a transaction; one that cannot be reached is ended later, or by the server within a minute."""
+        try:
+            end_for_sure(transaction)
+        except (ArangoServerError, *NOT_REACHED):
+            self.unended.append(transaction)
 
     def _settled(self, transaction: TransactionDatabase) -> int:
         """Find out what became of a commit whose answer was lost; return its result if it was done."""
@@ -212,26 +237,6 @@ class Transactions:
     def _marked(self) -> int | None:
         found = Running(self.connection, self.database).rows(MARK_GET, mark=self.mark)
         return int(found[0]["result"]) if found else None
-
-
-def _committed(transaction: TransactionDatabase, *, in_parts: bool) -> bool:
-    """Commit; False when the answer does not tell whether it was done, or whether all of it was."""
-    try:
-        transaction.commit_transaction()
-    except ArangoServerError as exc:
-        if exc.error_code == CONFLICT and not in_parts:
-            _end(transaction)
-            raise _Again(exc) from exc
-        return False
-    except NOT_REACHED:
-        return False
-    return True
-
-
-def _end(transaction: TransactionDatabase) -> None:
-    """End a transaction; one that cannot be reached ends by itself within a minute."""
-    with suppress(ArangoServerError, *NOT_REACHED):
-        transaction.abort_transaction()
 
 
 def end_for_sure(transaction: TransactionDatabase) -> None:

@@ -1,0 +1,68 @@
+"""A prepared database on the double, and faults that hit one request of its work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.base import Record, RecordWrite
+from datasources.types import Mutation
+from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
+from tests.support.arango import ArangoServer
+
+TIMEOUT_S = 0.3
+TOO_LONG_MS = 450
+
+
+def prepared(server: ArangoServer, name: str) -> str:
+    """Set a database up with the sample graph at revision 1; return its address, with short time-outs."""
+    address = server.address(name)
+
+    async def work() -> None:
+        async with ArangoDatabase(parse_address(address), prepared=False) as database:
+            await database.set_up()
+            await make_flow(database)
+
+    asyncio.run(work())
+    return f"{address}?timeout={TIMEOUT_S}"
+
+
+@asynccontextmanager
+async def opened(address: str, *, in_parts: bool = False) -> AsyncIterator[ArangoDatabase]:
+    async with ArangoDatabase(parse_address(address)) as database:
+        database.engine.connection.is_sharded = in_parts
+        yield database
+
+
+def hit(server: ArangoServer, number: int, action: str, times: int = 1) -> None:
+    """Let so many requests pass, then do this to the next ones."""
+    server.heal()
+    if number:
+        server.inject("", "delay:0", number)
+    server.inject("", action, times)
+
+
+def a_change(key: str) -> tuple[Mutation, list[RecordWrite]]:
+    """Return a mutation that puts a node and deletes an edge, and a record that joins it."""
+    mutation = Mutation(graph_key=FLOW, put_nodes=[a_node(key)])
+    return mutation, [
+        RecordWrite(kind="approval", key=key, data={"status": "applied"}, expected_version=None)
+    ]
+
+
+async def revision(database: ArangoDatabase) -> int:
+    return (await database.source(WORKSPACE).get_graph(FLOW)).revision
+
+
+async def applied(database: ArangoDatabase, key: str) -> bool:
+    """Say whether a change is there; what is there of it must be all of it."""
+    nodes = await database.source(WORKSPACE).get_nodes_by_key(FLOW, [key])
+    record = await database.records(WORKSPACE).get("approval", key)
+    assert bool(nodes) == (record is not None)
+    return bool(nodes)
+
+
+def a_record(key: str, **data: object) -> Record:
+    return Record(kind="lease", key=key, data=data)

@@ -1,0 +1,144 @@
+"""Whatever a server does to a request, a change is made once or not at all, and its maker knows which."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from datasources.errors import RecordConflict, SourceError
+from datasources.types import Mutation
+from tests.contracts.samples import FLOW, WORKSPACE, a_node
+from tests.datasources.arango.kit import (
+    TOO_LONG_MS,
+    a_change,
+    a_record,
+    applied,
+    hit,
+    opened,
+    prepared,
+    revision,
+)
+from tests.support.arango import ArangoServer, arango, arango_double
+
+__all__ = ["arango", "arango_double"]
+
+QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:1600"]
+TOO_LATE = f"delay:{TOO_LONG_MS}"
+FAULTS = [*QUICK, pytest.param(TOO_LATE, marks=pytest.mark.slow)]
+REQUESTS = 8
+"""More than an apply with a record sends; a fault that nothing meets is none."""
+
+
+@pytest.fixture(scope="module")
+def address(arango: ArangoServer) -> Iterator[str]:
+    if not arango.is_double:
+        pytest.skip("only the double injects faults")
+    arango.heal()
+    yield prepared(arango, name := arango.fresh())
+    arango.heal()
+    arango.drop(name)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("action", FAULTS)
+async def test_a_change_is_applied_once_whichever_request_fails(
+    address: str, arango_double: ArangoServer, action: str, times: int
+) -> None:
+    async with opened(address) as database:
+        source, before = database.source(WORKSPACE), await revision(database)
+        for number in range(REQUESTS):
+            key = f"{action.replace(':', '')}-{times}-{number}"
+            mutation, records = a_change(key)
+            hit(arango_double, number, action, times)
+            after = await source.apply(mutation, expected_revision=before, records=records)
+            arango_double.heal()
+            assert (after, await revision(database)) == (before + 1, before + 1)
+            assert await applied(database, key)
+            before = after
+
+
+@pytest.mark.parametrize("action", FAULTS)
+async def test_a_record_is_written_and_removed_once_whichever_request_fails(
+    address: str, arango_double: ArangoServer, action: str
+) -> None:
+    async with opened(address) as database:
+        records = database.records(WORKSPACE)
+        key = f"lease {action}"
+        for number in (0, 1):
+            hit(arango_double, number, action, 2)
+            made = await records.put(a_record(key, owner="me"), expected_version=None)
+            hit(arango_double, number, action, 2)
+            renewed = await records.put(a_record(key, owner="me"), expected_version=made.version)
+            arango_double.heal()
+            assert await records.get("lease", key) == renewed
+            hit(arango_double, number, action, 2)
+            with pytest.raises(RecordConflict):
+                await records.put(a_record(key, owner="another"), expected_version=made.version)
+            hit(arango_double, number, action, 2)
+            await records.delete("lease", key, expected_version=renewed.version or "")
+            arango_double.heal()
+            assert await records.get("lease", key) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
+async def test_a_server_that_always_fails_is_given_up_with_nothing_half_done(
+    address: str, arango_double: ArangoServer, action: str
+) -> None:
+    async with opened(address) as database:
+        before = await revision(database)
+        mutation, records = a_change(f"never {action}")
+        hit(arango_double, 2, action, 1_000_000)
+        arango_double.forget_counts()
+        with pytest.raises(SourceError) as given_up:
+            await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
+        assert sum(arango_double.count().values()) < 100
+        arango_double.heal()
+        assert "arango+http://root@" in str(given_up.value)
+        assert "secret" not in str(given_up.value)
+        done = await applied(database, f"never {action}")
+        assert await revision(database) == before + done
+
+
+async def test_after_a_time_out_the_late_first_try_changes_nothing_more(
+    address: str, arango_double: ArangoServer
+) -> None:
+    async with opened(address) as database:
+        before = await revision(database)
+        arango_double.inject("/_api/transaction/1", f"delay:{TOO_LONG_MS}")  # the commit: begin has no number
+        mutation, records = a_change("late")
+        await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
+        # Whatever is asked next waits in line behind the late request: the double does one at a time.
+        assert await applied(database, "late")
+        assert await revision(database) == before + 1
+
+
+@pytest.mark.slow
+async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
+    address: str, arango_double: ArangoServer
+) -> None:
+    chance = random.Random(7)
+    async with opened(address) as database:
+        source, before = database.source(WORKSPACE), await revision(database)
+
+        async def write(number: int) -> int | None:
+            try:
+                return await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"many{number}")]))
+            except SourceError:
+                return None
+
+        for _ in range(60):
+            arango_double.inject("", "delay:0", chance.randrange(1, 8))
+            arango_double.inject("", chance.choice([*QUICK, TOO_LATE]))
+        revisions = await asyncio.gather(*(write(number) for number in range(40)))
+        arango_double.heal()
+        done = [found for found in revisions if found is not None]
+        there = await source.get_nodes_by_key(FLOW, [f"many{number}" for number in range(40)])
+        assert len(set(done)) == len(done)
+        assert {node.key for node in there} >= {
+            f"many{n}" for n, at in enumerate(revisions) if at is not None
+        }
+        assert await revision(database) == before + len(there)
