@@ -114,6 +114,15 @@ export function createEdges(lines, labels, { state, t }) {
     }
   }
 
+  // Keeps only what can be seen in a box in the page (null: all).
+  function within(box) {
+    for (const { path, label, curve: line } of drawn.values()) {
+      const isNear = !box || touches(line, box);
+      if (path.style.display !== (isNear ? "" : "none")) path.style.display = isNear ? "" : "none";
+      if (label && label.hidden === isNear) label.hidden = !isNear;
+    }
+  }
+
   function select(keys) {
     const chosen = new Set(keys);
     for (const [key, { path, label, edge }] of drawn) {
@@ -140,7 +149,11 @@ export function createEdges(lines, labels, { state, t }) {
     return best;
   }
 
-  return { draw, follow, select, hit, middle: (key) => drawn.get(key)?.curve.middle, of: (key) => [...(byNode.get(key) ?? [])] };
+  return { draw, follow, select, within, hit, middle: (key) => drawn.get(key)?.curve.middle, of: (key) => [...(byNode.get(key) ?? [])] };
+}
+
+function touches({ box }, { x1, y1, x2, y2 }) {
+  return box.x1 < x2 && box.x2 > x1 && box.y1 < y2 && box.y2 > y1;
 }
 
 function distance(x, y, a, b) {

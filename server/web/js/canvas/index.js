@@ -16,6 +16,7 @@ import { createNodes } from "./nodes.js";
 import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
 
+const CULLED = 150; // sheets of more nodes show only what is near
 const NARROW = matchMedia("(max-width: 760px)");
 
 export function createCanvas(app, element) {
@@ -23,21 +24,23 @@ export function createCanvas(app, element) {
   const seenAt = new Map(); // graph and sheet -> the view a person left
   let order = [];
   let frame = 0;
-  let fitted = null;
+  let drawn = null; // the graph and sheet whose nodes are drawn
+  let fitted = null; // those whose view is placed
   let isAnimated = false;
+  let kept = null; // the part of the sheet whose elements are in the page
 
   const parts = build(element);
   const { stage, world } = parts;
   const state = store.get;
-  const view = createView(stage, world, seen);
+  const view = createView(stage, world, parts.grid, seen);
   const edits = createEdits(app);
-  const nodes = createNodes(parts.nodes, { t, state });
+  const nodes = createNodes(parts.nodes, parts.backs, { t, state });
   const edges = createEdges(parts.lines, parts.labels, { t, state });
   const minimap = createMinimap(parts.minimap, { view, state });
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, close: () => showGhosts(null) });
-  const canvas = { zoomTo, select, showGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, preview, edits, view };
+  const canvas = { zoomTo, select, inspect, showGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, preview, edits, view };
   const inspector = createInspector(parts.inspector, { app, edits, canvas });
   createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, edits, app, shown: () => order, open: inspect });
   canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
@@ -67,6 +70,7 @@ export function createCanvas(app, element) {
       return;
     }
     order = ordered();
+    drawn = `${graphKey}\n${sheet}`;
     const here = new Map(order.map((node) => [node._key, node]));
     stage.classList.toggle("animated", isAnimated);
     stage.classList.toggle("read-only", !edits.mayEdit());
@@ -80,13 +84,15 @@ export function createCanvas(app, element) {
     stage.setAttribute("aria-label", t("canvas.label", { name: graph?.name ?? graphKey }));
     stage.setAttribute("aria-description", t("canvas.instructions"));
     place();
+    kept = null;
+    cull();
   }
 
   // Shows a sheet as it was left; a sheet that was not looked at yet is shown whole.
   function place() {
     const { graphKey, sheet } = state();
     const id = `${graphKey}\n${sheet}`;
-    if (fitted === id || !stage.clientWidth) return;
+    if (fitted === id || drawn !== id || !stage.clientWidth) return;
     fitted = id;
     const left = seenAt.get(id);
     if (left) view.put(left);
@@ -97,7 +103,7 @@ export function createCanvas(app, element) {
     order = [];
     nodes.draw([]);
     edges.draw([], new Map());
-    fitted = null;
+    fitted = drawn = null;
     inspector.close();
   }
 
@@ -118,9 +124,24 @@ export function createCanvas(app, element) {
       parts.percent.setAttribute("aria-label", t("canvas.zoom_reset", { n: Math.round(now.k * 100) }));
     }
     minimap.redraw();
+    cull();
   }
 
-  const inset = () => (inspector.isOpen && !NARROW.matches ? { left: parts.inspector.offsetWidth } : { bottom: NARROW.matches ? 24 : 0 });
+  // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
+  function cull() {
+    const now = view.seen();
+    if (kept && now.x1 >= kept.x1 && now.y1 >= kept.y1 && now.x2 <= kept.x2 && now.y2 <= kept.y2 && now.x2 - now.x1 > (kept.x2 - kept.x1) / 5) return;
+    const [w, high] = [now.x2 - now.x1, now.y2 - now.y1];
+    kept = { x1: now.x1 - w * 0.6, y1: now.y1 - high * 0.6, x2: now.x2 + w * 0.6, y2: now.y2 + high * 0.6 };
+    nodes.within(order.length > CULLED ? kept : null);
+    edges.within(order.length > CULLED ? kept : null);
+  }
+
+  // The room that tools and the inspector take.
+  function inset() {
+    if (NARROW.matches) return { bottom: inspector.isOpen ? parts.inspector.offsetHeight : 100 };
+    return { left: inspector.isOpen ? parts.inspector.offsetWidth : 0, bottom: 48 };
+  }
 
   function fit({ animate = true, box } = {}) {
     view.fit(box ?? boundsOf(order), { animate, inset: inset() });
@@ -190,12 +211,25 @@ export function createCanvas(app, element) {
     store.set({ selection: [key] });
     inspector.open();
     inspector.focus();
+    uncover(key);
+  }
+
+  // Brings a node out from under the inspector.
+  function uncover(key) {
+    const found = nodes.element(key)?.getBoundingClientRect();
+    const panel = parts.inspector.getBoundingClientRect();
+    const node = state().nodes.get(key);
+    if (!found || !node) return;
+    const isCovered = found.left < panel.right && found.right > panel.left && found.top < panel.bottom && found.bottom > panel.top;
+    const { x, y, w, h: high } = boxOf(node);
+    if (isCovered) view.centre(x + w / 2, y + high / 2, { inset: inset() });
   }
 
   function focusNode(key) {
     const node = state().nodes.get(key);
     const found = nodes.element(key);
     if (!node || !found) return;
+    nodes.show(key);
     found.focus({ preventScroll: true });
     const { x, y, w, h: high } = boxOf(node);
     const now = view.seen();
@@ -215,16 +249,18 @@ export function createCanvas(app, element) {
     made.ghostLines = svg("g.ghost-lines");
     const picture = svg("svg.curves", { "aria-hidden": "true" }, svg("defs", arrow("arrow"), arrow("arrow-moved")), made.lines, made.ghostLines);
     made.nodes = h("div.nodes");
+    made.backs = h("div.nodes");
     made.labels = h("div.labels", { "aria-hidden": "true" });
     made.ghosts = h("div.ghosts");
-    made.world = h("div.world", picture, made.labels, made.nodes, made.ghosts);
+    made.world = h("div.world", made.backs, picture, made.labels, made.nodes, made.ghosts);
     made.overlay = h("div.overlay");
-    made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.world, made.overlay);
+    made.grid = h("div.grid");
+    made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.world, made.overlay);
     made.legend = h("div.legend.floating", { role: "status", hidden: true });
     made.empty = h("div.empty-sheet", { hidden: true });
     made.percent = h("button.percent", { type: "button", onclick: () => view.zoomTo(1) }, "100 %");
     made.minimap = h("canvas.minimap", { role: "img" });
-    made.tools = h("div.tools.floating", { role: "toolbar" },
+    made.tools = h("div.canvas-tools.floating", { role: "toolbar" },
       tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
       tool("minus", "canvas.zoom_out", () => view.zoomBy(1 / ZOOM.step)), made.percent, tool("plus", "canvas.zoom_in", () => view.zoomBy(ZOOM.step)), tool("fit", "canvas.fit", () => fit()));
     made.sheets = h("div.sheets.floating");

@@ -75,11 +75,9 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, sheets, 
   }
 
   function open() {
-    const now = focused();
-    if (now && store.get().selection[0] !== now) store.set({ selection: [now] });
-    if (!store.get().selection.length) return false;
-    inspector.open();
-    inspector.focus();
+    const key = focused() ?? store.get().selection[0];
+    if (!key) return false;
+    canvas.inspect(key);
     return true;
   }
 

@@ -103,7 +103,10 @@ export function curve(source, target, a, b) {
     return { x: p * from.x + q * c1.x + r * c2.x + s * to.x, y: p * from.y + q * c1.y + r * c2.y + s * to.y };
   };
   const path = `M${r1(from.x)} ${r1(from.y)}C${r1(c1.x)} ${r1(c1.y)} ${r1(c2.x)} ${r1(c2.y)} ${r1(to.x)} ${r1(to.y)}`;
-  return { path, at, middle: at(0.5), end: to };
+  const xs = [from.x, c1.x, c2.x, to.x];
+  const ys = [from.y, c1.y, c2.y, to.y];
+  const box = { x1: Math.min(...xs), y1: Math.min(...ys), x2: Math.max(...xs), y2: Math.max(...ys) };
+  return { path, at, box, middle: at(0.5) };
 }
 
 const r1 = (value) => Math.round(value * 10) / 10;

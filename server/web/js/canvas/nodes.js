@@ -7,7 +7,8 @@ import { boxOf, looks, nodeName, pointsOf, shapeOf, summary, typeName } from "./
 const HEAD_PX = 56;
 const ROW_PX = 20;
 
-export function createNodes(layer, { t, state }) {
+// `backs` lies behind the edges: notes and frames are drawn there.
+export function createNodes(layer, backs, { t, state }) {
   const drawn = new Map(); // key -> {element, node, types, x, y}
 
   // Draws `nodes` (an array in reading order) and takes away what is not among them.
@@ -21,7 +22,7 @@ export function createNodes(layer, { t, state }) {
       drawn.delete(key);
     }
     const chosen = new Set(selection);
-    let before = null;
+    const before = new Map();
     for (const node of nodes) {
       let entry = drawn.get(node._key);
       if (!entry) {
@@ -33,9 +34,10 @@ export function createNodes(layer, { t, state }) {
         Object.assign(entry, { node, types, lang });
       }
       mark(entry.element, chosen.has(node._key));
-      const follows = before ? before.nextSibling : layer.firstChild;
-      if (follows !== entry.element) layer.insertBefore(entry.element, follows);
-      before = entry.element;
+      const into = entry.element.dataset.shape === "note" || entry.element.dataset.shape === "group" ? backs : layer;
+      const follows = before.has(into) ? before.get(into).nextSibling : into.firstChild;
+      if (follows !== entry.element) into.insertBefore(entry.element, follows);
+      before.set(into, entry.element);
     }
   }
 
@@ -108,6 +110,20 @@ export function createNodes(layer, { t, state }) {
     entry.element.classList.toggle("dragged", dx !== 0 || dy !== 0);
   }
 
+  // Keeps only what touches a box in the page (null: all).
+  function within(box) {
+    for (const { element, node } of drawn.values()) {
+      const { x, y, w, h: high } = boxOf(node);
+      const isNear = !box || (x < box.x2 && x + w > box.x1 && y < box.y2 && y + high > box.y1);
+      if (element.hidden === isNear && (isNear || !element.contains(document.activeElement))) element.hidden = !isNear;
+    }
+  }
+
+  function show(key) {
+    const entry = drawn.get(key);
+    if (entry) entry.element.hidden = false;
+  }
+
   function pulse(key) {
     const element = drawn.get(key)?.element;
     if (!element) return;
@@ -117,5 +133,5 @@ export function createNodes(layer, { t, state }) {
     element.addEventListener("animationend", () => element.classList.remove("pulse"), { once: true });
   }
 
-  return { draw, select, shift, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
+  return { draw, select, shift, within, show, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
 }

@@ -3,13 +3,16 @@
 import { clamp } from "./model.js";
 
 export const ZOOM = { least: 0.05, most: 2.5, step: 1.25 };
-const MARGIN = 56;
+const MARGIN = 0.055; // of the width
 const REST_MS = 180;
 
-export function createView(stage, world, onChange) {
+// `grid` is the dotted ground. Colours and sizes are set on it alone: what is set on the stage would make the
+// browser look at every node's style again, in every frame.
+export function createView(stage, world, grid, onChange) {
   let x = 0, y = 0, k = 1;
   let frame = 0;
   let rest = 0;
+  let sharp = 1; // the zoom at which the picture was drawn
   let moving = 0; // an animation that runs
   const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -23,19 +26,23 @@ export function createView(stage, world, onChange) {
   function draw() {
     frame = 0;
     world.style.transform = `translate(${x}px, ${y}px) scale(${k})`;
-    stage.style.setProperty("--grid", `${gridStep() * k}px`);
-    stage.style.setProperty("--grid-x", `${x}px`);
-    stage.style.setProperty("--grid-y", `${y}px`);
+    const step = gridStep() * k;
+    grid.style.backgroundSize = `${step}px ${step}px`;
+    grid.style.backgroundPosition = `${x}px ${y}px`;
     const detail = k < 0.22 ? "far" : k < 0.5 ? "mid" : "near";
     if (stage.dataset.detail !== detail) stage.dataset.detail = detail;
-    // While it moves the picture is moved as it is; at rest it is drawn sharp.
-    if (!rest) stage.classList.add("moving");
-    clearTimeout(rest);
-    rest = setTimeout(() => {
-      rest = 0;
-      stage.classList.remove("moving");
-    }, REST_MS);
+    if (k !== sharp) {
+      clearTimeout(rest);
+      rest = setTimeout(sharpen, REST_MS);
+    }
     onChange({ x, y, k });
+  }
+
+  // While it zooms the picture is scaled as it is; at rest it is drawn anew.
+  function sharpen() {
+    sharp = k;
+    world.style.willChange = "auto";
+    requestAnimationFrame(() => requestAnimationFrame(() => (world.style.willChange = "")));
   }
 
   function gridStep() {
@@ -67,7 +74,8 @@ export function createView(stage, world, onChange) {
     const { w, h } = size();
     if (!box || !w || !h) return;
     const { left = 0, top = 0, right = 0, bottom = 0 } = inset;
-    const room = { w: Math.max(60, w - left - right - 2 * MARGIN), h: Math.max(60, h - top - bottom - 2 * MARGIN) };
+    const margin = clamp(w * MARGIN, 16, 56);
+    const room = { w: Math.max(60, w - left - right - 2 * margin), h: Math.max(60, h - top - bottom - 2 * margin) };
     const next = clamp(Math.min(room.w / Math.max(1, box.x2 - box.x1), room.h / Math.max(1, box.y2 - box.y1)), ZOOM.least, most);
     const to = {
       k: next,
