@@ -1,0 +1,34 @@
+"""Round trips: a retrieval takes three at most, whatever it finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks.arango_journeys import measure
+from tests.support.arango import ArangoServer, arango, arango_double
+from tests.support.arango_counting import Journeys
+
+__all__ = ["arango", "arango_double"]
+
+
+@pytest.fixture
+async def counted(arango: ArangoServer) -> dict[str, Journeys]:
+    return await measure(arango)
+
+
+async def test_operations_take_few_round_trips(counted: dict[str, Journeys]) -> None:
+    retrievals = {what: j for what, j in counted.items() if what.startswith("retrieval")}
+    assert len(retrievals) == 4
+    for what, journeys in retrievals.items():
+        assert journeys.requests <= 3, what
+    assert counted["retrieval from the cache"].requests == 1
+    assert counted["open a graph"].requests == 4
+    assert counted["save 100 changed nodes"].requests <= 8
+    assert counted["store 100 embeddings"].requests == 1
+
+
+async def test_the_double_counts_the_same(arango_double: ArangoServer) -> None:
+    before = sum(arango_double.count().values())
+    counted = await measure(arango_double)
+    after = sum(arango_double.count().values())
+    assert after - before > sum(journeys.requests for journeys in counted.values())

@@ -1,0 +1,121 @@
+"""Every AQL text is one the server's grammar takes, with just its bind variables; none is put together."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from datasources.arango import catalogue
+from datasources.arango.catalogue import all_statements
+from datasources.arango.checking import sample_binds
+from datasources.arango.statements import Statement
+
+ROOT = Path(__file__).parents[3]
+CHECKER = ROOT / "../shared/aqlcheck/aqlcheck.py"
+FUNCTIONS = CHECKER.with_name("aql_functions.txt")
+PACKAGE = ROOT / "datasources/arango"
+RUNNERS = {"execute", "explain", "validate"}
+STATEMENTS = all_statements()
+DIALECTS = ("3.12", "4.0")
+
+
+@pytest.fixture(scope="module")
+def aqlcheck() -> ModuleType:
+    if not CHECKER.is_file():
+        pytest.skip("no AQL checker: ../shared/aqlcheck is not there")
+    spec = importlib.util.spec_from_file_location("aqlcheck", CHECKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["aqlcheck"] = module  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
+
+
+def binds_of(statement: Statement) -> dict[str, object]:
+    names = {f"@{name}": "a_collection" for name in statement.collections}
+    return {**names, **dict.fromkeys(statement.values, 1)}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
+def test_a_statement_is_valid_with_just_its_binds(
+    aqlcheck: ModuleType, statement: Statement, dialect: str
+) -> None:
+    known = set(FUNCTIONS.read_text().split())
+    aqlcheck.check(statement.text, binds=binds_of(statement), dialect=dialect, functions=known)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_checker_refuses_a_wrong_text_and_a_missing_bind(aqlcheck: ModuleType, dialect: str) -> None:
+    first = STATEMENTS[0]
+    for text, binds in ((first.text + " )", binds_of(first)), (first.text, {})):
+        with pytest.raises(aqlcheck.AqlError):
+            aqlcheck.check(text, binds=binds, dialect=dialect)
+
+
+def test_names_are_unique_and_every_module_of_statements_is_gathered() -> None:
+    names = [statement.name for statement in STATEMENTS]
+    assert len(set(names)) == len(names)
+    files = {path.stem for path in PACKAGE.glob("statements_*.py")}
+    assert files == {module.__name__.rpartition(".")[2] for module in catalogue.MODULES}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
+def test_a_statement_that_names_a_graph_names_its_workspace(statement: Statement) -> None:
+    if "graph" in statement.values:
+        assert "workspace" in statement.values
+        assert "g._key == @graph AND g.workspace == @workspace" in statement.text
+
+
+def test_a_value_too_many_or_too_few_is_refused() -> None:
+    statement = next(s for s in STATEMENTS if s.name == "GRAPHS")
+    assert statement.binds({"workspace": "w"}) == {"@graphs": "nodius_graphs", "workspace": "w"}
+    for values in ({}, {"workspace": "w", "more": 1}):
+        with pytest.raises(TypeError, match="GRAPHS"):
+            statement.binds(values)
+
+
+def test_samples_fit_every_statement() -> None:
+    for statement in STATEMENTS:
+        sample_binds(statement)
+
+
+def modules() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text())) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def test_statement_texts_are_literals() -> None:
+    found = 0
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id.endswith("Statement"):
+                texts = [keyword.value for keyword in node.keywords if keyword.arg == "text"]
+                for text in texts:
+                    found += 1
+                    assert isinstance(text, ast.Constant), f"{path.name}:{node.lineno} puts its text together"
+                    assert isinstance(text.value, str)
+    assert found >= len(STATEMENTS)
+
+
+def test_what_is_run_is_the_text_of_a_statement() -> None:
+    runs = 0
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            target = node.func.value
+            if node.func.attr in RUNNERS and isinstance(target, ast.Attribute) and target.attr == "aql":
+                runs += 1
+                text = node.args[0]
+                where = f"{path.name}:{node.lineno} runs what is not a statement's text"
+                assert isinstance(text, ast.Attribute), where
+                assert text.attr == "text", where
+    assert runs >= 3
