@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import quote, urlsplit
 
 import typer
 
@@ -33,13 +35,33 @@ def embed(
         int, typer.Option("--batch", metavar="N", min=1, max=2000, help="Nodes in one request.")
     ] = 100,
     delay_ms: Annotated[
-        int, typer.Option("--delay-ms", metavar="MS", min=0, help="Pause between requests.")
+        int, typer.Option("--delay-ms", "--delay", metavar="MS", min=0, help="Pause between requests.")
     ] = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")
     ] = False,
     as_json: JsonOption = False,
     db: DbOption = None,
+    arangodb: Annotated[
+        str | None,
+        typer.Option(
+            "--arangodb", metavar="URL", help="ArangoDB server, as http://HOST:8529, in place of --db."
+        ),
+    ] = None,
+    arangodb_name: Annotated[
+        str | None, typer.Option("--arangodb-name", metavar="NAME", help="Database there (default: nodius).")
+    ] = None,
+    arangodb_user: Annotated[
+        str | None, typer.Option("--arangodb-user", metavar="USER", help="Who signs in (default: root).")
+    ] = None,
+    arangodb_pass: Annotated[
+        str | None,
+        typer.Option(
+            "--arangodb-pass",
+            metavar="PASSWORD",
+            help="Their password (lists of processes show it; --db with password_file= hides it).",
+        ),
+    ] = None,
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
@@ -47,7 +69,8 @@ def embed(
 
     Can be stopped and started again: what is stored is not done twice.
     """
-    settings = settings_of(db, workspace, lang)
+    server = _Server(arangodb, arangodb_name, arangodb_user, arangodb_pass)
+    settings = settings_of(server.address(db), workspace, lang)
 
     async def work(services: Services) -> EmbedReport:
         if services.embedder is None:
@@ -73,6 +96,32 @@ def embed(
         show_report(report, dry_run=dry_run)
     if report.failed:
         raise typer.Exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """An ArangoDB server as Nodius's own script took it: in four parameters."""
+
+    server: str | None
+    name: str | None
+    user: str | None
+    password: str | None
+
+    def address(self, db: str | None) -> str | None:
+        """Return the database address they make, `db` where none is given; both at once end the program."""
+        if self.server is None:
+            if self.name is not None or self.user is not None:
+                fail("--arangodb-name and --arangodb-user need --arangodb URL", code=EXIT_USAGE)
+            return db
+        if db is not None:
+            fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
+        parts = urlsplit(self.server if "://" in self.server else f"http://{self.server}")
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+            fail(f"--arangodb {self.server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
+        if "@" in parts.netloc:
+            fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
+        login = f"{quote(self.user or 'root', safe='')}:{quote(self.password or '', safe='')}"
+        return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(self.name or 'nodius', safe='')}"
 
 
 def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:

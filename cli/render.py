@@ -85,6 +85,8 @@ def progress(
 ) -> Generator[Callable[[int, int], None]]:
     """Yield `update(done, total)`: a bar that goes away on a terminal, a line per tenth elsewhere.
 
+    Both say how long it may still take.
+
     Both are on standard error. Units: lines begin after `after_s` seconds; shorter work has none.
     """
     if quiet:
@@ -103,6 +105,7 @@ def progress(
         tenth = 10 * done // total if total else 10
         if tenth > last and time.monotonic() - started >= after_s:
             last = tenth
-            note(f"{title}: {done}/{total}")
+            left = (time.monotonic() - started) / done * (total - done) if 0 < done < total else 0
+            note(f"{title}: {done}/{total}" + (f", about {left:.0f} s left" if left else ""))
 
     yield by_tenths

@@ -133,7 +133,7 @@ class ArangoConnection:
             try:
                 return await self.run(
                     lambda database: self.execute(database, statement, values),
-                    idempotent=not statement.writes,
+                    idempotent=not statement.writes or statement.settled,
                 )
             except WriteConflict:
                 if not statement.repeatable or attempt == self.bounds.write_attempts:

@@ -20,7 +20,9 @@ _CONSTANTS: Mapping[str, Any] = {"hidden": list(HIDDEN)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """`values` and `collections` are all it binds. `repeatable`: after a conflict it may run again."""
+    """`values` and `collections` are all it binds. `repeatable`: after a conflict it may run again;
+    `settled`: to write it twice is to write it once, so it is sent again when an answer was lost.
+    """
 
     name: str
     text: str
@@ -28,6 +30,7 @@ class Statement:
     values: tuple[str, ...] = ()
     writes: bool = False
     repeatable: bool = True
+    settled: bool = False
 
     def binds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the bind variables. Raises: TypeError for a value missing or not asked for."""

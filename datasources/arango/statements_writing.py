@@ -77,4 +77,5 @@ RETURN { found, done }""",
     collections=("graphs", "nodes"),
     values=("graph", "graphKey", "workspace", "docs"),
     writes=True,
+    settled=True,
 )

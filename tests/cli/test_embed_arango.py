@@ -1,0 +1,145 @@
+"""The `embed-nodes` command on ArangoDB: the old script's parameters, stops, faults, odd nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from arango.database import StandardDatabase
+
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.arango.names import NODES
+from datasources.types import Mutation
+from graphrag.embed_nodes import EmbedReport, embed_nodes
+from tests.cli.conftest import invoke, printed
+from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
+from tests.support.arango import PASSWORD, ArangoServer, arango, arango_double
+
+__all__ = ["arango", "arango_double"]
+WORKSPACE = "default"
+NODES_OF_FLOW = 40
+
+
+@pytest.fixture
+def name(arango: ArangoServer) -> Iterator[str]:
+    """A prepared database with a graph of some nodes."""
+
+    async def prepare() -> None:
+        async with ArangoDatabase(parse_address(arango.address(name)), prepared=False) as database:
+            await database.set_up()
+            source = database.source(WORKSPACE)
+            await source.create_graph(a_graph(FLOW, WORKSPACE))
+            nodes = [a_node(f"n{i:03}", data={"name": f"Step {i}"}) for i in range(NODES_OF_FLOW)]
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
+
+    name = arango.fresh()
+    asyncio.run(prepare())
+    yield name
+    arango.drop(name)
+
+
+class Embedder:
+    """Embeds by length of text; `meanwhile` is run within each request."""
+
+    model, dim = "by length", 2
+
+    def __init__(self, meanwhile: Any = None) -> None:
+        self.asked = 0
+        self._meanwhile = meanwhile
+
+    async def embed(self, texts: Any) -> Any:
+        self.asked += 1
+        if self._meanwhile is not None:
+            await self._meanwhile(self.asked)
+        return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def embedded(server: ArangoServer, name: str, embedder: Embedder, **options: Any) -> EmbedReport:
+    async with ArangoDatabase(parse_address(server.address(name))) as database:
+        return await embed_nodes(database.source(WORKSPACE), embedder, batch=10, **options)  # type: ignore[arg-type]
+
+
+def test_the_parameters_of_the_old_script_name_the_database(arango: ArangoServer, name: str) -> None:
+    if arango.password != PASSWORD:
+        pytest.skip("the password of this server is not for a command line")
+    flags = ("--arangodb", arango.url, "--arangodb-name", name, "--arangodb-user", arango.user)
+    flags += ("--arangodb-pass", arango.password, "--batch", "7", "--delay", "1", "--json")
+    assert printed(invoke("embed-nodes", *flags, "--dry-run"))["embedded"] == NODES_OF_FLOW
+    assert printed(invoke("embed-nodes", *flags, "--graph", FLOW))["embedded"] == NODES_OF_FLOW
+    assert printed(invoke("embed-nodes", *flags))["skipped"] == NODES_OF_FLOW
+    assert printed(invoke("embed-nodes", *flags, "--force"))["embedded"] == NODES_OF_FLOW
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--arangodb", "http://h:1", "--db", "memory:"), "give one of them"),
+        (("--arangodb-name", "nodius"), "need --arangodb"),
+        (("--arangodb", "ftp://h:1"), "http://HOST:8529"),
+        (("--arangodb", "http://u:secret@h:1"), "--arangodb-user"),
+        (("--arangodb", "http://h:1/path"), "http://HOST:8529"),
+    ],
+)
+def test_parameters_that_contradict_each_other_are_refused(flags: tuple[str, ...], said: str) -> None:
+    result = invoke("embed-nodes", *flags)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+async def test_what_a_stopped_run_stored_is_not_embedded_again(arango: ArangoServer, name: str) -> None:
+    async def stop(asked: int) -> None:
+        if asked == 3:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await embedded(arango, name, Embedder(stop))
+    report = await embedded(arango, name, again := Embedder())
+    assert (report.skipped, report.embedded, again.asked) == (20, 20, 2)
+
+
+async def test_a_node_that_vanishes_meanwhile_is_left_out(arango: ArangoServer, name: str) -> None:
+    async with ArangoDatabase(parse_address(arango.address(name))) as database:
+        source = database.source(WORKSPACE)
+
+        async def delete(asked: int) -> None:
+            await source.apply(Mutation(graph_key=FLOW, delete_nodes=[f"n{asked:03}"]))
+
+        report = await embedded(arango, name, Embedder(delete))
+        nodes = keys_of(await source.get_nodes(FLOW))
+        assert "n001" not in nodes
+        # n001 went while its own request ran; n002 to n004 were stored before they went.
+        assert (report.embedded, report.failed) == (NODES_OF_FLOW - 1, 0)
+        assert sorted(await source.get_vectors(FLOW, nodes)) == nodes
+
+
+async def test_a_vector_of_another_length_is_renewed_and_stops_nothing(
+    arango: ArangoServer, name: str
+) -> None:
+    def damage(server: StandardDatabase) -> None:
+        odd: list[Any] = [[1, 2, 3], "text", {"a": 1}, []]
+        for number, value in enumerate(odd):
+            fields = {"embedding": value, "embeddingModel": "older", "embeddingHash": "h"}
+            server.collection(NODES).update({"_key": f"{FLOW}-n{number:03}", **fields})
+
+    async with ArangoDatabase(parse_address(arango.address(name))) as database:
+        await database.engine.connection.run(damage)
+        report = await embedded(arango, name, Embedder())
+        assert (report.embedded, report.failed) == (NODES_OF_FLOW, 0)
+        vectors = await database.source(WORKSPACE).get_vectors(FLOW, [f"n{i:03}" for i in range(4)])
+        assert {vector.content.size for vector in vectors.values()} == {2}
+        assert len(vectors) == 4
+
+
+@pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
+async def test_a_fault_in_between_stops_no_run(arango_double: ArangoServer, name: str, action: str) -> None:
+    async def fail(_: int) -> None:
+        arango_double.inject("/_api/cursor", action)
+
+    report = await embedded(arango_double, name, embedder := Embedder(fail))
+    assert (report.embedded, report.failed, embedder.asked) == (NODES_OF_FLOW, 0, 4)
