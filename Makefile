@@ -1,10 +1,10 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser slow lint format type bench docs clean
+.PHONY: help setup demo test browser slow lint format type bench bench-peers docs clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
 
 setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 
@@ -44,6 +44,19 @@ type: setup ## Check types (pyright strict)
 
 bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
+
+bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (about 40 minutes; SIZES=100,1000 for less)
+	.venv-peers/bin/python -m tests.benchmarks.peers $(if $(SIZES),--sizes $(SIZES)) $(if $(DATA),--data $(DATA))
+
+.venv-peers/.ready: pyproject.toml constraints.txt tests/benchmarks/peers/requirements.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	   test -x .venv-peers/bin/python || uv venv -q .venv-peers; \
+	   uv pip install -q --python .venv-peers/bin/python -c constraints.txt -r tests/benchmarks/peers/requirements.txt -e .; \
+	 else \
+	   test -x .venv-peers/bin/python || $${PYTHON:-python3} -m venv .venv-peers; \
+	   .venv-peers/bin/pip install -q --disable-pip-version-check -c constraints.txt -r tests/benchmarks/peers/requirements.txt -e .; \
+	 fi
+	@touch $@
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs

@@ -1,0 +1,52 @@
+"""The stored figures of peers: rows by peer and data set, the machine and the versions they are of."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parents[1] / "results" / "peers.json"
+PLOT = FILE.with_suffix(".svg")
+PACKAGES = ("chromadb", "lightrag-hku", "llama-index-core", "networkx", "numpy")
+
+Row = Mapping[str, Any]
+
+
+def merged(rows: Sequence[Row], more: Sequence[Row]) -> list[Row]:
+    """Return the rows with newer ones in place of those of the same peer and data set."""
+    by_name = {(row["data"], row["peer"]): row for row in rows}
+    by_name.update({(row["data"], row["peer"]): row for row in more})
+    return list(by_name.values())
+
+
+def read(file: Path = FILE) -> list[Row]:
+    """Return the stored rows, none where nothing was measured yet."""
+    if not file.exists():
+        return []
+    rows: list[Row] = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
+def write(rows: Sequence[Row], file: Path = FILE) -> None:
+    """Store the rows with what they were measured on."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "versions": {name: version(name) for name in PACKAGES},
+        "rows": list(rows),
+    }
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def header(file: Path = FILE) -> str:
+    """Return one line of where, when and of which versions."""
+    document = json.loads(file.read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+    return f"{document['machine']}; {document['date']}; {versions}"

@@ -1,0 +1,114 @@
+"""The comparison with peers: its data, its measuring, and what it says of the figures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.peers import fixtures, report, results
+from tests.benchmarks.peers.measure import PEERS, measure
+from tests.benchmarks.peers.peer import Data
+
+HERE = ("this service, hybrid", "this service, vector mode", "NetworkX + NumPy")
+"""The peers that need no library but ours."""
+
+
+@pytest.fixture(scope="module")
+def small() -> Data:
+    return asyncio.run(fixtures.synthetic_data(60))
+
+
+def a_row(peer: str, **more: Any) -> dict[str, Any]:
+    figures = {
+        "search_p50_ms": 1.0,
+        "p50_ms": 2.0,
+        "p95_ms": 3.0,
+        "recall_5": 0.5,
+        "recall_10": 0.6,
+        "mrr": 0.4,
+    }
+    costs = {"tokens": 900.0, "memory_mb": 50.0, "load_s": 1.0}
+    about = {"peer": peer, "data": "1,000", "nodes": 1000, "asked": 9, "questions": 9}
+    return {**about, **figures, **costs, **more}
+
+
+def test_every_question_names_a_node_that_exists_and_has_its_words(small: Data) -> None:
+    graph = small.graphs[0]
+    texts = {node.key: text for node, text in zip(graph.nodes, graph.texts, strict=True)}
+    assert len(small.questions) == 60
+    for question in small.questions:
+        (key,) = question.relevant
+        own = set(question.text.split()) & set(texts[key].split())
+        assert len(own) >= fixtures.OWN_WORDS - 1  # a word may be drawn twice, from name and notes
+
+
+def test_vectors_are_of_length_one_and_one_a_node(small: Data) -> None:
+    graph = small.graphs[0]
+    assert graph.content.shape == graph.name_vectors.shape == (60, 256)
+    assert np.linalg.norm(graph.content, axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert all(edge.source != edge.target for edge in graph.edges)
+
+
+def test_names_of_a_graph_are_unique_whatever_their_case(small: Data) -> None:
+    graph = small.graphs[0]
+    assert len({name.casefold() for name in graph.names}) == 60
+    assert fixtures._unique(["A b", 'a "b"', "A  b", "A b #2", ""])[0] == "A b"
+    made = fixtures._unique(["A b", "a b", "A  b", "A b #2", "", ""])
+    assert len({name.casefold() for name in made}) == 6
+
+
+def test_data_written_for_another_process_is_the_same(small: Data, tmp_path: Path) -> None:
+    fixtures.save(small, tmp_path / "data")
+    read = fixtures.load(tmp_path / "data")
+    assert [q.text for q in read.questions] == [q.text for q in small.questions]
+    assert np.array_equal(read.graphs[0].content, small.graphs[0].content)
+
+
+@pytest.mark.parametrize("name", HERE)
+async def test_a_peer_is_measured_whole(name: str, small: Data, tmp_path: Path) -> None:
+    row = await measure(name, small, tmp_path, limit_s=60)
+    assert (row["peer"], row["asked"], row["questions"], row["nodes"]) == (name, 60, 60, 60)
+    assert 0 < row["search_p50_ms"] <= row["p50_ms"] <= row["p95_ms"]
+    assert 0.3 < row["recall_5"] <= row["recall_10"] <= 1
+    assert row["tokens"] > 100
+
+
+async def test_asking_ends_with_the_time_there_is(small: Data, tmp_path: Path) -> None:
+    row = await measure("NetworkX + NumPy", small, tmp_path, limit_s=-1)
+    assert row["asked"] == 1
+
+
+def test_newer_rows_take_the_place_of_older_ones(tmp_path: Path) -> None:
+    rows = results.merged([a_row("a", mrr=0.1), a_row("b")], [a_row("a", mrr=0.9)])
+    assert [(row["peer"], row["mrr"]) for row in rows] == [("a", 0.9), ("b", 0.4)]
+
+
+def test_the_table_says_who_wins_and_why() -> None:
+    ours = a_row(report.OURS)
+    fast = a_row("NetworkX + NumPy", p50_ms=0.5, recall_10=0.7)
+    slow = a_row("LlamaIndex property graph", p50_ms=40.0, recall_10=0.61, asked=5, tokens=5000.0)
+    text = report.tables([ours, fast, slow])
+    assert "**1,000 nodes, synthetic**" in text
+    assert "| 20× |" in text
+    assert "| 0.25× |" in text
+    assert "LlamaIndex property graph (5 asked)" in text
+    assert "Time: NetworkX + NumPy (one product of matrix" in text
+    assert "Recall@10: NetworkX + NumPy (the nearest" in text  # .61 is even with .60
+    assert "tokens:" not in text.lower()
+
+
+def test_a_peer_that_failed_is_said_and_wins_nothing() -> None:
+    text = report.tables(
+        [a_row(report.OURS), {**a_row("Chroma, vectors only"), "failed": "not ready within 9 s"}]
+    )
+    assert "| Chroma, vectors only | not ready within 9 s |" in text
+    assert "No peer is ahead" in text
+
+
+def test_every_peer_has_a_reason_for_being_faster() -> None:
+    for name in PEERS:
+        assert name.startswith(report.FAMILY) or (name, "speed") in report.WHY
