@@ -17,7 +17,7 @@ setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 	 fi
 	@touch $@
 
-demo: setup ## Import sample graphs, embed them, ask one question (no key, no network)
+demo: setup ## Import sample graphs, ask and change one, then serve the page (no key, no network)
 	@.venv/bin/nodius demo
 
 test: setup ## Run the test suite (about a minute)

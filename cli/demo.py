@@ -1,4 +1,4 @@
-"""The `demo` command: sample graphs in a database, embedded, asked, and one changed and back."""
+"""The `demo` command: sample graphs in a database, asked, one changed and back; then the page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,8 @@ from cli.ask import summary
 from cli.common import DbOption, LanguageOption, WorkspaceOption, fail, run, settings_of
 from cli.embed import show_report
 from cli.importing import show_outcome
+from cli.opening_page import open_page
+from cli.serve import serve_settings
 from cli.tour import tour
 from graphrag.context import build_context_of
 from graphrag.embed_nodes import embed_nodes
@@ -52,15 +55,22 @@ SHOWN_CHARS = 60
 
 
 def demo(
-    no_serve: Annotated[  # noqa: ARG001 - preparing and asking is all of the demo so far
-        bool, typer.Option("--no-serve", help="Prepare and ask only; start no server.")
-    ] = False,
+    serves: Annotated[
+        bool | None,
+        typer.Option("--serve/--no-serve", help="Then serve the page (default: on a terminal)."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page where there is a screen.")
+    ] = True,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: any.")
+    ] = None,
     db: DbOption = None,
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Import sample graphs, embed them, ask, change one and undo it. Safe to run again."""
-    settings = settings_of(db, workspace, lang)
+    """Import sample graphs, ask, change one and undo it, then serve the page. Safe to run again."""
+    settings = settings_of(db, workspace, lang, port=port)
     question = QUESTIONS[settings.language]
 
     async def work(services: Services) -> None:
@@ -80,6 +90,15 @@ def demo(
         for part in (name, value)
     ]
     _try_next(question, SECOND_QUESTIONS[settings.language], flags)
+    if serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty():
+        render.heading("The page")
+        shown = partial(_show_page, opens=browser)
+        serve_settings(settings, on_ready=shown, any_port=port is None)
+
+
+def _show_page(address: str, *, opens: bool) -> None:
+    opened = opens and open_page(address)
+    render.line(f"{address} ({'opened in your browser; ' if opened else ''}Ctrl-C ends)")
 
 
 async def _import(services: Services) -> None:
@@ -124,6 +143,7 @@ def _try_next(question: str, second: str, flags: Sequence[str]) -> None:
     render.heading("Try next")
     for arguments in (
         ("graphs",),
+        ("serve",),
         ("ask", "order-refund", second),
         ("chat", GRAPH),
         ("audit",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -31,11 +32,20 @@ def serve(
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Serve REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
-    settings = settings_of(db, workspace, lang, host=host, port=port, provider=provider, model=model)
+    """Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
+    serve_settings(settings_of(db, workspace, lang, host=host, port=port, provider=provider, model=model))
+
+
+def serve_settings(
+    settings: Settings, *, on_ready: Callable[[str], None] | None = None, any_port: bool = False
+) -> None:
+    """Serve until a signal; `on_ready` is told the page's address. Ends the program where it cannot.
+
+    `any_port`: where the port is taken, another one serves.
+    """
     configure_logs(settings.log_level, debug=settings.ai_debug)
     try:
-        asyncio.run(_run(settings))
+        asyncio.run(_run(settings, on_ready or _say, any_port=any_port))
     except KeyboardInterrupt:
         return
     except (typer.Exit, typer.Abort):
@@ -47,7 +57,11 @@ def serve(
         fail(known.message, code=known.exit_code)
 
 
-async def _run(settings: Settings) -> None:
+def _say(address: str) -> None:
+    render.line(f"nodius serves its page at {address} (Ctrl-C ends)")
+
+
+async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port: bool) -> None:
     """Serve until a signal. Ends the program where it must not listen."""
     # The service is slow to import, and the other commands do without.
     from server.app import create_app
@@ -61,12 +75,12 @@ async def _run(settings: Settings) -> None:
             " NODIUS_AUTH_PUBLIC_KEY or NODIUS_AUTH_JWKS, or serve 127.0.0.1",
             code=EXIT_USAGE,
         )
-    with _listening(settings.host, settings.port) as listening:
+    with _listening(settings.host, settings.port, any_port=any_port) as listening:
         address = address_of(listening)
-        await run_server(app, listening, lambda: render.line(f"nodius serves {address} (Ctrl-C ends)"))
+        await run_server(app, listening, lambda: on_ready(address))
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket:
     """Bind before the database is opened: a port that is taken is said at once."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -79,6 +93,8 @@ def _listening(host: str, port: int) -> socket.socket:
         made.listen(BACKLOG)
     except OSError as exc:
         made.close()
+        if any_port and port:
+            return _listening(host, 0)
         fail(f"cannot listen on {host} port {port}: {exc.strerror or exc}; --port names another")
     return made
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from cli.opening_page import open_page
 from tests.cli.conftest import invoke
 
 SECRET = "s" * 32
@@ -73,3 +74,54 @@ def test_it_serves_until_it_is_told_to_stop(folder: Path, sign: signal.Signals) 
             assert process.wait(timeout=20) == 0
         finally:
             process.kill()
+
+
+@pytest.mark.slow
+def test_the_demo_serves_the_page_where_it_is_asked_to(folder: Path) -> None:
+    arguments = ["demo", "--serve", "--no-browser", "--port", "0"]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(
+        [sys.executable, "-c", "from cli.main import run; run()", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": root, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = next(
+                found[0] for line in process.stdout if (found := re.search(r"http://127\S+/", line))
+            )
+            page = httpx2.get(address, timeout=20)
+            assert page.headers["content-type"].startswith("text/html")
+            assert "default-src 'none'" in page.headers["content-security-policy"]
+            graphs = httpx2.get(f"{address}api/graphs", timeout=20).json()["graphs"]
+            assert len(graphs) == 3
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+
+
+def test_no_browser_is_looked_for_where_there_is_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("BROWSER", "/bin/false")
+    assert not open_page("http://127.0.0.1:1/")
+
+
+def test_the_page_opens_in_the_browser_of_this_person(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = folder / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {folder}/opened\n')
+    browser.chmod(0o755)
+    code = "import cli.opening_page as p, sys; sys.exit(0 if p.open_page('http://127.0.0.1:1/') else 1)"
+    environment = {
+        **os.environ,
+        "DISPLAY": ":0",
+        "BROWSER": str(browser),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=20)
+    assert (folder / "opened").read_text() == "http://127.0.0.1:1/\n"
