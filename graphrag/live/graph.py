@@ -260,7 +260,7 @@ class LiveGraph:
         if self._closed is not None or not self._copy.has_unsaved:
             return
         try:
-            keys, taken = await self._copy.save(self._room.latest, self._clock())
+            keys, taken = await self._copy.save(self._room.latest, self._clock(), self._lease)
         except (GraphNotFound, LiveElsewhere) as exc:
             self._end(DELETED if isinstance(exc, GraphNotFound) else TAKEN_OVER)
             raise

@@ -6,9 +6,10 @@ A process that died on this machine is not waited for; one on another machine is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
 from graphrag.live.errors import LiveElsewhere
 from graphrag.owners import is_dead_here
@@ -56,8 +57,7 @@ class Lease:
     async def renew(self) -> None:
         """Hold it for longer. Raises: LiveElsewhere when another took it, SourceError."""
         until = self._clock() + self._held_ms
-        data = {"owner": self._owner, "expiresTime": until, "graphKey": self._graph_key}
-        record = Record(kind=KIND, key=self._key, data=data)
+        record = Record(kind=KIND, key=self._key, data=self._data(until))
         try:
             stored = await self._records.put(record, expected_version=self._version)
         except RecordConflict as exc:
@@ -69,6 +69,15 @@ class Lease:
             stored = await self._records.put(record, expected_version=found.version)
         self._version, self._until = stored.version, until
 
+    def fence(self) -> RecordWrite:
+        """Return a write that lets a transaction through only while the hold is ours, by any clock."""
+        return RecordWrite(
+            kind=KIND, key=self._key, data=self._data(self._until), expected_version=self._version
+        )
+
+    def _data(self, until: int) -> dict[str, Any]:
+        return {"owner": self._owner, "expiresTime": until, "graphKey": self._graph_key}
+
     async def give_back(self) -> None:
         """End the hold, if it is still ours. Raises: SourceError."""
         version, self._version, self._until = self._version, None, 0
@@ -77,7 +86,11 @@ class Lease:
         try:
             await self._records.delete(KIND, self._key, expected_version=version)
         except RecordConflict:
-            return  # another one has it
+            found = await self._records.get(KIND, self._key)
+            if found is None or found.data.get("owner") != self._owner:
+                return  # another one has it
+            with suppress(RecordConflict):  # a save has written it since
+                await self._records.delete(KIND, self._key, expected_version=str(found.version))
 
     def _is_free(self, data: Mapping[str, Any]) -> bool:
         return _until(data) <= self._clock() or is_dead_here(str(data.get("owner")), self._owner)

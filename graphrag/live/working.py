@@ -20,6 +20,8 @@ from graphrag.live.errors import LiveElsewhere, LiveError
 from graphrag.live.history import history_write
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, Kept
+from graphrag.live.lease import KIND as LEASE
+from graphrag.live.lease import Lease
 from graphrag.live.merge import Unsaved, difference, rebased
 from graphrag.live.state import Draft, LiveState
 from graphrag.live.telling import described
@@ -102,30 +104,34 @@ class WorkingCopy:
             self.history += change.history
         self.unsaved_changes += len(kept)
 
-    async def save(self, latest: int, now: int) -> tuple[list[str], list[Edit]]:
-        """Store what is unsaved; return the keys of the nodes stored, and what others had changed.
+    async def save(self, latest: int, now: int, lease: Lease) -> tuple[list[str], list[Edit]]:
+        """Store what is unsaved, if the hold is ours in the same transaction.
 
+        Return the keys of the nodes stored, and what others had changed.
         Raises: SourceError; the edits stay journalled. LiveElsewhere when another took the graph over.
         """
         taken: list[Edit] = []
         for _ in range(SAVE_ATTEMPTS):
             try:
-                return await self._save(latest, now), taken
+                return await self._save(latest, now, lease), taken
             except RevisionConflict:
                 taken.append(await self.catch_up())
-        return await self._save(latest, now), taken
+            except RecordConflict as exc:
+                if exc.kind not in (JOURNAL, LEASE):
+                    raise
+                # Another's write, unless it is our own: a renewal, or a save whose answer was lost.
+                await lease.renew()
+                await self.journal.read()
+        raise LiveElsewhere(graph_key=self.graph_key, until=0)
 
-    async def _save(self, latest: int, now: int) -> list[str]:
+    async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:
         mutation = self.unsaved.mutation(self.state, latest)
-        records = [*self.journal.clearing(), *history_write(self.graph_key, self.history)]
-        try:
-            revision = await self._source.apply(
-                mutation, expected_revision=self.base_revision, records=records
-            )
-        except RecordConflict as exc:
-            if exc.kind != JOURNAL:
-                raise
-            raise LiveElsewhere(graph_key=self.graph_key, until=0) from exc
+        history = history_write(self.graph_key, self.history)
+        revision = await self._source.apply(
+            mutation,
+            expected_revision=self.base_revision,
+            records=[lease.fence(), *self.journal.clearing(), *history],
+        )
         self._saved(revision, latest)
         self.last_save_time = now
         return [node.key for node in mutation.put_nodes]
