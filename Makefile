@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser slow lint format type bench bench-peers docs clean
+.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -57,6 +57,10 @@ bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (abo
 	   .venv-peers/bin/pip install -q --disable-pip-version-check -c constraints.txt -r tests/benchmarks/peers/requirements.txt -e .; \
 	 fi
 	@touch $@
+
+bench-load: setup ## Measure 300 streamed answers and 50 editors at once (about a minute)
+	$(PY) -m tests.benchmarks.streaming
+	$(PY) -m tests.benchmarks.live_editing
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs

@@ -1,0 +1,86 @@
+"""Starts what a load is put on: a model's server and `nodius serve`, each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx2
+
+from mock_data import load_text
+
+GRAPH = "testgraph001"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A server that runs on the sample graph."""
+
+    port: int
+    pid: int
+
+    @property
+    def memory_mb(self) -> float:
+        """What the server holds of the machine's memory now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError("the system does not tell")
+
+
+@asynccontextmanager
+async def _process(arguments: Sequence[str], **variables: str) -> AsyncIterator[Process]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("NODIUS_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env={**kept, **variables}, stdin=DEVNULL, stdout=PIPE, limit=1 << 20
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _said(process: Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        line = (await process.stdout.readline()).decode()
+    assert line, "the process ended at its start"
+    return line
+
+
+@asynccontextmanager
+async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Loaded]:
+    """Serve the sample graph, answered by a model of that pace."""
+    model_args = ("-m", "tests.benchmarks.paced_model", str(pieces), str(pace_ms))
+    with TemporaryDirectory() as folder:
+        async with _process(model_args) as model:
+            address = f"http://127.0.0.1:{int(await _said(model))}/v1"
+            settings = {
+                "NODIUS_PROVIDER": "compatible",
+                "NODIUS_LLM_BASE_URL": address,
+                "NODIUS_MODEL": "paced",
+                "NODIUS_RATE_LIMIT": "0",
+            }
+            serve = ("serve", "--port", "0", "--db", f"sqlite:{folder}/load.db")
+            async with _process(("-c", "from cli.main import run; run()", *serve), **settings) as server:
+                port = int((await _said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
+                async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                    raw = load_text("nba.json").encode()
+                    done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)
+                    assert done.status_code == 200, done.text
+                yield Loaded(port=port, pid=server.pid)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which such a share lies."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
