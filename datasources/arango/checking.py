@@ -17,6 +17,7 @@ from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.names import NODES, VIEW
 from datasources.arango.setup import index_bodies
 from datasources.arango.statements import Statement
+from datasources.arango.statements_large import SEARCH_NEAR
 from datasources.arango.vectors import LEAST_VERSION, indexed_dimension, usable_fields, version_of
 from datasources.base import Finding
 
@@ -29,7 +30,8 @@ _SCANS = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS"})
 """Statements of set-up and of this check, which are meant to read all nodes."""
 
 _SAMPLES: Mapping[str, Any] = {
-    "depth": 1, "limit": 1, "links": 1, "first": 1, "least": 0, "prefix": 2, "version": 1, "typed": True,
+    "depth": 1, "limit": 1, "candidates": 1, "lenders": [], "lendersOf": [[]], "nameLendersOf": [[]],
+    "links": 1, "first": 1, "least": 0, "prefix": 2, "version": 1, "typed": True,
     "terms": ["x"], "places": [0], "vector": [1, 0], "lent": {}, "sheet": None, "types": None, "others": [],
     "document": {"_key": "x"}, "mark": {"_key": "x"}, "workspaces": ["x", "root"], "kept": ["x"],
     "unlent": {"letters": "", "variants": []},
@@ -117,7 +119,10 @@ def _statements(database: StandardDatabase) -> list[Finding]:
     statements = all_statements()
     refused: list[str] = []
     scanning: list[str] = []
+    near = indexed_dimension(database) is not None
     for statement in statements:
+        if statement is SEARCH_NEAR and not near:
+            continue  # without its index it is refused, and is not used
         try:
             if _reads_all(database, statement) and statement.name not in _SCANS:
                 scanning.append(statement.name)

@@ -9,11 +9,12 @@ from typing import Self
 from datasources.arango.address import ArangoAddress
 from datasources.arango.checking import examine
 from datasources.arango.connection import ArangoConnection
+from datasources.arango.engine import Engine, Limits
 from datasources.arango.intents import recover
 from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.records import ArangoRecords
 from datasources.arango.setup import set_up
-from datasources.arango.source import ArangoSource, Engine
+from datasources.arango.source import ArangoSource
 from datasources.arango.vectors import indexed_dimension
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
@@ -25,9 +26,12 @@ class ArangoDatabase:
     Opened to be `prepared`, it need not be there yet.
     """
 
-    def __init__(self, address: ArangoAddress, *, prepared: bool = True) -> None:
+    def __init__(
+        self, address: ArangoAddress, *, prepared: bool = True, limits: Limits | None = None
+    ) -> None:
         self._address = address
         self._prepared = prepared
+        self._limits = limits or Limits()
         self._engine: Engine | None = None
 
     @property
@@ -69,7 +73,7 @@ class ArangoDatabase:
     async def __aenter__(self) -> Self:
         connection = ArangoConnection(self._address)
         connection.open()
-        self._engine = Engine(connection)
+        self._engine = Engine(connection, self._limits)
         if self._prepared:
             try:
                 await self._look()

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from datasources.arango.keys import end_key
-from datasources.arango.statements_search import SEARCH
 from datasources.arango.words import lent_by, lent_by_none, terms_of
 from datasources.one_trip import SearchedAtOnce
 from datasources.types import Hit, Link, NodeTypeConfig, Vector
-
-STATEMENT = SEARCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +40,15 @@ class SearchAsked:
         return vector.tolist()
 
 
-def values_of(asked: SearchAsked, graph_key: str, types: Mapping[str, NodeTypeConfig]) -> dict[str, Any]:
+def values_of(
+    asked: SearchAsked,
+    graph_key: str,
+    types: Mapping[str, NodeTypeConfig],
+    *,
+    most_terms: int | None = None,
+) -> dict[str, Any]:
     """Return what the statement binds besides the graph."""
-    terms = asked.terms
+    terms = asked.terms[:most_terms]
     return {
         "prefix": len(graph_key) + 1,
         "terms": terms,
@@ -63,16 +66,17 @@ def values_of(asked: SearchAsked, graph_key: str, types: Mapping[str, NodeTypeCo
 
 def read_found(row: Mapping[str, Any], graph_key: str) -> SearchedAtOnce:
     return SearchedAtOnce(
-        text=_hits(row["content"]),
-        name=_hits(row["name"]),
-        vector=_hits(row["vector"]),
-        name_vector=_hits(row["nameVector"]),
+        text=read_hits(row["content"]),
+        name=read_hits(row["name"]),
+        vector=read_hits(row["vector"]),
+        name_vector=read_hits(row["nameVector"]),
         links=read_links(row["links"], graph_key),
         first=row["first"],
     )
 
 
-def _hits(rows: Sequence[Sequence[Any]]) -> list[Hit]:
+def read_hits(rows: Sequence[Sequence[Any]]) -> list[Hit]:
+    """Return the hits of rows of `[key, score, …]`."""
     return [Hit(row[0], float(row[1])) for row in rows]
 
 

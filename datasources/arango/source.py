@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from datasources.arango import applying, searching
 from datasources.arango import statements_reading as read
 from datasources.arango import statements_writing as write
-from datasources.arango.connection import ArangoConnection
 from datasources.arango.documents import (
     config_document,
     config_keys,
@@ -26,11 +25,14 @@ from datasources.arango.documents import (
     read_vector,
     vector_fields,
 )
+from datasources.arango.engine import Engine, SeenTypes
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key
+from datasources.arango.large_search import search_large
 from datasources.arango.searching import SearchAsked
 from datasources.arango.statements import Statement
 from datasources.arango.statements_around import AROUND
+from datasources.arango.statements_search import SEARCH
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
@@ -58,23 +60,6 @@ from datasources.types import (
 NO_LIMIT = 1_000_000_000
 TYPES_FRESH_S = 2.0
 """How old the words of node types may be that came with a graph document."""
-
-
-@dataclass(slots=True)
-class SeenTypes:
-    """The types that a workspace sees, as they were when a graph was read."""
-
-    types: Mapping[str, NodeTypeConfig]
-    at: float
-
-
-@dataclass(slots=True)
-class Engine:
-    """What all sources of a database share. `indexed_dim`: the length that its vector index takes."""
-
-    connection: ArangoConnection
-    indexed_dim: int | None = None
-    seen: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +186,14 @@ class ArangoSource:
 
     async def _search(self, graph_key: str, asked: SearchAsked, *, types_age_s: float) -> SearchedAtOnce:
         types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if asked.terms else {}
-        row = await self._ask(searching.STATEMENT, graph_key, **searching.values_of(asked, graph_key, types))
+        name = (self.workspace, graph_key)
+        if self.engine.is_large(name):
+            found = await search_large(self.engine, self._ask, name, asked, types)
+            if found is not None:
+                return found
+        row = await self._ask(SEARCH, graph_key, **searching.values_of(asked, graph_key, types))
+        if row["total"]:  # counted where there are words to look for
+            self.engine.learn_size(name, row["total"])
         return searching.read_found(row, graph_key)
 
     async def search_at_once(

@@ -1,8 +1,8 @@
 """The server's vector indexes: when they are worth having, whether they can be used.
 
-Decision: up to `EXACT_UP_TO` nodes a graph is searched exactly, which finds all there is and sees a
-vector as soon as it is stored. A vector index is made where a database holds many more vectors, all
-of one length. An index refuses vectors of any other length, so those are kept beside it.
+Decision: a graph of few nodes (see `engine.Limits`) is searched exactly, which finds all there is
+and sees a vector as soon as it is stored. A vector index is made where a database holds many more
+vectors, all of one length. An index refuses vectors of any other length, so those are kept beside it.
 
 Source: ArangoDB 3.12 documentation, "Vector indexes"; FILTER before APPROX_NEAR from 3.12.6.
 """
@@ -19,7 +19,6 @@ from datasources.arango import layout
 from datasources.arango.names import EMBEDDING, NODES
 from datasources.arango.statements_setup import VECTOR_LENGTHS
 
-EXACT_UP_TO = 5_000
 WORTH_AN_INDEX = 20_000
 LEAST_VERSION = (3, 12, 10)
 

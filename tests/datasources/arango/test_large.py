@@ -1,0 +1,136 @@
+"""Large graphs: the vector index answers where it is trained, and something simpler where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from datasources.arango import ArangoDatabase, Limits, parse_address
+from datasources.arango.layout import vector_index
+from datasources.arango.names import NODES, VIEW
+from datasources.types import Mutation
+from tests.contracts.samples import FLOW, MODEL, a_node, a_vector, floats, keys_of, make_flow
+from tests.contracts.test_arango import prepare
+from tests.support.arango import ArangoServer, arango, arango_double
+
+__all__ = ["arango", "arango_double"]
+
+DIM = 4
+
+
+class Place:
+    """A database of the double whose graphs are all large, with 30 embedded nodes."""
+
+    def __init__(self, server: ArangoServer) -> None:
+        self.server, self.name = server, server.fresh()
+        self.address = server.address(self.name)
+
+    def opened(self) -> ArangoDatabase:
+        return ArangoDatabase(parse_address(self.address), limits=Limits(exact=-1, sums_fresh_s=0))
+
+    def call(self, method: str, path: str, body: object = None) -> None:
+        self.server.call(method, f"/_db/{self.name}{path}", body)
+
+    def index(self, field: str, dimension: int = DIM) -> None:
+        self.call("POST", f"/_api/index?collection={NODES}", vector_index(field, dimension))
+
+    async def fill(self) -> np.ndarray:
+        rows = np.random.default_rng(5).normal(size=(30, DIM)).astype(np.float32)
+        async with self.opened() as database:
+            source = await make_flow(database)
+            keys = [f"n{i:02}" for i in range(30)]
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
+            vectors = [a_vector(k, *row, name=tuple(row[::-1])) for k, row in zip(keys, rows, strict=True)]
+            await source.put_embeddings(FLOW, vectors)
+        return rows
+
+    def texts(self) -> list[str]:
+        return list(self.server.call("GET", "/_double/stats")["queries"])
+
+
+@pytest.fixture
+async def place(arango_double: ArangoServer) -> AsyncIterator[Place]:
+    place = Place(arango_double)
+    await prepare(place.address)
+    yield place
+    arango_double.drop(place.name)
+
+
+async def nearest(place: Place, query: np.ndarray, field: str = "content") -> list[str]:
+    async with place.opened() as database:
+        source = database.source("acme")
+        place.server.forget_counts()
+        hits = await source.search_vectors(FLOW, query, model=MODEL, limit=5, min_score=-1, field=field)  # type: ignore[arg-type]
+    return keys_of(hits)
+
+
+@pytest.mark.parametrize("field", ["content", "name"])
+async def test_the_vector_index_finds_what_an_exact_search_finds(place: Place, field: str) -> None:
+    rows = await place.fill()
+    query = floats(1, -2, 0.5, 1)
+    exact = await nearest(place, query, field)
+    assert not any("APPROX_NEAR" in text for text in place.texts())
+    place.index("embedding")
+    place.index("nameEmbedding")
+    assert await nearest(place, query, field) == exact
+    assert any("APPROX_NEAR" in text for text in place.texts())
+    vectors = rows if field == "content" else rows[:, ::-1]
+    cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+    assert exact == [f"n{i:02}" for i in np.argsort(-cosines)[:5]]
+
+
+async def test_an_index_that_cannot_answer_is_done_without(place: Place) -> None:
+    await place.fill()
+    query = floats(1, -2, 0.5, 1)
+    exact = await nearest(place, query)
+    place.index("embedding")  # but none of names, so the statement is refused
+    assert await nearest(place, query) == exact
+    async with place.opened() as database:
+        source = database.source("acme")
+        await source.search_vectors(FLOW, query, model=MODEL, limit=5)
+        place.server.forget_counts()
+        await source.search_vectors(FLOW, query, model=MODEL, limit=5)
+    assert not any("APPROX_NEAR" in text for text in place.texts())
+
+
+async def test_vectors_that_an_index_would_refuse_are_stored_and_found(place: Place) -> None:
+    await place.fill()
+    place.index("embedding")
+    place.index("nameEmbedding")
+    async with place.opened() as database:
+        source = database.source("acme")
+        other = [a_vector("n00", 1, 0, model="model-b"), a_vector("n01", 1, 2, name=(0, 1), model="model-b")]
+        assert await source.put_embeddings(FLOW, other) == 2
+        await source.apply(Mutation(graph_key=FLOW, put_vectors=[a_vector("n02", 0, 1, model="model-b")]))
+        hits = await source.search_vectors(FLOW, floats(1, 0), model="model-b", limit=5, min_score=-1)
+        assert keys_of(hits) == ["n00", "n01", "n02"]
+        assert (await source.get_vectors(FLOW, ["n01"]))["n01"].content.tolist() == [1, 2]
+        back = a_vector("n00", 1, 0, 0, 0)
+        assert await source.put_embeddings(FLOW, [back]) == 1
+        assert (await source.get_vectors(FLOW, ["n00"]))["n00"].content.tolist() == [1, 0, 0, 0]
+
+
+async def test_without_the_view_words_are_found_all_the_same(place: Place) -> None:
+    await place.fill()
+    async with place.opened() as database:
+        source = database.source("acme")
+        by_view = await source.search_text(FLOW, "sort invoices", limit=5)
+        place.call("DELETE", f"/_api/view/{VIEW}")
+        without = await source.search_text(FLOW, "sort invoices", limit=5)
+    assert keys_of(without) == keys_of(by_view) == ["c", "b"]
+    assert [hit.score for hit in without] == pytest.approx([hit.score for hit in by_view], rel=1e-4)
+
+
+async def test_a_graph_is_searched_as_large_once_it_was_seen_to_be(place: Place) -> None:
+    await place.fill()
+    address = parse_address(place.address)
+    async with ArangoDatabase(address, limits=Limits(exact=20, sums_fresh_s=60)) as database:
+        source = database.source("acme")
+        place.server.forget_counts()
+        first = await source.search_text(FLOW, "sort invoices", limit=5)
+        assert not any("@@view" in text for text in place.texts())
+        second = await source.search_text(FLOW, "sort invoices", limit=5)
+        assert any("@@view" in text for text in place.texts())
+    assert keys_of(first) == keys_of(second)
