@@ -25,6 +25,7 @@ from graphrag.providers.base import LLMProvider
 from graphrag.providers.metered import MeteredEmbedder
 from graphrag.providers.prices import Pricing
 from graphrag.providers.registry import choose, make_provider
+from graphrag.refreshing import Refresher
 from graphrag.retriever import RetrievalOptions, Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import ToolCalls
@@ -156,14 +157,18 @@ class Shared:
             seeds=settings.seeds,
             min_cosine=settings.min_cosine,
         )
+        retriever = Retriever(source, self.embedder, options=options, cache_ttl_s=settings.cache_ttl_s)
+        refresher = Refresher(source, self.embedder, forget=retriever.clear_cache)
         return Services(
             settings=settings,
             database=self.database,
             source=source,
             embedder=self.embedder,
-            retriever=Retriever(source, self.embedder, options=options, cache_ttl_s=settings.cache_ttl_s),
+            retriever=retriever,
             threads=Threads(records),
-            approvals=Approvals(source, records, policy=Policy.of(settings.deciders)),
+            approvals=Approvals(
+                source, records, policy=Policy.of(settings.deciders), on_applied=refresher.applied
+            ),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
         )

@@ -81,6 +81,7 @@ class ServerState:
     async def _opened(self, name: str) -> Workspace:
         services = with_live(self.shared.services(name), self.live)
         await self.live.recover(name)
+        await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
         agent = await self._stack.enter_async_context(open_agent(services, self._provider))
         return Workspace(services=services, agent=agent)

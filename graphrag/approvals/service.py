@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -45,7 +45,10 @@ class Approvals:
         ids: Callable[[], str] = new_approval_id,
         four_eyes: bool = False,
         ttl_ms: int = TTL_MS,
+        on_applied: Callable[[Approval], Awaitable[None]] | None = None,
     ) -> None:
+        """`on_applied` hears of every change that a decision or an undo applied; it may not raise."""
+        self._on_applied = on_applied
         policy = policy or Policy()
         self.audit = Audit(records, clock)
         self._desk = Desk(
@@ -129,7 +132,9 @@ class Approvals:
         ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the
         approval is as it was.
         """
-        return await deciding.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
+        return await self._told(
+            await deciding.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
+        )
 
     async def undo(self, graph_key: str, approval_id: str | None = None, *, by: Person) -> Approval:
         """Take back an applied change, by default the graph's last that stands; return the undo.
@@ -137,7 +142,12 @@ class Approvals:
         An undo is an applied approval itself (`undoes` says of what): undo it by its id to redo.
         Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
         """
-        return await undoing.undo(self._desk, graph_key, approval_id, by)
+        return await self._told(await undoing.undo(self._desk, graph_key, approval_id, by))
+
+    async def _told(self, approval: Approval) -> Approval:
+        if self._on_applied is not None and approval.status == "applied":
+            await self._on_applied(approval)
+        return approval
 
     async def recover(self, *, older_than_ms: int = CLAIM_MS) -> list[Approval]:
         """Settle what a process that died left claimed, and close what expired; return what was settled.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from graphrag.approvals import Approvals, Policy
 from graphrag.live.graphs import LiveGraphs
 from graphrag.live.source import LiveSource, SettledSource
+from graphrag.refreshing import Refresher
 from graphrag.retriever import Retriever
 from graphrag.wiring import Services
 
@@ -15,18 +16,19 @@ def with_live(services: Services, graphs: LiveGraphs) -> Services:
     """Return the services as a server uses them; `graphs` must read the same database."""
     stored, settings = services.source, services.settings
     source = LiveSource(stored, graphs)
+    retriever = Retriever(
+        source, services.embedder, options=services.retriever.options, cache_ttl_s=settings.cache_ttl_s
+    )
+    # A live graph has its changes embedded when it saves them; here are those of all other graphs.
+    refresher = Refresher(stored, services.embedder, forget=retriever.clear_cache)
     return replace(
         services,
         source=source,
-        retriever=Retriever(
-            source,
-            services.embedder,
-            options=services.retriever.options,
-            cache_ttl_s=settings.cache_ttl_s,
-        ),
+        retriever=retriever,
         approvals=Approvals(
             SettledSource(stored, graphs),
             services.database.records(stored.workspace),
             policy=Policy.of(settings.deciders),
+            on_applied=refresher.applied,
         ),
     )

@@ -230,3 +230,23 @@ def test_with_four_eyes_who_asked_cannot_approve_at_the_command_line(
     assert result.exit_code == 1
     assert "somebody else must decide" in result.stderr
     assert invoke("review", "approve", others).exit_code == 0
+
+
+def vectors_of(db: Path, key: str) -> Any:
+    async def work() -> Any:
+        async with SqliteDatabase(db) as database:
+            return (await database.source("default").get_vector_info(GRAPH, [key])).get(key)
+
+    return asyncio.run(work())
+
+
+def test_what_an_approval_or_an_undo_changed_is_embedded_at_once(db: Path) -> None:
+    assert invoke("embed-nodes").exit_code == 0
+    before = vectors_of(db, "fetch-api")
+    approval_id = rename(db, "Something else entirely")
+    assert invoke("review", "approve", approval_id).exit_code == 0
+    changed = vectors_of(db, "fetch-api")
+    assert changed is not None
+    assert changed != before
+    assert invoke("undo", GRAPH).exit_code == 0
+    assert vectors_of(db, "fetch-api") == before
