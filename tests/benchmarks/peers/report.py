@@ -30,8 +30,12 @@ WHY: Mapping[tuple[str, str], str] = {
     ("Chroma, vectors only", "speed"): "one look-up in a vector index, without words, edges, types or budget",
     ("LlamaIndex property graph", "speed"): "small enough that its walks through all triplets cost nothing",
     ("LightRAG, local mode", "speed"): "vectors alone, in memory",
-    ("*", "quality"): "the nearest vectors are the answer here, and spreading over edges moves places to "
-    "neighbours that the question did not ask for",
+    (
+        "*",
+        "synthetic quality",
+    ): "a node's name weighs most in hybrid retrieval, and the names of these graphs "
+    "are words drawn at random, as their edges are: vectors of the whole text are all there is to go by",
+    ("*", "quality"): "it hands over more nodes, and more of them are passages",
     ("*", "memory"): "it keeps only vectors and texts in memory; ours keeps a page cache, a word index, "
     "vectors of names and a service's libraries",
     ("*", "load"): "nothing is written to disk, or no word index and no vectors of names are built",
@@ -101,7 +105,8 @@ def _winners(rows: Sequence[Row]) -> str:
         ahead = [row for row in peers if sign * (row[field] - base[field]) > margin]
         if ahead:
             ahead.sort(key=lambda row: -sign * row[field])
-            reasons = dict.fromkeys(WHY.get((row["peer"], kind)) or WHY[("*", kind)] for row in ahead)
+            about = "synthetic quality" if kind == "quality" and _synthetic(base) else kind
+            reasons = dict.fromkeys(WHY.get((row["peer"], about)) or WHY["*", about] for row in ahead)
             names = ", ".join(row["peer"] for row in ahead)
             sentences.append(f"{_WORDS[kind]}: {names} ({'; '.join(reasons)}).")
     return "Ahead of ours. " + " ".join(sentences) if sentences else "No peer is ahead in any figure."
