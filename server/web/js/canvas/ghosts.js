@@ -7,7 +7,6 @@ import { icon } from "../icons.js";
 import { boxOf, curve, endOf, nodeName, typeName } from "./model.js";
 
 const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
-const SIGN_TEXT = { added: "+", removed: "−", changed: "~", moved: "→" };
 const KINDS = Object.keys(SIGNS);
 
 export function createGhosts({ layer, lines, legend, app, close }) {
@@ -105,7 +104,7 @@ export function createGhosts({ layer, lines, legend, app, close }) {
     }).filter(([, count]) => count);
     replace(legend,
       h("strong", t("ghost.title")),
-      counts.map(([kind, count]) => h("span.ghost-count", { class: kind }, icon(SIGNS[kind]), h("span", `${SIGN_TEXT[kind]}${count}`), h("span.count-word", t(`ghost.${kind}`)))),
+      counts.map(([kind, count]) => h("span.ghost-count", { class: kind }, icon(SIGNS[kind]), h("span", String(count)), h("span.count-word", t(`ghost.${kind}`)))),
       elsewhere(),
       h("button.icon-button", { type: "button", "aria-label": t("ghost.close"), title: t("ghost.close"), onclick: close }, icon("close")));
   }

@@ -16,6 +16,7 @@ import { createNodes } from "./nodes.js";
 import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
 
+const READABLE = 0.55;
 const CULLED = 150; // sheets of more nodes show only what is near
 const NARROW = matchMedia("(max-width: 760px)");
 
@@ -96,7 +97,17 @@ export function createCanvas(app, element) {
     fitted = id;
     const left = seenAt.get(id);
     if (left) view.put(left);
-    else fit({ animate: false });
+    else begin();
+  }
+
+  // Shows all of it; on a narrow screen the beginning of it, where all would be too small to read.
+  function begin() {
+    fit({ animate: false });
+    const box = boundsOf(order);
+    const { w, h: high } = view.size();
+    if (!box || !NARROW.matches || w / (box.x2 - box.x1) > READABLE) return;
+    const first = boxOf(order.find((node) => Object.keys(node.handles ?? {}).length) ?? order[0]);
+    view.put({ k: READABLE, x: 24 - first.x * READABLE, y: high / 2 - 50 - (first.y + first.h / 2) * READABLE });
   }
 
   function clear() {
@@ -264,7 +275,7 @@ export function createCanvas(app, element) {
       tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
       tool("minus", "canvas.zoom_out", () => view.zoomBy(1 / ZOOM.step)), made.percent, tool("plus", "canvas.zoom_in", () => view.zoomBy(ZOOM.step)), tool("fit", "canvas.fit", () => fit()));
     made.sheets = h("div.sheets.floating");
-    made.inspector = h("section.inspector.floating.scrolls", { hidden: true });
+    made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
     made.home = h("div.home-holder");
     made.lost = h("div.lost.floating", { role: "alert" });
     replace(root, made.stage, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);

@@ -191,5 +191,5 @@ export function createInspector(element, { app, edits, canvas }) {
     canvas.focusSelected();
   }
 
-  return { draw, open, close, get isOpen() { return !element.hidden; }, focus: () => element.querySelector("input, button")?.focus() };
+  return { draw, open, close, get isOpen() { return !element.hidden; }, focus: () => element.focus({ preventScroll: true }) };
 }

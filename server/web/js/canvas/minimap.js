@@ -43,8 +43,8 @@ export function createMinimap(canvas, { view, state }) {
     const [x2, y2] = at(seen.x2, seen.y2);
     const box = [Math.max(1, x1), Math.max(1, y1), Math.min(WIDTH - 1, x2), Math.min(HEIGHT - 1, y2)];
     if (box[2] <= box[0] || box[3] <= box[1]) return;
-    pen.fillStyle = style.getPropertyValue("--minimap-seen");
-    pen.strokeStyle = style.getPropertyValue("--accent");
+    pen.fillStyle = style.caretColor; // the style sheet gives the colours by properties that are computed
+    pen.strokeStyle = style.color;
     pen.lineWidth = 1.5;
     pen.beginPath();
     pen.roundRect(box[0], box[1], box[2] - box[0], box[3] - box[1], 3);
@@ -69,7 +69,7 @@ export function createMinimap(canvas, { view, state }) {
       const { x, y, w, h } = boxOf(node);
       const isBack = shape === "note" || shape === "group";
       ink.globalAlpha = isBack ? 0.25 : 0.85;
-      ink.fillStyle = selected.has(node._key) ? style.getPropertyValue("--accent") : isBack ? "#d3a93a" : (color ?? `hsl(${hue} 45% 58%)`);
+      ink.fillStyle = selected.has(node._key) ? style.color : isBack ? "#d3a93a" : (color ?? `hsl(${hue} 45% 58%)`);
       const [px, py] = at(x, y);
       ink.fillRect(px, py, Math.max(2, w * map.scale), Math.max(2, h * map.scale));
     }
