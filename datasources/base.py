@@ -18,6 +18,7 @@ from datasources.types import (
     GraphStats,
     Hit,
     Link,
+    LinkTable,
     Mutation,
     Node,
     NodeTypeConfig,
@@ -120,6 +121,13 @@ class GraphDataSource(Protocol):
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         """Return the stored vectors of these nodes (an undo restores them)."""
         ...
+
+
+@runtime_checkable
+class LinkTables(Protocol):
+    """Optional ability of a source: edges as ranking computes with them, without a key for each end."""
+
+    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

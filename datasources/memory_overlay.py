@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from datasources.base import GraphDataSource, MemoryGraphProvider
+from datasources.base import GraphDataSource, LinkTables, MemoryGraphProvider
 from datasources.builtin_types import types_by_name
 from datasources.lexical import LexicalIndex
 from datasources.one_trip import OneTripSource, SearchedAtOnce
@@ -24,6 +24,7 @@ from datasources.types import (
     GraphStats,
     Hit,
     Link,
+    LinkTable,
     Node,
     NodeTypeConfig,
     NodeVector,
@@ -208,6 +209,11 @@ class MemoryOverlay:
         return [
             Link(edge.source, edge.target) for edge in (edges if limit is None else edges[: max(0, limit)])
         ]
+
+    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
+        if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):
+            return await self.stored.get_link_table(graph_key, keys, limit=limit)
+        return LinkTable.of(await self.get_links(graph_key, keys, limit=limit))
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return await self.stored.get_node_configs(types)

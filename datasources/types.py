@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -200,6 +201,22 @@ class Link(NamedTuple):
 
     source: str
     target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkTable:
+    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice."""
+
+    keys: Sequence[str]
+    ends: NDArray[np.int64]
+
+    @staticmethod
+    def of(links: Sequence[Link]) -> LinkTable:
+        keys = list(dict.fromkeys(chain.from_iterable(links)))
+        place = {key: i for i, key in enumerate(keys)}
+        ends = map(place.__getitem__, chain.from_iterable(links))
+        table = np.fromiter(ends, dtype=np.int64, count=2 * len(links)).reshape(-1, 2)
+        return LinkTable(keys=keys, ends=table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from datasources.types import Hit, Link
+from datasources.types import Hit, Link, LinkTable
 
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -133,7 +132,7 @@ def adjacency(size: int, pairs: Integers | Sequence[tuple[int, int]]) -> sparse.
 
 def rank(
     signals: Mapping[str, Sequence[Hit]],
-    links: Sequence[Link],
+    links: Sequence[Link] | LinkTable,
     options: RankOptions,
     limit: int,
     fused: Mapping[str, float] | None = None,
@@ -146,12 +145,13 @@ def rank(
         fused = fuse(signals, options.weights, options.candidates)
     if not fused or limit <= 0:
         return []
-    keys = list(dict.fromkeys(chain(fused, chain.from_iterable(links))))
-    row = {key: i for i, key in enumerate(keys)}
+    table = links if isinstance(links, LinkTable) else LinkTable.of(links)
+    row = {key: i for i, key in enumerate(fused)}
+    places = [row.setdefault(key, len(row)) for key in table.keys]
+    keys = list(row)
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
-    ends = np.fromiter(map(row.__getitem__, chain.from_iterable(links)), dtype=np.int64, count=2 * len(links))
-    matrix = adjacency(len(keys), ends.reshape(-1, 2))
+    matrix = adjacency(len(keys), np.array(places, dtype=np.int64)[table.ends])
     walked = spread(seeds, matrix, options)
     scores: Scores = np.round(walked / float(walked.max()), DIGITS)
     order = _order(keys, scores, limit)

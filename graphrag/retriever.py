@@ -16,9 +16,9 @@ from typing import Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from datasources.base import GraphDataSource
+from datasources.base import GraphDataSource, LinkTables
 from datasources.builtin_types import BUILTIN_TYPES
-from datasources.types import Edge, Graph, Hit, Link, Node, NodeTypeConfig, ScoredNode, Vector
+from datasources.types import Edge, Graph, Hit, Link, LinkTable, Node, NodeTypeConfig, ScoredNode, Vector
 from graphrag.cache import Cache, CacheStats
 from graphrag.embeddings import EmbeddingError, EmbeddingProvider
 from graphrag.one_trip import SearchSource, Wanted, in_few_trips
@@ -208,6 +208,10 @@ class VectorScorer(Protocol):
     A node that the search missed would lose the whole weight of that search.
     """
 
+    def may_miss_vectors(self, graph_key: str) -> bool:
+        """Tell whether vector searches of this graph are approximate at all."""
+        ...
+
     async def score_vectors(
         self,
         graph_key: str,
@@ -296,7 +300,7 @@ class _Search:
         if not vector:
             self.notes.append(_NO_VECTORS)
         found = {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
-        if isinstance(self.source, VectorScorer):
+        if isinstance(self.source, VectorScorer) and self.source.may_miss_vectors(self.graph_key):
             vector, name_vector = await asyncio.gather(
                 self._completed("content", vector, found), self._completed("name", name_vector, found)
             )
@@ -327,7 +331,7 @@ class _Search:
             self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
         )
 
-    async def _links(self, fused: Mapping[str, float]) -> list[Link]:
+    async def _links(self, fused: Mapping[str, float]) -> Sequence[Link] | LinkTable:
         if self.options.rank.damping <= 0:
             return []
         keys, most = list(fused), self.options.rank.candidates
@@ -335,6 +339,8 @@ class _Search:
             scores = np.fromiter(fused.values(), dtype=np.float64, count=len(keys))
             rows: list[int] = np.argpartition(-scores, most)[:most].tolist()
             keys = [keys[row] for row in rows]
+        if isinstance(self.source, LinkTables):
+            return await self.source.get_link_table(self.graph_key, keys, limit=MAX_LINKS)
         return await self.source.get_links(self.graph_key, keys, limit=MAX_LINKS)
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:

@@ -32,7 +32,7 @@ class Limits:
 
     held: int = 25_000
     exact: int = 20_000
-    scanned: int = 250_000
+    scanned: int = 2_000_000
     memory: int = 512 << 20
 
 

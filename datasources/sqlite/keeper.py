@@ -74,7 +74,7 @@ class IndexKeeper:
 
         For a reader's thread.
         """
-        for find in (self._held, self._open_newer):
+        for find in (self.opened, self._open_newer):
             index = find(row, kind)
             if index is None:
                 continue
@@ -85,12 +85,13 @@ class IndexKeeper:
                 return index, changed
         return None
 
-    def _held(self, row: GraphRow, kind: IndexKind[X]) -> X | None:
+    def opened(self, row: GraphRow, kind: IndexKind[X]) -> X | None:
+        """Return an index as it is held, of whatever version."""
         return self._opened.get((row.id, kind.name))  # pyright: ignore[reportReturnType] - a name has one kind
 
     def _open_newer(self, row: GraphRow, kind: IndexKind[X]) -> X | None:
         with self._lock:
-            held = self._held(row, kind)
+            held = self.opened(row, kind)
             for number, path in self.files.versions(row.id, kind.name):
                 if held is not None and number <= held.number:
                     return None
@@ -121,7 +122,7 @@ class IndexKeeper:
                 row = graph_row(connection, workspace, graph_key)
                 version = kind.version(row)
                 self._open_newer(row, kind)
-                held = self._held(row, kind)
+                held = self.opened(row, kind)
                 if held is None or held.number < version:
                     older = next(iter(self.files.versions(row.id, kind.name)), None)
                     self.files.place(

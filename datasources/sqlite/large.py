@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
 
 from datasources.sqlite import statements as sql
+from datasources.sqlite.node_table import NodeTable, Rids
 from datasources.sqlite.rows import GraphRow, array, storable
-from datasources.types import Direction, Edge, GraphStats, Link, Node, Subgraph, parse_document
+from datasources.types import Direction, Edge, GraphStats, Link, LinkTable, Node, Subgraph, parse_document
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
 _ALL = 2**63 - 1  # the greatest LIMIT there is
@@ -64,6 +68,38 @@ def links(
         rids = array(_rids(connection, row, keys).values())
         found = connection.execute(sql.LINKS_OF, {"rids": rids, "limit": most})
     return [Link(source, target) for source, target in found]
+
+
+def link_table(
+    connection: sqlite3.Connection,
+    row: GraphRow,
+    keys: Sequence[str],
+    limit: int,
+    nodes: NodeTable | None,
+) -> LinkTable:
+    """Return the edges of nodes by number. `nodes`, if there is one, knows most keys of the graph.
+
+    Of a graph whose nodes have more edges than the limit those first in key order are given.
+    """
+    rids = _rids(connection, row, keys)
+    values = {"rids": array(rids.values()), "limit": _most(limit + 1)}
+    found = connection.execute(sql.ENDS_OF, values).fetchall()
+    if len(found) > limit:
+        return LinkTable.of(links(connection, row, keys, limit))
+    pairs = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=2 * len(found))
+    ends, places = np.unique(pairs, return_inverse=True)
+    return LinkTable(keys=_keys(connection, ends, nodes), ends=places.reshape(-1, 2))
+
+
+def _keys(connection: sqlite3.Connection, rids: Rids, nodes: NodeTable | None) -> list[str]:
+    """Return the keys of nodes that exist."""
+    if nodes is not None:
+        rows = nodes.rows(rids)
+        if len(rows) == len(rids):
+            return nodes.keys(rows)
+    wanted: list[int] = rids.tolist()
+    found = dict(connection.execute(sql.NODE_KEYS, {"rids": array(wanted)}).fetchall())
+    return [found[rid] for rid in wanted]
 
 
 def neighborhood(

@@ -24,15 +24,25 @@ class _Asked(NamedTuple):
 
     work: Callable[[sqlite3.Connection], Any]
     done: asyncio.Future[Any]
+    apart: bool
 
 
-def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if done.done():  # who asked has gone away
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)
+class _Outcome(NamedTuple):
+    """How one read went."""
+
+    done: asyncio.Future[Any]
+    result: Any
+    error: BaseException | None
+
+
+def _settle(outcomes: Sequence[_Outcome]) -> None:
+    for done, result, error in outcomes:
+        if done.done():  # who asked has gone away
+            continue
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
 
 
 class Pool:
@@ -68,24 +78,26 @@ class Pool:
             connection = self._local.connection = self._connect()
         return connection
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, apart: bool = False) -> T:
         """Run `work` in a reader's thread, on a snapshot of the database.
 
         What is asked for in one step of the event loop, as the searches of one question, goes to one
-        thread together: to change threads takes as long as a search.
+        thread together: to change threads takes as long as a short search. Work that computes for
+        long outside Python is better done `apart`, beside the others.
         """
         self.check_open()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._asked.append(_Asked(work, done))
+        self._asked.append(_Asked(work, done, apart))
         if len(self._asked) == 1:
             loop.call_soon(self._send)
         return await done
 
     def _send(self) -> None:
         asked, self._asked = self._asked, []
-        for start in range(0, len(asked), TOGETHER):
-            together = asked[start : start + TOGETHER]
+        alone = [[one] for one in asked if one.apart]
+        others = [one for one in asked if not one.apart]
+        for together in (*alone, *(others[i : i + TOGETHER] for i in range(0, len(others), TOGETHER))):
             try:
                 self._submit(self._readers, lambda these=together: self._read(these))
             except (SourceUnavailable, RuntimeError) as exc:  # closed between the asking and now
@@ -94,22 +106,25 @@ class Pool:
                         one.done.set_exception(exc)
 
     def _read(self, asked: Sequence[_Asked]) -> None:
-        """Do the work in one transaction; each has its own result or failure."""
-        for one in asked:
-            result, error = None, None
-            try:
-                connection = self._mine()
-                if not connection.in_transaction:
-                    connection.execute("BEGIN")
-                result = one.work(connection)
-            except sqlite3.Error as exc:
-                error = translate(exc, self.path)
-                error.__cause__ = exc
-            except BaseException as exc:  # noqa: BLE001 - handed to who asked
-                error = exc
-            one.done.get_loop().call_soon_threadsafe(_settle, one.done, result, error)
+        """Do the work in one transaction; each has its own result or failure, all are told at once."""
+        outcomes = [self._outcome(one) for one in asked]
         with suppress(sqlite3.Error):
             self._mine().execute("ROLLBACK")
+        asked[0].done.get_loop().call_soon_threadsafe(_settle, outcomes)
+
+    def _outcome(self, asked: _Asked) -> _Outcome:
+        result, error = None, None
+        try:
+            connection = self._mine()
+            if not connection.in_transaction:
+                connection.execute("BEGIN")
+            result = asked.work(connection)
+        except sqlite3.Error as exc:
+            error = translate(exc, self.path)
+            error.__cause__ = exc
+        except BaseException as exc:  # noqa: BLE001 - handed to who asked
+            error = exc
+        return _Outcome(asked.done, result, error)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in the writer's thread, in one transaction: whole, or not at all.

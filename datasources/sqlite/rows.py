@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from datasources.errors import GraphNotFound
 from datasources.sqlite import statements as sql
-from datasources.types import Vector
+from datasources.types import Hit, Vector
 
 SHIFT = 32
+_as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +92,9 @@ def vector_of(blob: bytes) -> Vector:
 def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
     """Return stored vectors as float32[n, dim]."""
     return np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
+
+
+def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) -> list[Hit]:
+    """Return nodes as hits, best first, ties by key. Shapes: `scores` is [len(keys)]."""
+    ordered = sorted(zip((-scores).tolist(), keys, strict=True))[:limit]
+    return [_as_hit((key, -score)) for score, key in ordered]

@@ -45,6 +45,7 @@ from datasources.types import (
     GraphStats,
     Hit,
     Link,
+    LinkTable,
     Mutation,
     Node,
     NodeTypeConfig,
@@ -83,9 +84,13 @@ class SqliteSource:
         except sqlite3.Error as exc:
             raise translate(exc, pool.path) from exc
 
-    async def _read(self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T]) -> T:
+    async def _read(
+        self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T], *, apart: bool = False
+    ) -> T:
         """Run `work` on a graph in a reader's thread, on one moment of it."""
-        return await self.engine.pool.read(lambda c: work(c, graph_row(c, self.workspace, graph_key)))
+        return await self.engine.pool.read(
+            lambda c: work(c, graph_row(c, self.workspace, graph_key)), apart=apart
+        )
 
     async def _documents(self, graph_key: str) -> GraphDocuments | None:
         """Return the graph as held in memory, or None when it is too large for that."""
@@ -145,6 +150,18 @@ class SqliteSource:
         if documents is not None:
             return documents.links(keys, limit)
         return await self._read(graph_key, lambda c, row: large.links(c, row, keys, limit))
+
+    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
+        """Return the edges of these nodes as `get_links`, in any order: numbers instead of keys."""
+        documents = await self._documents(graph_key)
+        if documents is not None:
+            return LinkTable.of(documents.links(keys, limit))
+
+        def work(connection: sqlite3.Connection, row: GraphRow) -> LinkTable:
+            index = self.engine.indexes.opened(row, TEXT_INDEX)
+            return large.link_table(connection, row, keys, limit, None if index is None else index.nodes)
+
+        return await self._read(graph_key, work)
 
     async def get_neighborhood(
         self,
@@ -234,6 +251,11 @@ class SqliteSource:
         query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
         return await self._search_vector_index(graph_key, row, query)
 
+    def may_miss_vectors(self, graph_key: str) -> bool:
+        """Tell whether a vector search of this graph may miss nodes: where not all vectors are compared."""
+        limits = self.engine.limits
+        return self._row(graph_key).nodes > max(limits.exact, limits.scanned)
+
     async def score_vectors(
         self,
         graph_key: str,
@@ -247,12 +269,11 @@ class SqliteSource:
 
         Best first; none where all vectors are compared, for then nothing is missed.
         """
-        row, limits = self._row(graph_key), self.engine.limits
-        if row.nodes <= max(limits.exact, limits.scanned) or not keys or not storable(model):
+        if not self.may_miss_vectors(graph_key) or not keys or not storable(model):
             return []
         group = VectorGroup(model=model, dim=vector.size, field=field)
         query = VectorQuery(group=group, vector=vector, limit=len(keys), min_score=0.0)
-        kind = vector_index_kind(group, limits.scanned)
+        kind = vector_index_kind(group, self.engine.limits.scanned)
 
         def work(connection: sqlite3.Connection, now: GraphRow) -> list[Hit]:
             usable = self.engine.indexes.usable(connection, now, kind)
@@ -272,7 +293,7 @@ class SqliteSource:
                 return search_exactly(connection, now, query), True
             return search_index(connection, query, *usable), len(usable[1]) > kind.repair_at
 
-        hits, due = await self._read(graph_key, work)
+        hits, due = await self._read(graph_key, work, apart=True)
         if due:
             self.engine.indexes.schedule(self.workspace, graph_key, row, kind)
         return hits

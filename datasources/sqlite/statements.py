@@ -72,6 +72,11 @@ SELECT s.key, t.key FROM (
     FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
     ORDER BY 1 LIMIT :limit
 ) CROSS JOIN nodes s ON s.rid = s CROSS JOIN nodes t ON t.rid = t ORDER BY k"""
+# Answered from the indexes of edges alone.
+ENDS_OF = """
+SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+UNION ALL SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+WHERE e.source NOT IN (SELECT value FROM json_each(:rids)) LIMIT :limit"""
 NEXT_OUT = """
 SELECT DISTINCT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
 CROSS JOIN nodes n ON n.rid = e.target ORDER BY n.key LIMIT :limit"""

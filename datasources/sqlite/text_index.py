@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ _LAST_COLUMN: Mapping[SearchField, int | None] = {"content": None, "name": 2 + N
 
 Ints = NDArray[np.int32]
 Scores = NDArray[np.float32]
+Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +68,9 @@ class Postings:
     starts: NDArray[np.int64]
     rows: Ints
     counts: NDArray[np.uint16]
-    _norms: dict[float, Scores] = field(default_factory=dict[float, Scores], init=False)
+    _norms: dict[float, Floats] = field(default_factory=dict[float, Floats], init=False)
 
-    def norms(self, average: float) -> Scores:
+    def norms(self, average: float) -> Floats:
         """Return what a node's length adds to each count of a word, for a mean length that seldom changes."""
         known = self._norms.get(average)
         if known is None:
@@ -93,16 +95,9 @@ class TextIndex:
         """Return the best nodes that are not `hidden`, in no order: rows and their exact BM25."""
         p = self.fields[search_field]
         norms = p.norms(statistics.average)
-        found = [
-            (np.float32(idf(statistics.nodes, count) * (K1 + 1)), slice(p.starts[place], p.starts[place + 1]))
-            for word, count in sorted(statistics.counts.items(), key=lambda item: (item[1], item[0]))
-            if (place := self._place(word)) is not None
-        ]
+        found = self._weighted_postings(p, statistics)
         split = _affordable([part.stop - part.start for _, part in found])
-        scores = np.zeros(len(self.nodes), dtype=np.float32)
-        for weight, part in found[:split]:
-            rows = p.rows[part]
-            scores[rows] += _weighed(weight, p.counts[part], norms[rows])
+        scores = _sums(p, found[:split], norms, len(self.nodes))
         if hidden:
             scores[self.nodes.rows(hidden)] = 0
         best = _best(scores, limit * SPARE if split < len(found) else limit)
@@ -111,14 +106,26 @@ class TextIndex:
             rows = p.rows[part]
             place = np.minimum(np.searchsorted(rows, best), len(rows) - 1)
             has = rows[place] == best
-            total[has] += _weighed(weight, p.counts[part][place[has]], norms[best[has]])
+            tf = p.counts[part][place[has]]
+            total[has] += weight * (tf / (tf + norms[best[has]]))
         kept = _best(total, limit)
-        return best[kept], total[kept]
+        return best[kept], total[kept].astype(np.float32)
 
-    def _place(self, word: str) -> int | None:
-        wanted = word_hash(word)
-        place = int(np.searchsorted(self.words, wanted))
-        return place if place < len(self.words) and self.words[place] == wanted else None
+    def _weighted_postings(self, p: Postings, statistics: Statistics) -> list[tuple[float, slice]]:
+        """Return where the postings of each word are and what the word weighs, rarest word first."""
+        if not len(self.words):
+            return []
+        ordered = sorted((count, word) for word, count in statistics.counts.items())
+        wanted = np.array([word_hash(word) for _, word in ordered], dtype=np.uint64)
+        places = np.searchsorted(self.words, wanted)
+        known = np.flatnonzero(self.words[np.minimum(places, len(self.words) - 1)] == wanted)
+        counts = np.array([count for count, _ in ordered])
+        weights = idf(statistics.nodes, counts) * (K1 + 1.0)
+        starts, ends = p.starts[places[known]].tolist(), p.starts[places[known] + 1].tolist()
+        return [
+            (weight, slice(start, end))
+            for weight, start, end in zip(weights[known].tolist(), starts, ends, strict=True)
+        ]
 
 
 def word_hash(word: str) -> np.uint64:
@@ -126,12 +133,18 @@ def word_hash(word: str) -> np.uint64:
     return np.frombuffer(hashlib.blake2b(word.encode(), digest_size=8).digest(), dtype=np.uint64)[0]
 
 
-def _weighed(weight: np.float32, counts: NDArray[np.uint16], norms: Scores) -> Scores:
-    """Return the BM25 of one word in some nodes; `lexical.saturation` in place and in float32."""
-    tf = counts.astype(np.float32)
-    total = tf + norms
-    np.divide(tf, total, out=total)
-    return np.multiply(total, weight, out=total)
+def _sums(p: Postings, found: Sequence[tuple[float, slice]], norms: Floats, count: int) -> Floats:
+    """Return the BM25 of every node for these words: `lexical.saturation`, for all postings at once."""
+    if not found:
+        return np.zeros(count)
+    rows = np.concatenate([p.rows[part] for _, part in found])
+    tf = np.concatenate([p.counts[part] for _, part in found]).astype(np.float32)
+    total = norms.take(rows)
+    total += tf
+    tf /= total
+    weights = np.array([weight for weight, _ in found], dtype=np.float32)
+    tf *= np.repeat(weights, [part.stop - part.start for _, part in found])
+    return np.bincount(rows, tf, minlength=count).astype(np.float64, copy=False)
 
 
 def _affordable(sizes: Sequence[int]) -> int:
@@ -140,7 +153,7 @@ def _affordable(sizes: Sequence[int]) -> int:
     return max(1, int(np.searchsorted(gone, POSTINGS, side="right")))
 
 
-def _best(scores: Scores, limit: int) -> NDArray[np.int64]:
+def _best(scores: Floats, limit: int) -> NDArray[np.int64]:
     """Return the rows of the best scores, ascending, and those that tie with the last, within bounds."""
     rows = np.flatnonzero(scores > 0)
     if len(rows) <= limit:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from datasources.lexical import idf, saturation
 from datasources.sqlite import statements as sql
-from datasources.sqlite.rows import GraphRow, array
+from datasources.sqlite.rows import GraphRow, array, best_of
 from datasources.sqlite.text_index import Statistics, TextIndex
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import Hit, SearchField
@@ -59,13 +59,12 @@ def search_large(
     statistics = Statistics(nodes=row.nodes, average=total / max(1, row.nodes), counts=counts)
     if index is None:
         rids = _candidates(connection, row, counts, max(limit, effort.rescored), search_field, effort)
-        hits = _stored_hits(connection, _score(connection, rids, statistics, search_field), limit)
-    else:
-        rows, scores = index[0].search(statistics, search_field, limit, index[1])
-        hits = list(map(Hit, index[0].nodes.keys(rows), scores.tolist()))
-        if index[1]:
-            changed = _score(connection, index[1], statistics, search_field)
-            hits.extend(_stored_hits(connection, changed, limit))
+        return _stored_hits(connection, _score(connection, rids, statistics, search_field), limit)
+    rows, scores = index[0].search(statistics, search_field, limit, index[1])
+    hits = best_of(index[0].nodes.keys(rows), scores, limit)
+    if not index[1]:
+        return hits
+    hits += _stored_hits(connection, _score(connection, index[1], statistics, search_field), limit)
     return sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]
 
 
@@ -76,7 +75,7 @@ def _stored_hits(connection: sqlite3.Connection, scored: Mapping[int, float], li
         least = heapq.nlargest(limit, scored.values())[-1]
         best = [rid for rid, score in scored.items() if score >= least]
     keys = dict(connection.execute(sql.NODE_KEYS, {"rids": array(best)}).fetchall())
-    return [Hit(keys[rid], scored[rid]) for rid in best]
+    return best_of([keys[rid] for rid in best], np.array([scored[rid] for rid in best]), limit)
 
 
 def _document_counts(

@@ -18,7 +18,8 @@ from datasources.sqlite.change_log import MAX_BEHIND, VECTOR_LOG
 from datasources.sqlite.keeper import IndexKind, Older
 from datasources.sqlite.node_table import Rids, write_nodes
 from datasources.sqlite.rows import GraphRow, array, matrix_of
-from datasources.sqlite.vector_index import VectorGroup, VectorIndex, open_vector_index, quantized
+from datasources.sqlite.vector_codes import LEAST_DIM, Halves, Scales, codes_of, halves_of
+from datasources.sqlite.vector_index import VectorGroup, VectorIndex, open_vector_index
 from datasources.types import Vector
 from datasources.vectors import normalize
 
@@ -65,7 +66,7 @@ def _write_vectors(
 ) -> int:
     """Write the vectors and, unless they are too many to be scanned, their codes; return how many."""
     rids: list[Rids] = []
-    coded: list[tuple[np.ndarray, np.ndarray]] = []
+    coded: list[tuple[Halves, Scales]] = []
     count = 0
     writer.add("unit", np.zeros(0, dtype=np.float32))
     for found, vectors in vector_blocks(connection, row, group):
@@ -73,8 +74,8 @@ def _write_vectors(
         writer.add("unit", vectors)
         rids.append(found)
         count += len(found)
-        coded = [*coded, quantized(vectors)] if count <= scanned else []
-    writer.add("codes", np.zeros(0, dtype=np.int8), *(codes for codes, _ in coded))
+        coded = [*coded, halves_of(vectors)] if count <= scanned and group.dim >= LEAST_DIM else []
+    writer.add("halves", np.zeros(0, dtype=np.uint8), *(halves for halves, _ in coded))
     writer.add("scales", np.zeros(0, dtype=np.float32), *(scales for _, scales in coded))
     known = np.concatenate([np.zeros(0, dtype=np.int64), *rids])
     write_nodes(writer, known, _keys(connection, known, stop))
@@ -126,7 +127,7 @@ def _built(
     )
     for rids, vectors in vector_blocks(connection, row, group):
         stop()
-        index.add(rids, quantized(vectors)[0], threads=os.cpu_count() or 1)
+        index.add(rids, codes_of(vectors), threads=os.cpu_count() or 1)
     return index
 
 
@@ -141,7 +142,7 @@ def _repaired(
     index.remove(np.array([rid for rid in changed if rid in index], dtype=np.int64))
     rids, vectors = vectors_of(connection, group, changed)
     if len(rids):
-        index.add(rids, quantized(vectors)[0], threads=os.cpu_count() or 1)
+        index.add(rids, codes_of(vectors), threads=os.cpu_count() or 1)
     return index
 
 

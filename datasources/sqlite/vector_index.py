@@ -1,13 +1,13 @@
 """The vector index of a large graph: a file beside the database, mapped into memory.
 
-It holds every vector at length 1, and what finds candidates among them fast: up to some hundred
-thousand vectors their codes of 8 bits a component, all of which are compared; beyond that a
-navigable graph of such codes, which is walked. What either finds is scored again with the vectors
-themselves, and what changed since the file was made is scored as it is stored, so a file that lags
-behind gives no wrong score, only a slower answer.
+It holds every vector at length 1, and what finds candidates among them fast: codes of 4 bits a
+component, all of which are compared, or for millions of vectors a navigable graph of codes of 8
+bits, which is walked. What either finds is scored again with the vectors themselves, and what
+changed since the file was made is scored as it is stored, so a file that lags behind gives no wrong
+score, only a slower answer.
 
-Decision: each vector has a scale of its own. Codes of one scale for all of them use a twelfth of
-their range in 256 dimensions, and lose neighbours that are as near as those found.
+Decision: codes are compared one and all for as long as that takes no more than a few milliseconds.
+A walk that misses no more takes longer, and its graph takes a hundred times as long to make.
 
 Source: Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using
 Hierarchical Navigable Small World graphs" (2018), as implemented by usearch.
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numkong
 import numpy as np
 from numpy.typing import NDArray
 from usearch.index import Index
 
 from datasources.sqlite.array_file import read_arrays
 from datasources.sqlite.node_table import NodeTable
+from datasources.sqlite.vector_codes import PackedHalves, codes_of
 from datasources.types import SearchField, Vector
 
 EXPANSION_SEARCH = 1024
@@ -34,8 +34,6 @@ MAX_TIES = 1_000
 """Nodes looked at beyond the count asked for, where vectors are equally near."""
 
 SAMPLE = 2_048
-CODE = 127
-Codes = NDArray[np.int8]
 Rows = NDArray[np.int64]
 
 
@@ -52,15 +50,13 @@ class VectorGroup:
 class VectorIndex:
     """An opened file and the vector version of the graph that it knows.
 
-    Shapes: `unit` float32[n, dim], row i is the vector of row i of `nodes`; `codes` int8[n, dim] and
-    `scales` float32[n], or of no rows where there is a `walk`.
+    Shapes: `unit` float32[n, dim], row i is the vector of row i of `nodes`.
     """
 
     number: int
     nodes: NodeTable
     unit: Vector
-    codes: Codes
-    scales: NDArray[np.float32]
+    halves: PackedHalves | None
     walk: Index | None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,36 +65,15 @@ class VectorIndex:
 
         Shapes: `unit` is float32[dim] of length 1.
         """
-        codes, _ = quantized(unit[None])
-        if self.walk is None:
-            scores = scan(codes, self.codes) * self.scales
+        if self.walk is not None:
+            with self._lock:  # two searches must not share the index's scratch space
+                matches: Any = self.walk.search(codes_of(unit[None])[0], count + len(hidden), threads=1)
+            found = self.nodes.rows(matches.keys.astype(np.int64))
+        else:
+            scores = self.unit @ unit if self.halves is None else self.halves.scores(unit)
             scores[hidden] = -np.inf
             found = _best(scores, count)
-        else:
-            with self._lock:  # two searches must not share the index's scratch space
-                matches: Any = self.walk.search(codes[0], count + len(hidden), threads=1)
-            found = self.nodes.rows(matches.keys.astype(np.int64))
         return found[~np.isin(found, hidden)] if len(hidden) else found
-
-
-def quantized(unit: Vector) -> tuple[Codes, NDArray[np.float32]]:
-    """Return vectors as codes and what to multiply each one's codes by.
-
-    Shapes: float32[n, dim] → int8[n, dim], float32[n].
-    """
-    peak = np.abs(unit).max(axis=1, initial=0.0)
-    scales = np.where(peak > 0, peak, 1.0).astype(np.float32) / np.float32(CODE)
-    return np.rint(unit / scales[:, None]).astype(np.int8), scales
-
-
-def scan(code: Codes, codes: Codes) -> NDArray[np.float32]:
-    """Return the dot products of one code with all. Shapes: int8[1, dim], int8[n, dim] → float32[n].
-
-    The GIL is released meanwhile.
-    """
-    if not len(codes):
-        return np.zeros(0, dtype=np.float32)
-    return np.asarray(numkong.cdist(code, codes, "dot"), dtype=np.float32).reshape(-1)
 
 
 def _best(scores: NDArray[np.float32], count: int) -> Rows:
@@ -140,7 +115,6 @@ def _of(arrays: dict[str, NDArray[Any]], number: int, dim: int) -> VectorIndex |
         number=number,
         nodes=nodes,
         unit=unit.reshape(-1, dim),
-        codes=arrays["codes"].reshape(-1, dim),
-        scales=arrays["scales"],
+        halves=PackedHalves.of(arrays["halves"].reshape(-1, (dim + 1) // 2), arrays["scales"]),
         walk=index,
     )

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.node_table import Rids
-from datasources.sqlite.rows import GraphRow, array, matrix_of
+from datasources.sqlite.rows import GraphRow, array, best_of, matrix_of
 from datasources.sqlite.vector_build import vector_blocks, vectors_of
 from datasources.sqlite.vector_index import VectorGroup, VectorIndex
 from datasources.types import Hit, SearchField, Vector
 from datasources.vectors import VectorMatrix, normalize
 
 FIELDS: tuple[SearchField, ...] = ("content", "name")
-OVERSAMPLING, SPARE = 1.5, 32
+OVERSAMPLING, SPARE = 3, 32
 """Candidates taken of the index for each hit asked for, and so many more; their cosines are then exact."""
 
 
@@ -80,7 +80,7 @@ def search_index(
     """Ask the index, score what it names exactly, and what changed since it was made as it is stored."""
     unit = normalize(query.vector)
     hidden = index.nodes.rows(changed)
-    count = min(int(query.limit * OVERSAMPLING) + SPARE, len(index.nodes))
+    count = min(query.limit * OVERSAMPLING + SPARE, len(index.nodes))
     rows = index.nearest(unit, count, hidden)
     return _merged(connection, query, index, rows, changed, unit)
 
@@ -140,8 +140,7 @@ def _hits(
     if len(good) > query.limit:
         least = np.partition(scores[good], len(good) - query.limit)[len(good) - query.limit]
         good = good[scores[good] >= least]
-    found = map(Hit, keys(numbers[good]), scores[good].tolist())
-    return sorted(found, key=lambda hit: (-hit.score, hit.key))[: query.limit]
+    return best_of(keys(numbers[good]), scores[good], query.limit)
 
 
 def _keys(connection: sqlite3.Connection, rids: Sequence[int]) -> dict[int, str]:

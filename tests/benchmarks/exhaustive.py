@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,13 +51,5 @@ class ExhaustiveSource(SqliteSource):
 
         return await self.engine.pool.read(work)
 
-    async def score_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        keys: Sequence[str],
-        *,
-        model: str,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        return []  # nothing was missed
+    def may_miss_vectors(self, graph_key: str) -> bool:
+        return False
