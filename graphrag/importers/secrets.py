@@ -22,6 +22,9 @@ _TOKEN = re.compile(
 )
 _TOKEN_HINTS = ("sk-", "sk_live_", "xox", "gh", "AKIA", "AIza", "glpat-", "eyJ")
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{16,}")
+_LOGIN = re.compile(r"(://[^\s/@:'\"`]*:)([^\s/?#'\"`]+)(?=@)")
+_PARAMETER = re.compile(r"([?&;]([A-Za-z][A-Za-z0-9_.-]{0,60})=)([^\s&;#'\"`<>\\]+)")
+_SIGNATURES = frozenset(("sig", "signature", "pwd", "pass"))
 _REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^<>]{1,80}>|^\s*$")
 
 
@@ -34,6 +37,7 @@ def is_secret_name(name: str) -> bool:
 
 def scrub_text(text: str, tally: Tally, where: str) -> str:
     """Replace what can only be a token or a bearer header inside a text or code."""
+    text = _scrub_addresses(text, tally, where)
     if not any(hint in text for hint in (*_TOKEN_HINTS, "Bearer", "Basic")):
         return text
     clean, found = _TOKEN.subn(PLACEHOLDER, text)
@@ -43,6 +47,35 @@ def scrub_text(text: str, tally: Tally, where: str) -> str:
             "secret", "a token in a text; a placeholder stands in its place", where, count=found + headers
         )
     return clean
+
+
+def _scrub_addresses(text: str, tally: Tally, where: str) -> str:
+    """Replace what lets somebody in at an address: the password before its host, secret parameters."""
+    found = 0
+
+    def login(match: re.Match[str]) -> str:
+        nonlocal found
+        if _REFERENCE.search(match[2]):
+            return match[0]
+        found += 1
+        return match[1] + PLACEHOLDER
+
+    def parameter(match: re.Match[str]) -> str:
+        nonlocal found
+        is_secret = match[2].lower() in _SIGNATURES or is_secret_name(match[2])
+        is_kept = _REFERENCE.search(match[3]) or match[3].startswith(PLACEHOLDER.split(" ")[0])
+        if not is_secret or is_kept:
+            return match[0]
+        found += 1
+        return match[1] + PLACEHOLDER
+
+    if "@" in text and "://" in text:
+        text = _LOGIN.sub(login, text)
+    if "=" in text and ("?" in text or "&" in text):
+        text = _PARAMETER.sub(parameter, text)
+    if found:
+        tally.drop("secret", "a secret in an address; a placeholder stands in its place", where, count=found)
+    return text
 
 
 def scrub(value: Any, tally: Tally, where: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from graphrag.importers.secrets import PLACEHOLDER
 from tests.graphrag.importers.helpers import n8n, n8n_node, read
 
 TOKEN = "sk-" + "a1B2" * 8
@@ -28,6 +29,13 @@ def _imported(parameters: Any, **fields: Any) -> tuple[bytes, int]:
         {"assignments": [{"name": "botToken", "value": "hush-hush"}]},
         {"text": f"key {TOKEN.replace('a1B2', 'hush-hush')} end"},
         {"jsCode": "fetch(u, {headers: {Authorization: 'Bearer hush-hush.hush-hush'}})"},
+        {"url": "https://ed:hush-hush@api.example/v1?limit=3"},
+        {"url": "postgres://ed:hush-hush@p@db.example:5432/x"},
+        {"url": "redis://:hush-hush@cache.example"},
+        {"url": "https://api.example/v1?limit=3&api_key=hush-hush&page=2"},
+        {"url": "=https://api.example/{{ $json.id }}?access_token=hush-hush"},
+        {"url": "https://store.example/blob?sv=1&sig=hush-hush%3D"},
+        {"jsCode": "await fetch('https://api.example/?apikey=hush-hush')"},
     ],
     ids=str,
 )
@@ -49,6 +57,11 @@ def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
         {"headers": [{"name": "Accept", "value": "text/plain"}]},
         {"text": "Basic auth and Bearer tokens explained"},
         {"field": "password"},
+        {"url": "https://api.example:8443/v1?token={{ $json.token }}&page=2"},
+        {"url": "https://ed:${PASSWORD}@api.example/v1"},
+        {"url": "https://ed@api.example/a:b@c?to=a:b@c.example"},
+        {"url": "http://api.example:8080?mail=ed@example.org&author=me&key=name"},
+        {"text": "const url = `https://api.example?api_key=${key}` + '&token=' + t"},
     ],
     ids=str,
 )
@@ -74,3 +87,13 @@ def test_credentials_keep_their_names_only() -> None:
     }
     assert b"hush-hush" not in result.nodes[0].to_json()
     assert result.report.dropped_count("credential") == 2
+
+
+def test_an_address_without_its_secrets_is_imported_again_as_it_is() -> None:
+    address = "https://ed:hush@api.example/v1?api_key=hush&page=2#top"
+    once = read(n8n([n8n_node("A", parameters={"url": address})]))
+    left = once.nodes[0].data["parameters"]["url"]
+    assert left == f"https://ed:{PLACEHOLDER}@api.example/v1?api_key={PLACEHOLDER}&page=2#top"
+    again = read(n8n([n8n_node("A", parameters={"url": left})]))
+    assert again.nodes[0].data["parameters"]["url"] == left
+    assert again.report.lines() == []
