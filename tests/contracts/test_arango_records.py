@@ -13,9 +13,9 @@ from tests.contracts.base import Factory
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 from tests.contracts.test_arango import OnArango, prepare
 from tests.contracts.writing import MutationContract
-from tests.support.arango import ArangoServer, arango
+from tests.support.arango import ArangoServer, arango, arango_address, one_database
 
-__all__ = ["arango"]
+__all__ = ["arango", "arango_address", "one_database"]
 
 
 class TestArangoRecords(OnArango, RecordStoreContract):
