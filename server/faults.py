@@ -167,8 +167,12 @@ def _framework(exc: HTTPException, language: Language) -> Told:
 
 
 def language_of(connection: HTTPConnection) -> Language:
-    """Return the language that a client prefers of ours, else the settings'."""
-    preferred = connection.headers.get("accept-language", "").strip().lower()[:2]
+    """Return the language that a client prefers of ours, else the settings'.
+
+    A page cannot choose the headers of its WebSocket: the address says it there (`/ws?lang=fr`).
+    """
+    asked = connection.query_params.get("lang") if connection.scope["type"] == "websocket" else None
+    preferred = (asked or connection.headers.get("accept-language", "")).strip().lower()[:2]
     if preferred == "fr":
         return "fr"
     if preferred == "en":

@@ -104,9 +104,11 @@ class Running:
     app: FastAPI
 
     @asynccontextmanager
-    async def client(self, by: str | None = None, **options: Any) -> AsyncIterator[Client]:
+    async def client(
+        self, by: str | None = None, *, path: str = "/ws", **options: Any
+    ) -> AsyncIterator[Client]:
         """Connect; with a token also sign in."""
-        address = f"ws://127.0.0.1:{self.port}/ws"
+        address = f"ws://127.0.0.1:{self.port}{path}"
         async with connect(address, proxy=None, compression=None, **options) as connection:
             client = Client(connection)
             if by is not None:
