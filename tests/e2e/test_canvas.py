@@ -1,21 +1,167 @@
-"""The canvas: opening, looking around, sheets."""
+"""The canvas: opening, looking around, sheets, keys, large graphs."""
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+import re
 
-from tests.e2e.conftest import OpenPage
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.conftest import OpenPage, Trouble
+from tests.e2e.graphs import large_graph
 from tests.e2e.site import Site
 
 
-def test_a_graph_opens_from_the_list_and_is_shown_whole(site: Site, open_page: OpenPage) -> None:
-    page = open_page(site, None)
+def box(found: Locator) -> dict[str, float]:
+    """Where something is shown, when it has come to rest."""
+    earlier = None
+    while (now := found.bounding_box()) != earlier:
+        earlier = now
+        found.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))")
+    assert now
+    return dict(now)
+
+
+def node(page: Page, key: str) -> Locator:
+    return page.locator(f".node[data-key='{key}']")
+
+
+def test_a_graph_opens_from_the_list_and_is_shown_whole(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site, None)
     page.get_by_role("button", name="NBA Stats Pipeline").first.click()
     expect(page.locator(".node")).to_have_count(7)
     assert "graph=testgraph001" in page.url
-    stage = page.locator(".stage").bounding_box()
-    assert stage
-    for box in (node.bounding_box() for node in page.locator(".node").all()):
-        assert box
-        assert stage["x"] <= box["x"]
-        assert box["x"] + box["width"] <= stage["x"] + stage["width"]
+    stage = box(page.locator(".stage"))
+    for shown in (box(found) for found in page.locator(".node").all()):
+        assert stage["x"] <= shown["x"]
+        assert shown["x"] + shown["width"] <= stage["x"] + stage["width"]
+        assert stage["y"] <= shown["y"]
+    page.go_back()
+    expect(page.locator("main")).to_have_attribute("data-state", "home")
+
+
+def test_a_graph_that_is_not_there_is_said_with_a_way_back(
+    offline_site: Site, open_page: OpenPage, trouble: Trouble
+) -> None:
+    page = open_page(offline_site, None)
+    page.goto(f"{offline_site.url}#graph=nothing&sheet=0&panel=chat")
+    expect(page.get_by_role("heading", name="This graph could not be loaded")).to_be_visible()
+    page.get_by_role("button", name="Back to all graphs").click()
+    expect(page.get_by_role("heading", name="Graphs", exact=True)).to_be_visible()
+    trouble.forgive("404")
+
+
+def test_dragging_the_ground_pans_and_the_wheel_zooms_at_the_pointer(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    page = open_page(offline_site)
+    before = box(node(page, "fetch-api"))
+    page.mouse.move(440, 640)
+    page.mouse.down()
+    page.mouse.move(500, 600, steps=4)
+    page.mouse.up()
+    after = box(node(page, "fetch-api"))
+    assert (after["x"] - before["x"], after["y"] - before["y"]) == pytest.approx((60, -40), abs=1)
+    x, y = after["x"] + after["width"] / 2, after["y"] + after["height"] / 2
+    page.mouse.move(x, y)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    zoomed = box(node(page, "fetch-api"))
+    assert zoomed["width"] > after["width"] * 1.3
+    assert zoomed["x"] + zoomed["width"] / 2 == pytest.approx(x, abs=2)
+    page.keyboard.press("f")
+    fitted = box(node(page, "fetch-api"))
+    assert (fitted["x"], fitted["width"]) == pytest.approx((before["x"], before["width"]), abs=1)
+
+
+def test_sheets_show_their_own_nodes_and_are_in_the_address(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site)
+    page.get_by_role("tab", name="data-processing").click()
+    expect(page.locator(".node")).to_have_count(2)
+    assert "sheet=1" in page.url
+    page.locator(".stage").focus()
+    page.keyboard.press("PageUp")
+    expect(page.locator(".node")).to_have_count(7)
+    page.reload()
+    expect(page.locator(".node")).to_have_count(7)
+
+
+def test_the_overview_goes_where_it_is_clicked(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site)
+    page.locator(".percent").click()
+    page.locator(".minimap").click(position={"x": 20, "y": 50})
+    first = box(node(page, "root"))
+    page.locator(".minimap").click(position={"x": 150, "y": 50})
+    assert box(node(page, "root"))["x"] < first["x"] - 300
+
+
+def test_keys_walk_through_nodes_open_one_and_come_back(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site)
+    page.locator(".stage").focus()
+    page.keyboard.press("Tab")
+    focused = page.locator(".node:focus")
+    expect(focused).to_have_count(1)
+    first = focused.get_attribute("data-key")
+    page.keyboard.press("Tab")
+    assert page.locator(".node:focus").get_attribute("data-key") != first
+    page.keyboard.press("Shift+Tab")
+    assert page.locator(".node:focus").get_attribute("data-key") == first
+    expect(node(page, str(first))).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator(".inspector")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".inspector")).to_be_hidden()
+    assert page.locator(".node:focus").get_attribute("data-key") == first
+    for _ in range(8):
+        page.keyboard.press("Tab")
+    assert page.locator(".node:focus").count() == 0, "the canvas must not keep the focus"
+
+
+def test_the_help_lists_the_keys_and_escape_closes_it(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site)
+    page.locator(".stage").focus()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_language_and_theme_are_chosen_and_kept(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site, color_scheme="light")
+    ground = "() => getComputedStyle(document.querySelector('.stage')).backgroundColor"
+    light = page.evaluate(ground)
+    page.locator(".theme-switch").click()
+    page.locator(".theme-switch").click()
+    assert page.evaluate(ground) != light
+    page.locator(".lang-switch").click()
+    expect(page.get_by_role("tab", name="Discussion")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("tab", name="Discussion")).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("lang", "fr")
+    expect(page.locator(".connection")).to_have_class(re.compile("open"))
+    assert page.evaluate(ground) != light
+
+
+def test_five_hundred_nodes_open_and_only_what_is_near_is_drawn(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    offline_site.import_graph(large_graph("large", 500), "large")
+    page = open_page(offline_site, "large")
+    expect(page.locator(".node")).to_have_count(500)
+    page.locator(".percent").click()
+    expect(page.locator(".node:visible")).not_to_have_count(500)
+    assert 0 < page.locator(".node:visible").count() < 250
+    page.locator(".stage").focus()
+    page.keyboard.press("Tab")
+    expect(node(page, "n0")).to_be_focused()
+    expect(node(page, "n0")).to_be_in_viewport()
+
+
+def test_on_a_narrow_screen_one_part_is_shown_at_a_time(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site, viewport={"width": 390, "height": 844}, has_touch=True)
+    expect(page.locator("#panel-chat")).to_be_visible()
+    page.locator("#bottom").get_by_role("button", name="Canvas").click()
+    expect(page.locator("#side")).to_be_hidden()
+    expect(node(page, "root")).to_be_in_viewport()
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

@@ -87,15 +87,16 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     }
   }
 
-  // Joins again after the connection came back or the sheet changed, and learns what was missed.
-  function rejoin() {
+  // Joins again after the connection came back or the sheet changed, and learns what was missed. Who was away reads
+  // the graph anew: what was stored meanwhile past the editors is in no message.
+  function rejoin({ wasAway = false } = {}) {
     asking = asking.then(async () => {
       const { graphKey, sheet, graphState } = store.get();
       if (!graphKey || graphState !== "ready" || !socket.isOpen) return;
       const turn = opening;
       const answer = await join(times[sheet] ?? 0);
       if (!answer || turn !== opening) return;
-      if (answer.missingComplete === false) await refresh();
+      if (wasAway || answer.missingComplete === false) await refresh();
       else for (const message of answer.missingMessages ?? []) take(message);
     }).catch((error) => error instanceof ApiError || reportError(error));
     return asking;
@@ -218,7 +219,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   socket.on("saveStatus", (message) => message._id === undefined && store.set({ saveStatus: statusOf(message) }));
   socket.on("open", () => {
     if (store.get().graphState === "failed") open(store.get().graphKey, store.get().sheet);
-    else rejoin();
+    else rejoin({ wasAway: true });
   });
   socket.on("close", () => (registered = null));
   setInterval(() => socket.isOpen && people(), PEOPLE_MS);
