@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,29 +15,26 @@ from datasources.types import Mutation
 from graphrag.embed_nodes import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
-from tests.support.arango import PASSWORD, ArangoServer, arango, arango_double
+from tests.support.arango import PASSWORD, ArangoServer, arango, arango_address, arango_double, one_database
 
-__all__ = ["arango", "arango_double"]
+__all__ = ["arango", "arango_address", "arango_double", "one_database"]
 WORKSPACE = "default"
 NODES_OF_FLOW = 40
 
 
 @pytest.fixture
-def name(arango: ArangoServer) -> Iterator[str]:
+def name(arango: ArangoServer, one_database: str, arango_address: str) -> str:
     """A prepared database with a graph of some nodes."""
 
     async def prepare() -> None:
-        async with ArangoDatabase(parse_address(arango.address(name)), prepared=False) as database:
-            await database.set_up()
+        async with ArangoDatabase(parse_address(arango_address)) as database:
             source = database.source(WORKSPACE)
             await source.create_graph(a_graph(FLOW, WORKSPACE))
             nodes = [a_node(f"n{i:03}", data={"name": f"Step {i}"}) for i in range(NODES_OF_FLOW)]
             await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
 
-    name = arango.fresh()
     asyncio.run(prepare())
-    yield name
-    arango.drop(name)
+    return one_database
 
 
 class Embedder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from typing import Self
 
 import pytest
@@ -11,9 +9,9 @@ import pytest
 from datasources.arango import ArangoDatabase, parse_address
 from tests.contracts.base import Factory
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
-from tests.contracts.test_arango import OnArango, prepare
+from tests.contracts.test_arango import OnArango
 from tests.contracts.writing import MutationContract
-from tests.support.arango import ArangoServer, arango, arango_address, one_database
+from tests.support.arango import arango, arango_address, one_database
 
 __all__ = ["arango", "arango_address", "one_database"]
 
@@ -41,11 +39,8 @@ class InParts(ArangoDatabase):
 
 class _InParts:
     @pytest.fixture
-    def factory(self, arango: ArangoServer) -> Iterator[Factory]:
-        address = arango.address(name := arango.fresh())
-        asyncio.run(prepare(address))
-        yield lambda: InParts(parse_address(address))
-        arango.drop(name)
+    def factory(self, arango_address: str) -> Factory:
+        return lambda: InParts(parse_address(arango_address))
 
 
 class TestArangoRecordsInParts(_InParts, JoinedRecordsContract):

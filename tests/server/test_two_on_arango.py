@@ -26,36 +26,32 @@ from tests.graphrag.live.helpers import a_bench, rename
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import LATE, apply, move, register
 from tests.server.test_ws_two import edit_until_gone, free_port, opened
-from tests.support.arango import ArangoServer, arango
+from tests.support.arango import arango, arango_address, one_database
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.valid_history import check_valid
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
-__all__ = ["arango"]
+__all__ = ["arango", "arango_address", "one_database"]
 LONG = 3_600_000
 
 
 async def prepared(address: str) -> None:
-    """Set a database up with the sample graph."""
-    async with ArangoDatabase(parse_address(address), prepared=False) as database:
-        await database.set_up()
-        async with open_nba("default") as sample:
-            read, write = sample.source("default"), database.source("default")
-            for config in await read.get_node_configs():
-                if config.workspace == "default":
-                    await write.put_node_config(config)
-            await write.create_graph(await read.get_graph(GRAPH))
-            nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
-            await write.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
+    """Store the sample graph."""
+    async with ArangoDatabase(parse_address(address)) as database, open_nba("default") as sample:
+        read, write = sample.source("default"), database.source("default")
+        for config in await read.get_node_configs():
+            if config.workspace == "default":
+                await write.put_node_config(config)
+        await write.create_graph(await read.get_graph(GRAPH))
+        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
+        await write.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
 
 
 @pytest.fixture
-async def db(arango: ArangoServer) -> AsyncIterator[str]:
-    address = arango.address(name := arango.fresh())
-    await prepared(address)
-    yield address
-    arango.drop(name)
+async def db(arango_address: str) -> str:
+    await prepared(arango_address)
+    return arango_address
 
 
 async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(db: str) -> None:
@@ -128,13 +124,11 @@ async def test_a_graph_is_edited_through_one_server_at_a_time_and_then_through_a
         assert root.pos_x == 3
 
 
-async def test_a_late_owner_of_a_graph_saves_nothing_whatever_its_clock_says(arango: ArangoServer) -> None:
-    address = parse_address(arango.address(name := arango.fresh()))
-    async with (
-        ArangoDatabase(address, prepared=False) as first,
-        ArangoDatabase(address, prepared=False) as second,
-    ):
-        await first.set_up()
+async def test_a_late_owner_of_a_graph_saves_nothing_whatever_its_clock_says(arango_address: str) -> None:
+    address = parse_address(arango_address)
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(ArangoDatabase(address))
+        second = await stack.enter_async_context(ArangoDatabase(address))
         async with a_bench(first) as late:
             await late.live.apply_instructions([rename("b", "late")], "ann")
             async with a_bench(second, later_ms=LONG) as owner:
@@ -144,7 +138,6 @@ async def test_a_late_owner_of_a_graph_saves_nothing_whatever_its_clock_says(ara
                 assert (await owner.stored.get_graph("flow")).revision == before
                 await owner.live.save()
                 assert (await owner.stored_node("b")).data == {"name": "late"}
-    arango.drop(name)
 
 
 @asynccontextmanager

@@ -16,13 +16,11 @@ TIMEOUT_S = 0.3
 TOO_LONG_MS = 450
 
 
-def prepared(server: ArangoServer, name: str) -> str:
-    """Set a database up with the sample graph at revision 1; return its address, with short time-outs."""
-    address = server.address(name)
+def with_flow(address: str) -> str:
+    """Store the sample graph at revision 1; return the address with short time-outs."""
 
     async def work() -> None:
-        async with ArangoDatabase(parse_address(address), prepared=False) as database:
-            await database.set_up()
+        async with ArangoDatabase(parse_address(address)) as database:
             await make_flow(database)
 
     asyncio.run(work())

@@ -18,12 +18,12 @@ from tests.datasources.arango.kit import (
     applied,
     hit,
     opened,
-    prepared,
     revision,
+    with_flow,
 )
-from tests.support.arango import ArangoServer, arango, arango_double
+from tests.support.arango import ArangoServer, arango, arango_address, arango_double, one_database
 
-__all__ = ["arango", "arango_double"]
+__all__ = ["arango", "arango_address", "arango_double", "one_database"]
 
 QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:1600"]
 TOO_LATE = f"delay:{TOO_LONG_MS}"
@@ -32,14 +32,10 @@ REQUESTS = 8
 """More than an apply with a record sends; a fault that nothing meets is none."""
 
 
-@pytest.fixture(scope="module")
-def address(arango: ArangoServer) -> Iterator[str]:
-    if not arango.is_double:
-        pytest.skip("only the double injects faults")
-    arango.heal()
-    yield prepared(arango, name := arango.fresh())
-    arango.heal()
-    arango.drop(name)
+@pytest.fixture
+def address(arango_double: ArangoServer, arango_address: str) -> Iterator[str]:
+    yield with_flow(arango_address)
+    arango_double.heal()
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -13,21 +13,17 @@ from graphrag.approvals import Approve, Reject
 from graphrag.approvals.errors import ApprovalError
 from tests.datasources.arango.kit import TIMEOUT_S, hit
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
-from tests.support.arango import ArangoServer, arango, arango_double
+from tests.support.arango import ArangoServer, arango, arango_address, arango_double, one_database
 
-__all__ = ["arango", "arango_double"]
+__all__ = ["arango", "arango_address", "arango_double", "one_database"]
 FOREVER = 1_000_000
 
 
 @pytest.fixture
-async def bench(arango_double: ArangoServer) -> AsyncIterator[Bench]:
-    address = arango_double.address(name := arango_double.fresh())
-    async with ArangoDatabase(parse_address(address), prepared=False) as database:
-        await database.set_up()
-    async with ArangoDatabase(parse_address(f"{address}?timeout={TIMEOUT_S}")) as database:
+async def bench(arango_double: ArangoServer, arango_address: str) -> AsyncIterator[Bench]:
+    async with ArangoDatabase(parse_address(f"{arango_address}?timeout={TIMEOUT_S}")) as database:
         yield await a_bench(database)
     arango_double.heal()
-    arango_double.drop(name)
 
 
 async def check_whole(bench: Bench, approval_id: str, number: int, before: int) -> str:
