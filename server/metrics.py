@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from graphrag.approvals import Approval
 from graphrag.events import ActionApplied, Completed, Event, Failed, ProposalPending, ToolFinished, ToolLimit
 from graphrag.usage import CallUsage
 
@@ -12,7 +13,7 @@ _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
 
 
 class Metrics:
-    """The counters of one server, in a registry of its own."""
+    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch)."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -41,6 +42,16 @@ class Metrics:
         )
         self._proposals = Counter("nodius_proposals", "Proposals that wait for people", registry=r)
         self._edits = Counter("nodius_live_edits", "Messages of live editing", ["kind", "ok"], registry=r)
+        self._saves = Counter("nodius_live_saves", "Saves of live graphs", ["ok"], registry=r)
+        self._save_s = Histogram(
+            "nodius_live_save_seconds", "Time of a save of a live graph", buckets=_SECONDS, registry=r
+        )
+        self._journalled = Counter(
+            "nodius_live_journalled", "Changes of live graphs by whether they were kept", ["ok"], registry=r
+        )
+        self._journal_s = Histogram(
+            "nodius_live_journal_seconds", "Time of a write to the journal", buckets=_SECONDS, registry=r
+        )
         self._retrieval_s = Histogram(
             "nodius_retrieval_seconds",
             "Time of a retrieval, also of a remembered one",
@@ -85,11 +96,20 @@ class Metrics:
             case ActionApplied() | _:
                 pass
 
-    def decision(self, status: str) -> None:
-        self._decisions.labels(status).inc()
+    def decided(self, approval: Approval) -> None:
+        """Count a decision, wherever it was made in this server; an undo is `undone`."""
+        self._decisions.labels("undone" if approval.undoes else approval.status).inc()
 
     def live_edit(self, kind: str, *, ok: bool) -> None:
         self._edits.labels(kind, str(ok).lower()).inc()
+
+    def saved(self, seconds: float, *, ok: bool) -> None:
+        self._saves.labels(str(ok).lower()).inc()
+        self._save_s.observe(seconds)
+
+    def journalled(self, changes: int, seconds: float, *, ok: bool) -> None:
+        self._journalled.labels(str(ok).lower()).inc(changes)
+        self._journal_s.observe(seconds)
 
     def retrieval(self, seconds: float) -> None:
         self._retrieval_s.observe(seconds)

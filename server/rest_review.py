@@ -21,7 +21,7 @@ from server.auth import Caller
 from server.documents import ERRORS
 from server.examples import DECISIONS
 from server.faults import language_of
-from server.requests import GraphKey, Limit, Workspace, places_of, state_of
+from server.requests import GraphKey, Limit, Workspace, places_of
 from server.ws_events import code_diffs
 from tools.proposals import to_document
 
@@ -93,7 +93,6 @@ async def decide(
     """
     place, _ = await places_of(request, who, workspace).of_approval(approval_id)
     done = await place.services.approvals.decide(approval_id, _decision(asked), place.person)
-    state_of(request).metrics.decision(done.status)
     return approval_document(done, language_of(request))
 
 
@@ -110,7 +109,6 @@ async def undo(
     """Take back an applied change; the answer is the undo, whose own id takes it back again."""
     place, _ = await places_of(request, who, workspace).of_graph(graph_key)
     done = await place.services.approvals.undo(graph_key, asked.approval_id, by=place.person)
-    state_of(request).metrics.decision("undone")
     return approval_document(done, language_of(request))
 
 

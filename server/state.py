@@ -83,6 +83,7 @@ class ServerState:
         await self.live.recover(name)
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
+        services.approvals.on_decided = self.metrics.decided
         agent = await self._stack.enter_async_context(open_agent(services, self._provider))
         return Workspace(services=services, agent=agent)
 
@@ -90,7 +91,7 @@ class ServerState:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
         self._shared = await self._stack.enter_async_context(opening)
         database, embedder = self._shared.database, self._shared.embedder
-        live = LiveGraphs(database.source, database.records, embedders=lambda _: embedder)
+        live = LiveGraphs(database.source, database.records, embedders=lambda _: embedder, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = frozenset(tool.name for tool in first.services.box.offered("admin"))

@@ -49,6 +49,8 @@ class Approvals:
     ) -> None:
         """`on_applied` hears of every change that a decision or an undo applied; it may not raise."""
         self._on_applied = on_applied
+        self.on_decided: Callable[[Approval], None] | None = None
+        """Hears of every decision and undo that was carried out, whatever came of it; it may not raise."""
         policy = policy or Policy()
         self.audit = Audit(records, clock)
         self._desk = Desk(
@@ -145,6 +147,8 @@ class Approvals:
         return await self._told(await undoing.undo(self._desk, graph_key, approval_id, by))
 
     async def _told(self, approval: Approval) -> Approval:
+        if self.on_decided is not None:
+            self.on_decided(approval)
         if self._on_applied is not None and approval.status == "applied":
             await self._on_applied(approval)
         return approval

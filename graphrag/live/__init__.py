@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from graphrag.live.deeds import Deed, deeds_of
-from graphrag.live.errors import EditNotFound, EditNotKept, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.errors import (
+    EditNotFound,
+    EditNotKept,
+    EditRefused,
+    LiveElsewhere,
+    LiveError,
+    LiveGraphClosed,
+)
 from graphrag.live.graph import Applied, LiveGraph
 from graphrag.live.graphs import LiveGraphs
 from graphrag.live.members import Member
-from graphrag.live.options import LiveOptions, SaveStatus
+from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.source import LiveSource, SettledSource
 
 __all__ = [
@@ -23,6 +30,7 @@ __all__ = [
     "LiveGraphs",
     "LiveOptions",
     "LiveSource",
+    "LiveWatch",
     "Member",
     "SaveStatus",
     "SettledSource",

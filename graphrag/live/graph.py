@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +23,7 @@ from graphrag.live.instructing import apply_instructions
 from graphrag.live.journal import Journal
 from graphrag.live.lease import Lease
 from graphrag.live.members import Member, Room
-from graphrag.live.options import LiveOptions, SaveStatus
+from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.state import Draft
 from graphrag.live.working import WorkingCopy, read_stored
 from graphrag.live.writer import Applied, Work, Writer
@@ -48,11 +49,12 @@ class LiveGraph:
         clock: Callable[[], int],
         options: LiveOptions,
         on_saved: Callable[[str, Sequence[str]], None],
+        watch: LiveWatch,
     ) -> None:
         self.graph_key, self.workspace = graph_key, source.workspace
         self._source, self._records = source, records
         self._lease, self._clock, self._options = lease, clock, options
-        self._on_saved = on_saved
+        self._on_saved, self._watch = on_saved, watch
         self._lock = asyncio.Lock()
         self._writer: Writer
         self._closed: str | None = None
@@ -90,6 +92,7 @@ class LiveGraph:
             self._lock,
             self._lease,
             pending=self._options.pending,
+            watch=self._watch,
             on_kept=self._kept,
             on_lost=lambda: self._end(TAKEN_OVER),
         )
@@ -214,7 +217,7 @@ class LiveGraph:
         return await self._ask(lambda draft: take_back(draft, entries), user_id, None)
 
     async def take_back_deed(self, deed_id: str, user_id: str) -> Applied:
-        """Take one deed back, as a deed of its own. Raises also: EditNotFound, EditRefused where it changed since."""
+        """Take one deed back, as a deed of its own. Raises also: EditNotFound, EditRefused."""
         deed = await find_deed(self._records, self.graph_key, self._copy.history, deed_id)
         if deed is None:
             raise EditNotFound(graph_key=self.graph_key, edit_id=deed_id[:200])
@@ -259,8 +262,10 @@ class LiveGraph:
     async def _save(self) -> None:
         if self._closed is not None or not self._copy.has_unsaved:
             return
+        began, is_saved = time.perf_counter(), False
         try:
             keys, taken = await self._copy.save(self._room.latest, self._clock(), self._lease)
+            is_saved = True
         except (GraphNotFound, LiveElsewhere) as exc:
             self._end(DELETED if isinstance(exc, GraphNotFound) else TAKEN_OVER)
             raise
@@ -271,6 +276,8 @@ class LiveGraph:
             log.warning("save_failed", extra={"error": type(exc).__name__, "failures": self._failures})
             self._tell_status()
             raise
+        finally:
+            self._watch.saved(time.perf_counter() - began, ok=is_saved)
         self._error, self._failures, self._unsaved_since = None, 0, None
         for edit in taken:
             self._announce(edit)

@@ -19,7 +19,7 @@ from graphrag.live.errors import LiveError
 from graphrag.live.graph import LiveGraph
 from graphrag.live.journal import Journal, journalled_graphs
 from graphrag.live.lease import Lease, new_owner
-from graphrag.live.options import LiveOptions
+from graphrag.live.options import LiveOptions, LiveWatch, NoWatch
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,12 @@ class LiveGraphs:
         embedders: Callable[[str], EmbeddingProvider | None] = no_embedder,
         options: LiveOptions | None = None,
         clock: Callable[[], int] = now_ms,
+        watch: LiveWatch | None = None,
     ) -> None:
         self._sources, self._records, self._embedders = sources, records, embedders
         self.options = options or LiveOptions()
         self._clock = clock
+        self._watch = watch or NoWatch()
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}
@@ -109,6 +111,7 @@ class LiveGraphs:
                 lease=Lease(records, graph_key, self._owner, self._clock, held_ms=self.options.held_ms),
                 clock=self._clock,
                 options=self.options,
+                watch=self._watch,
                 on_saved=lambda key, keys: self._embed(workspace, key, keys),
             )
             await live.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,24 @@ class LiveOptions:
     embed_batch: int = 100
     embed_retry_ms: int = 1_000
     embed_longest_ms: int = 300_000
+
+
+class LiveWatch(Protocol):
+    """Hears how live graphs do; it may not raise. Units: seconds."""
+
+    def saved(self, seconds: float, *, ok: bool) -> None: ...
+
+    def journalled(self, changes: int, seconds: float, *, ok: bool) -> None: ...
+
+
+class NoWatch:
+    """Hears nothing."""
+
+    def saved(self, seconds: float, *, ok: bool) -> None:
+        pass
+
+    def journalled(self, changes: int, seconds: float, *, ok: bool) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

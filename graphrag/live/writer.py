@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from graphrag.live.errors import EditNotKept, LiveElsewhere
 from graphrag.live.journal import Kept
 from graphrag.live.lease import Lease
 from graphrag.live.members import Member, Room
+from graphrag.live.options import LiveWatch
 from graphrag.live.state import Draft
 from graphrag.live.working import WorkingCopy
 
@@ -66,11 +68,13 @@ class Writer:
         lease: Lease,
         *,
         pending: int,
+        watch: LiveWatch,
         on_kept: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
         self._copy, self._room, self._lock, self._lease = copy, room, lock, lease
         self._pending, self._on_kept, self._on_lost = pending, on_kept, on_lost
+        self._watch = watch
         self._queue: list[_Request] = []
         self._wake = asyncio.Event()
         self._refusal: Exception | None = None
@@ -133,7 +137,7 @@ class Writer:
         kept = [change for _, change in accepted if change.changes]
         try:
             if kept:
-                await self._copy.keep(kept, self._confirm)
+                await self._keep(kept)
         except LiveElsewhere as exc:
             self._fail(batch, exc)
             self._on_lost()
@@ -149,6 +153,14 @@ class Writer:
                 request.done.set_result(self._applied(change))
         if kept:
             self._on_kept()
+
+    async def _keep(self, kept: Sequence[Kept]) -> None:
+        began, is_kept = time.perf_counter(), False
+        try:
+            await self._copy.keep(kept, self._confirm)
+            is_kept = True
+        finally:
+            self._watch.journalled(len(kept), time.perf_counter() - began, ok=is_kept)
 
     async def _confirm(self) -> None:
         """A hold that may have lapsed while the journal was written must be ours still.

@@ -1,0 +1,72 @@
+"""What a scrape tells after a story: everything that happened is counted, under labels that are bounded."""
+
+from __future__ import annotations
+
+import json
+
+from prometheus_client.parser import text_string_to_metric_families
+from websockets.asyncio.client import connect
+
+from graphrag.people import Person
+from graphrag.wiring import LOCAL_USER
+from tests.server.test_ws_sync import move
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.served import Served, served
+from tests.support.service import CHANGE, GRAPH
+from tests.support.ws_server import Client as Socket
+
+LABELS = {
+    *("method", "route", "status", "kind", "provider", "direction", "tool"),
+    *("error", "ending", "ok", "le"),
+}
+"""None of them can name a person, a workspace, a graph or a thread."""
+
+
+def counted(running: Served) -> dict[tuple[str, ...], float]:
+    """Return every sample by its name and the values of its labels."""
+    found: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(running.state.metrics.text().decode()):
+        for sample in family.samples:
+            assert set(sample.labels) <= LABELS, sample
+            found[(sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "le"))] = sample.value
+    return found
+
+
+async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
+    changes = [Says(calls=[call("propose_update_node", CHANGE)]), "Done."]
+    looks = Says(calls=[call("read_graph_overview"), call("made_up_tool")])
+    with ScriptedProvider(looks, *changes) as model:
+        async with (
+            served(model, auth_secret=None, rate_limit=0) as running,
+            connect(f"ws://127.0.0.1:{running.port}/ws", proxy=None) as connection,
+        ):
+            ed = Socket(connection)
+            await ed.send("ai:chat", _id=1, graphKey=GRAPH, message="let it warn")
+            pending = (await ed.turn(1))[-1]
+            approval = json.loads(pending["fullText"])["approvals"][0]["id"]
+            decided = {"threadId": pending["threadId"], "approved": True, "approvalId": approval}
+            await ed.send("ai:resume", _id=2, **decided)
+            assert (await ed.turn(2))[-1]["type"] == "ai:complete"
+            await ed.ask("registerUserOnGraph", _id=3, name="e", sheetId="0", graphKey=GRAPH, fromTimestamp=0)
+            for number in range(3):
+                edit = [move("root", number + 1)]
+                await ed.ask("applyInstructionToGraph", _id=10 + number, instructions=edit)
+            await ed.ask("applyInstructionToGraph", _id=20, instructions=[move("nowhere", 1)])
+            await ed.ask("forceSave", _id=21)
+            services = await running.state.services("default")
+            await services.approvals.undo(GRAPH, by=Person(LOCAL_USER, "admin", "default"))
+            found = counted(running)
+    assert found["nodius_approval_decisions_total", "applied"] == 1
+    assert found["nodius_approval_decisions_total", "undone"] == 1
+    assert found["nodius_live_journalled_total", "true"] == 3
+    assert found["nodius_live_journal_seconds_count",] >= 1
+    assert found["nodius_live_saves_total", "true"] == 1
+    assert found["nodius_live_save_seconds_count",] == 1
+    assert found["nodius_live_edits_total", "applyInstructionToGraph", "true"] == 3
+    assert found["nodius_live_edits_total", "applyInstructionToGraph", "false"] == 1
+    assert found["nodius_proposals_total",] == 1
+    assert found["nodius_turns_running",] == 0
+    assert found["nodius_retrieval_seconds_count",] >= 1
+    assert found["nodius_tool_calls_total", "true", "other"] == 1
+    assert sum(v for k, v in found.items() if k[0] == "nodius_tool_calls_total") >= 2
+    assert sum(v for k, v in found.items() if k[0] == "nodius_model_calls_total") >= 3
