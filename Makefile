@@ -1,10 +1,10 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load docs clean
+.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
 
 setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 
@@ -64,6 +64,30 @@ bench-load: setup ## Measure 300 streamed answers and 50 editors at once (about 
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
+
+arango-up: secrets/.ready ## Start ArangoDB, the service and its page with Docker
+	docker compose up --build --detach --wait nodius
+	@echo "The page: http://127.0.0.1:8426  (sign in with: make arango-token)"
+
+secrets/.ready:
+	@mkdir -p secrets && chmod 700 secrets
+	@for name in arango_root arango_nodius nodius_auth; do \
+	   test -s secrets/$$name.txt || openssl rand -hex 32 > secrets/$$name.txt; chmod 644 secrets/$$name.txt; \
+	 done
+	@touch $@
+
+arango-token: ## Print a token to sign in to that page with, good for 12 hours
+	@docker compose exec -T nodius python -c "import jwt, pathlib, time; print(jwt.encode({'sub': 'admin', \
+	  'roles': ['admin'], 'workspaces': ['default'], 'exp': int(time.time()) + 43200}, \
+	  pathlib.Path('/run/secrets/nodius_auth').read_text().strip(), algorithm='HS256'))"
+
+arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@127.0.0.1:8529 make arango-test
+	@test -n "$(ARANGO_URL)" || { echo "set ARANGO_URL, as http://root:PASSWORD@127.0.0.1:8529"; exit 2; }
+	ARANGO_URL="$(ARANGO_URL)" $(PY) -m tests.support.arango_plans
+	ARANGO_URL="$(ARANGO_URL)" $(PY) -m pytest -p no:xdist $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango
+
+arango-down: ## Stop what arango-up started; the data stays (docker compose down --volumes removes it)
+	docker compose down
 
 clean: ## Remove caches and the demo database
 	rm -rf .nodius .pytest_cache .ruff_cache .hypothesis build dist

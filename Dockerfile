@@ -1,0 +1,24 @@
+# The service and its command line. Build: docker build -t nodius-graphrag .
+FROM python:3.11.14-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY cli cli
+COPY datasources datasources
+COPY graphrag graphrag
+COPY mock_data mock_data
+COPY server server
+COPY tools tools
+RUN python -m venv /opt/nodius \
+ && /opt/nodius/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
+
+FROM python:3.11.14-slim-bookworm
+RUN useradd --system --uid 10001 --home-dir /var/lib/nodius --create-home nodius
+COPY --from=build /opt/nodius /opt/nodius
+ENV PATH=/opt/nodius/bin:$PATH PYTHONUNBUFFERED=1 NODIUS_HOST=0.0.0.0
+USER nodius
+WORKDIR /var/lib/nodius
+EXPOSE 8426
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=6 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8426/readyz', timeout=4)"]
+ENTRYPOINT ["nodius"]
+CMD ["serve"]
