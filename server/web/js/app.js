@@ -51,7 +51,7 @@ const socket = createSocket({
   onSignInNeeded: signInAgain,
 });
 
-const app = { store, api, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
+export const app = { store, api, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
 app.live = createLive(app);
 app.graphs = createGraphs(app);
 app.canvas = createCanvas(app, document.getElementById("canvas"));
@@ -89,10 +89,12 @@ async function begin() {
   socket.stop();
   socket.start();
   await app.graphs.load();
-  app.router.follow(readRoute());
+  app.router.follow(first ?? readRoute());
+  first = null;
 }
 
-store.set(readRoute().panel ? { panel: readRoute().panel } : {});
+let first = readRoute(); // before a panel that is chosen writes an address of its own
+store.set(first.panel ? { panel: first.panel } : {});
 await mountParts();
 await begin();
 document.documentElement.dataset.ready = "true";
