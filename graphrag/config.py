@@ -75,6 +75,9 @@ class Settings(BaseSettings):
     llm_context_window: int | None = Field(
         default=None, ge=1_000, description="tokens that the model takes, prompt and answer together"
     )
+    llm_api: Literal["chat", "responses"] = Field(
+        default="chat", description="OpenAI's interface that is spoken: chat (all servers do) or responses"
+    )
     llm_max_tokens: int | None = Field(default=None, ge=1, description="tokens of an answer at most")
     llm_temperature: float | None = Field(default=None, ge=0, le=2, description="sampling temperature")
     llm_silence_s: float = Field(

@@ -29,6 +29,7 @@ from graphrag.providers.base import (
     ToolSchema,
     UsageReport,
 )
+from graphrag.providers.identity import Identified
 from graphrag.tokens import count_tokens, fits
 
 log = logging.getLogger(__name__)
@@ -40,23 +41,12 @@ def _new_id() -> str:
     return f"offline_{secrets.token_hex(12)}"
 
 
-class OfflineProvider:
+class OfflineProvider(Identified):
     """Answers by rules from what the tools return. `ids` makes the ids of its calls."""
 
     def __init__(self, *, ids: Callable[[], str] = _new_id) -> None:
+        super().__init__(name="offline", model="rules", context_window=1_000_000)
         self._ids = ids
-
-    @property
-    def name(self) -> str:
-        return "offline"
-
-    @property
-    def model(self) -> str:
-        return "rules"
-
-    @property
-    def context_window(self) -> int:
-        return 1_000_000
 
     async def stream(
         self,

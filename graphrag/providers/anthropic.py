@@ -23,6 +23,7 @@ from graphrag.providers.errors import (
     ModelTimedOut,
     ModelUnreachable,
 )
+from graphrag.providers.identity import Identified
 from graphrag.providers.translate import Refusal, error_of
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 CONNECT_S = 10.0
 
 
-class AnthropicProvider:
+class AnthropicProvider(Identified):
     """One HTTP request for each attempt at an answer; closing the stream closes the request.
 
     `max_tokens` is always sent: the format demands it.
@@ -51,7 +52,7 @@ class AnthropicProvider:
         total_s: float = 300.0,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self._name, self._model, self._context_window = name, model, context_window
+        super().__init__(name=name, model=model, context_window=context_window)
         self._key, self._max_tokens, self._temperature = api_key, max_tokens, temperature
         self._silence_s, self._total_s = silence_s, total_s
         self._retry = retry or RetryPolicy()
@@ -62,18 +63,6 @@ class AnthropicProvider:
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             max_retries=0,
         )
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def context_window(self) -> int:
-        return self._context_window
 
     async def aclose(self) -> None:
         await self._client.close()

@@ -24,6 +24,7 @@ from graphrag.providers.base import (
     UsageReport,
     add_usage,
 )
+from graphrag.providers.identity import Identified
 from graphrag.providers.prices import Pricing
 from graphrag.tokens import count_tokens
 from graphrag.usage import CallUsage, UsageMeter
@@ -42,25 +43,14 @@ def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) 
     return total
 
 
-class MeteredProvider:
+class MeteredProvider(Identified):
     """Checks the limits before each call and records it after, also one that broke or was stopped."""
 
     def __init__(
         self, inner: LLMProvider, meter: UsageMeter, pricing: Pricing, *, thread: str | None = None
     ) -> None:
+        super().__init__(name=inner.name, model=inner.model, context_window=inner.context_window)
         self._inner, self._meter, self._pricing, self._thread = inner, meter, pricing, thread
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def model(self) -> str:
-        return self._inner.model
-
-    @property
-    def context_window(self) -> int:
-        return self._inner.context_window
 
     async def aclose(self) -> None:
         await self._inner.aclose()

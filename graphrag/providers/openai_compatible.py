@@ -1,13 +1,13 @@
-"""Asks any server that speaks OpenAI's chat completions, through the `openai` package."""
+"""Asks any server that speaks OpenAI's chat completions or Responses, through the `openai` package."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import httpx2
 import openai
@@ -22,14 +22,21 @@ from graphrag.providers.errors import (
     ModelTimedOut,
     ModelUnreachable,
 )
+from graphrag.providers.identity import Identified
 from graphrag.providers.openai_reader import ChatReader
 from graphrag.providers.openai_wire import LateSystem, to_messages
+from graphrag.providers.responses_reader import ResponsesReader
+from graphrag.providers.responses_wire import to_functions, to_input
 from graphrag.providers.translate import Refusal, error_of, too_long
 
 log = logging.getLogger(__name__)
 
+Api = Literal["chat", "responses"]
 CONNECT_S = 10.0
-_OPTIONAL = ("stream_options", "temperature", "tool_choice", "max_tokens", "max_completion_tokens")
+_OPTIONAL = (
+    *("stream_options", "temperature", "tool_choice", "max_tokens", "max_completion_tokens"),
+    *("max_output_tokens", "store"),
+)
 _UNKNOWN = re.compile(
     r"unsupported|not supported|unknown|unrecognized|unexpected|not permitted|extra (?:fields|inputs)|"
     r"does not support|invalid (?:parameter|argument|field)|not allowed",
@@ -37,7 +44,18 @@ _UNKNOWN = re.compile(
 )
 
 
-class OpenAICompatibleProvider:
+class Reader(Protocol):
+    """Reads the pieces of an answer; `finished`: whatever fails from here on, the answer is whole."""
+
+    @property
+    def finished(self) -> bool: ...
+
+    def feed(self, piece: object, /) -> Iterator[Chunk]: ...
+
+    def end(self) -> Iterator[Chunk]: ...
+
+
+class OpenAICompatibleProvider(Identified):
     """One HTTP request for each attempt at an answer; closing the stream closes the request.
 
     A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on.
@@ -57,12 +75,13 @@ class OpenAICompatibleProvider:
         late_system: LateSystem = "system",
         resend_reasoning: bool = False,
         finish_required: bool = True,
+        api: Api = "chat",
         silence_s: float = 60.0,
         total_s: float = 300.0,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self._name, self._model, self._context_window = name, model, context_window
-        self._key = api_key
+        super().__init__(name=name, model=model, context_window=context_window)
+        self._key, self._api = api_key, api
         self._defaults = ModelOptions(
             max_tokens=max_tokens, temperature=temperature, silence_s=silence_s, total_s=total_s
         )
@@ -81,18 +100,6 @@ class OpenAICompatibleProvider:
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             max_retries=0,
         )
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def context_window(self) -> int:
-        return self._context_window
 
     async def aclose(self) -> None:
         await self._client.close()
@@ -126,28 +133,29 @@ class OpenAICompatibleProvider:
     def _request(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {
-            "model": self._model,
-            "messages": to_messages(
-                messages, late_system=self._late_system, resend_reasoning=self._resend_reasoning
-            ),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        request: dict[str, Any] = {"model": self._model, "stream": True}
+        if self._api == "responses":
+            request |= {"input": to_input(messages, late_system=self._late_system), "store": False}
+        else:
+            late, thinking = self._late_system, self._resend_reasoning
+            request["messages"] = to_messages(messages, late_system=late, resend_reasoning=thinking)
+            request["stream_options"] = {"include_usage": True}
         max_tokens = options.max_tokens or self._defaults.max_tokens
         if max_tokens:
-            request[self._max_tokens_field] = max_tokens
+            request[self._max_tokens_field if self._api == "chat" else "max_output_tokens"] = max_tokens
         temperature = self._defaults.temperature if options.temperature is None else options.temperature
         if temperature is not None:
             request["temperature"] = temperature
         if tools:
-            request["tools"] = [dict(tool) for tool in tools]
+            request["tools"] = [dict(t) for t in tools] if self._api == "chat" else to_functions(tools)
             if options.tool_choice != "auto":
                 request["tool_choice"] = options.tool_choice
         return request
 
     async def _attempt(self, request: dict[str, Any], ids: CallIds, clock: Clock) -> AsyncGenerator[Chunk]:
-        reader = ChatReader(self._name, ids, finish_required=self._finish_required)
+        reader: Reader = ResponsesReader(self._name, ids)
+        if self._api == "chat":
+            reader = ChatReader(self._name, ids, finish_required=self._finish_required)
         response = await self._open(request, clock)
         try:
             async with aclosing(self._pieces(response, clock, reader)) as pieces:
@@ -163,7 +171,8 @@ class OpenAICompatibleProvider:
 
     async def _open(self, request: dict[str, Any], clock: Clock) -> Any:
         """Send the request, without what the server does not know; returns its answer's beginning."""
-        create = cast(Any, self._client.chat.completions.with_raw_response.create)
+        asked = self._client.responses if self._api == "responses" else self._client.chat.completions
+        create = cast(Any, asked.with_raw_response.create)
         while True:
             sent = self._known(request)
             try:
@@ -185,7 +194,7 @@ class OpenAICompatibleProvider:
             sent[other.pop()] = limit  # the one setting has two names, and servers that know only one
         return sent
 
-    async def _pieces(self, response: Any, clock: Clock, reader: ChatReader) -> AsyncGenerator[object]:
+    async def _pieces(self, response: Any, clock: Clock, reader: Reader) -> AsyncGenerator[object]:
         """Yield the stream's pieces, or the one piece of a server that does not stream."""
         http = cast(httpx2.Response, response.http_response)
         try:

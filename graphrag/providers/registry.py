@@ -228,6 +228,7 @@ def make_provider(
         late_system=entry.late_system,
         resend_reasoning=entry.resend_reasoning,
         finish_required=entry.finish_required,
+        api=settings.llm_api,
         silence_s=settings.llm_silence_s,
         total_s=settings.llm_total_s,
     )

@@ -160,6 +160,7 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "ai_debug": "true",
         "budget_tokens": "101",
         "llm_base_url": "http://127.0.0.1:1/v1",
+        "llm_api": "responses",
         "llm_context_window": "2000",
         "auth_secret": "s" * 32,
         "max_body_bytes": "2048",
