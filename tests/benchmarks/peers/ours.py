@@ -49,8 +49,7 @@ class Ours:
         source = services.source
         for graph in data.graphs:
             await source.create_graph(Graph(key=graph.key, name=graph.key, workspace="bench"))
-            for config in graph.configs:
-                await source.put_node_config(config)
+            await source.apply(Mutation(graph_key=graph.key, put_configs=graph.configs))
             for start in range(0, len(graph.nodes), BATCH):
                 nodes = graph.nodes[start : start + BATCH]
                 await source.apply(Mutation(graph_key=graph.key, put_nodes=nodes))
