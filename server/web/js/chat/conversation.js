@@ -31,9 +31,10 @@ class Conversation {
 
   clear() {
     this.stream?.close();
+    this.earlier?.close();
     clearTimeout(this.timer);
     this.groups?.forEach((group) => group.destroy());
-    Object.assign(this, { threadId: null, title: "", turn: null, stream: null, phase: "idle", groups: [], limit: null, isLost: false, request: null });
+    Object.assign(this, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: "idle", groups: [], limit: null, isLost: false, request: null });
     replace(this.log.content);
   }
 
@@ -115,12 +116,27 @@ class Conversation {
     turn.segment = null;
     this.enter("busy");
     turn.working();
-    this.stream?.close();
-    const stream = this.app.socket.stream(message, (event) => this.stream === stream && this.take(turn, event));
+    // After a decision the server may go on by itself, under the id of before: whichever speaks first is heard.
+    this.earlier?.close();
+    this.earlier = request.kind === "resume" ? this.stream : (this.stream?.close(), null);
+    const stream = this.app.socket.stream(message, (event) => this.hears(stream, event) && this.take(turn, event));
     this.stream = stream;
     stream.done.catch((error) => {
       if (this.stream === stream && this.isBusy && turn === this.turn) this.failed(turn, { error: error.message, code: error.code, retryable: error.retryable });
     });
+  }
+
+  /** Whether an event is of the stream that answers; the one that did not is left. */
+  hears(stream, event) {
+    if (stream === this.earlier && event.type !== "ai:error") {
+      this.stream.close();
+      this.stream = stream;
+      this.earlier = null;
+    } else if (stream === this.stream && this.earlier && event.type !== "ai:error") {
+      this.earlier.close();
+      this.earlier = null;
+    }
+    return stream === this.stream;
   }
 
   stop() {
@@ -233,6 +249,8 @@ class Conversation {
     const isTaken = request?.kind === "resume" && ["busy", "stale", "conflict"].includes(event.code);
     this.enter("idle");
     if (isTaken && this.threadId) {
+      this.stream = this.earlier ?? this.stream;
+      this.earlier = null;
       this.timer = setTimeout(() => this.open(this.threadId, { isQuiet: true }), LOOK_AGAIN_MS);
       turn.note(event.code === "busy" ? this.t("chat.busy_elsewhere") : event.error);
       return;

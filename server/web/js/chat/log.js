@@ -21,7 +21,7 @@ export function createLog(app) {
     if (isNear) isAtEnd = true;
     else if (scroller.scrollTop < top - 1) isAtEnd = false;
     top = scroller.scrollTop;
-    if (isAtEnd) jump.hidden = true;
+    mark();
   }, { passive: true });
   new ResizeObserver(() => stay()).observe(content);
   new ResizeObserver(() => stay()).observe(scroller);
@@ -35,14 +35,19 @@ export function createLog(app) {
     if (frame) return;
     frame = requestAnimationFrame(() => {
       frame = 0;
-      if (isAtEnd) scroller.scrollTop = scroller.scrollHeight;
-      else jump.hidden = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
+      if (isAtEnd) scroller.scrollTop = top = scroller.scrollHeight - scroller.clientHeight;
+      else jump.hidden = false;
+      mark();
     });
+  }
+
+  function mark() {
+    scroller.dataset.atEnd = String(isAtEnd);
+    if (isAtEnd) jump.hidden = true;
   }
 
   function toEnd() {
     isAtEnd = true;
-    jump.hidden = true;
     stay();
   }
 

@@ -1,0 +1,50 @@
+"""What tests of the conversation do and look for on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.scripted_provider import Says, call
+
+CHANGE = {"node_key": "error-handler", "changes": {"data.level": "warning"}, "reason": "it was asked for"}
+RENAME = {"node_key": "fetch-api", "changes": {"data.name": "Get the players"}, "reason": "a better name"}
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>"><svg onload=alert(3)>'
+
+
+def proposes(*arguments: dict[str, Any], text: str = "I propose this.") -> Says:
+    """A step in which the model proposes changes of nodes."""
+    return Says(text=text, calls=[call("propose_update_node", given) for given in arguments])
+
+
+def ask(page: Page, text: str) -> None:
+    """Send a message as a person does."""
+    page.locator("#composer").fill(text)
+    page.locator("#composer").press("Enter")
+
+
+def answered(page: Page, text: str) -> Locator:
+    """Wait until the last turn has ended and says this; return the turn."""
+    turn = page.locator(".turn.is-assistant").last
+    expect(turn).to_contain_text(text)
+    expect(turn).not_to_have_attribute("aria-busy", "true")
+    return turn
+
+
+def card(page: Page, state: str, panel: str = "chat") -> Locator:
+    """The cards of a panel that are in a state."""
+    return page.locator(f"#panel-{panel} .card.is-{state}")
+
+
+def press(within: Locator | Page, name: str) -> None:
+    within.get_by_role("button", name=name, exact=True).click()
+
+
+def node(page: Page, key: str) -> Locator:
+    return page.locator(f'.node[data-key="{key}"]')
+
+
+def texts(locator: Locator) -> Sequence[str]:
+    return [text.strip() for text in locator.all_inner_texts()]
