@@ -101,6 +101,11 @@ def test_the_table_says_who_wins_and_why() -> None:
     assert "tokens:" not in text.lower()
 
 
+def test_a_peer_that_was_asked_less_is_not_called_better() -> None:
+    text = report.tables([a_row(report.OURS), a_row("LightRAG, local mode", recall_10=0.9, asked=3)])
+    assert "No peer is ahead" in text
+
+
 def test_a_peer_that_failed_is_said_and_wins_nothing() -> None:
     text = report.tables(
         [a_row(report.OURS), {**a_row("Chroma, vectors only"), "failed": "not ready within 9 s"}]

@@ -45,9 +45,7 @@ class LightRag:
             ),
         )
         await rag.initialize_storages()
-        names = {
-            node.key: normalize_entity_name(name) for node, name in zip(graph.nodes, graph.names, strict=True)
-        }
+        names = _normalized(graph)
         self._keys[graph.key] = {name: key for key, name in names.items()}
         entities = [
             {"entity_name": names[node.key], "entity_type": node.type, "description": text, "source_id": ""}
@@ -87,6 +85,19 @@ class LightRag:
     async def aclose(self) -> None:
         for rag in self._rags.values():
             await rag.finalize_storages()
+
+
+def _normalized(graph: GraphData) -> dict[str, str]:
+    """Return names by key as LightRAG will write them; one that it empties or has already gets the key."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for node, given in zip(graph.nodes, graph.names, strict=True):
+        name = normalize_entity_name(given)
+        if not name or name in taken:
+            name = node.key
+        taken.add(name)
+        names[node.key] = name
+    return names
 
 
 class _Vectors:

@@ -103,6 +103,8 @@ def _winners(rows: Sequence[Row]) -> str:
     ):
         margin = NOTICEABLE if kind == "quality" else 0.0
         ahead = [row for row in peers if sign * (row[field] - base[field]) > margin]
+        if kind == "quality":  # of other questions than ours was asked nothing follows
+            ahead = [row for row in ahead if row["asked"] == row["questions"]]
         if ahead:
             ahead.sort(key=lambda row: -sign * row[field])
             about = "synthetic quality" if kind == "quality" and _synthetic(base) else kind
