@@ -13,6 +13,7 @@ from datasources.errors import GraphNotFound
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.embed_nodes import embed_nodes
+from graphrag.embedders import LocalEmbedder
 from graphrag.embeddings import EmbeddingUnreachable
 from graphrag.rank import RankOptions
 from graphrag.retriever import Retriever
