@@ -59,7 +59,8 @@ def names_of(workspace: str, kind: str, key: str) -> list[str]:
     """Return the `_key`s that a record may have, that of a new one first.
 
     Decision: a thread whose key is unique by itself is named by it alone, as the reference does;
-    any other record carries its workspace, since other workspaces may use the same key.
+    any other record carries its workspace, since other workspaces may use the same key. A thread
+    that the reference made is found by whatever key it gave it.
     """
     parts = [workspace, key] if kind in RECORD_COLLECTIONS else [workspace, kind, key]
     scoped = ":".join(quote(part, safe="-_.@()+,=;$!'") for part in parts)
@@ -68,7 +69,7 @@ def names_of(workspace: str, kind: str, key: str) -> list[str]:
         scoped = f"{scoped[: _LONGEST - len(digest) - 1]}*{digest}"
     if kind != "thread" or not _PLAIN.fullmatch(key):
         return [scoped]
-    return [key, scoped] if _UNIQUE_ALONE.fullmatch(key) else [scoped, key]
+    return [key] if _UNIQUE_ALONE.fullmatch(key) else [scoped, key]
 
 
 def to_document(

@@ -157,6 +157,8 @@ def _write_run(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[st
 def _insert(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[str, str]:
     kind = steps[0].write.kind
     writes = [{**step.document, "_key": step.names[0]} for step in steps]
+    if any(len(step.names) > 1 for step in steps):
+        _refuse_existing(at, workspace, steps)
     try:
         revisions = at.rows(aql.RECORDS_INSERT, kind=kind, writes=writes)
     except ArangoServerError as exc:
@@ -206,7 +208,8 @@ def write_alone(at: Statements, workspace: str, step: Step) -> str:
 def _sent(at: Statements, workspace: str, step: Step) -> str:
     if step.statement is not aql.RECORDS_INSERT:
         return _write_run(at, workspace, [step]).get(step.write.key, "")
-    # Not looked for first: the server refuses a name that is taken.
+    if len(step.names) > 1:
+        _refuse_existing(at, workspace, [step])  # the server refuses no more than the one name
     written = {**step.document, "_key": step.names[0]}
     return at.rows(aql.RECORDS_INSERT, kind=step.write.kind, writes=[written])[0]
 
