@@ -9,6 +9,7 @@ import { showHistory } from "./history.js";
 
 const PANELS = ["chat", "review", "threads"];
 const THEMES = ["system", "light", "dark"];
+const LOST_MS = 1500;
 const WIDTHS = { least: 320, most: 760, step: 24 };
 
 export function createShell(app) {
@@ -17,13 +18,15 @@ export function createShell(app) {
   const side = document.getElementById("side");
   const tabs = document.getElementById("panel-tabs");
   const bottom = document.getElementById("bottom");
+  const logo = h("img", { src: "/web/icon.svg", alt: "", width: 24, height: 24 });
   let lostTimer = 0;
 
   function drawTop() {
     const { graph, graphKey, me, connection, lang, theme } = store.get();
+    const focused = [...top.querySelectorAll("button")].indexOf(document.activeElement);
     replace(top,
       h("button.brand", { type: "button", title: t("app.graphs"), "aria-label": t("app.graphs"), onclick: () => app.live.close() },
-        h("img", { src: "/web/icon.svg", alt: "", width: 24, height: 24 }), h("span.brand-name", "Nodius")),
+        logo, h("span.brand-name", "Nodius")),
       graphKey ? h("nav.crumbs", { "aria-label": t("app.graphs") },
         h("button.crumb", { type: "button", onclick: () => app.live.close() }, t("graphs.title")),
         h("span.crumb-mark", { "aria-hidden": "true" }, "/"),
@@ -36,6 +39,7 @@ export function createShell(app) {
         h("button.icon-button.lang-switch", { type: "button", title: t("app.language"), "aria-label": t("app.language"), onclick: nextLanguage },
           LANGUAGES.find((other) => other !== lang).toUpperCase()),
         me && app.session.token ? button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, signOut) : null));
+    if (focused >= 0) [...top.querySelectorAll("button")].at(focused)?.focus();
     document.title = graph ? `${graph.name} · Nodius` : "Nodius";
   }
 
@@ -135,13 +139,13 @@ export function createShell(app) {
   }
 
   // Says that the connection is lost, but not for a moment's break.
-  function connectionChanged(now, before) {
-    clearTimeout(lostTimer);
-    if (now === "closed" || (now === "connecting" && before === "closed")) lostTimer = setTimeout(() => (document.body.dataset.offline = "true"), 1500);
-    else if (now === "open") {
+  function connectionChanged(now) {
+    if (now === "open") {
+      clearTimeout(lostTimer);
+      lostTimer = 0;
       if (document.body.dataset.offline) app.toast("ok", t("connection.back"));
       delete document.body.dataset.offline;
-    }
+    } else if (now === "closed") lostTimer ||= setTimeout(() => (document.body.dataset.offline = "true"), LOST_MS);
     drawTop();
   }
 

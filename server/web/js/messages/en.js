@@ -26,7 +26,7 @@ export default {
   "connection.open": "Live",
   "connection.connecting": "Connecting…",
   "connection.closed": "Disconnected",
-  "connection.closed_long": "The connection to the server is lost. What you see may be old; edits wait until it is back.",
+  "connection.closed_long": "The connection to the server is lost. What you see may be old, and nothing can be edited until it is back.",
   "connection.reconnect": "Connect now",
   "connection.back": "Connected again",
   "save.saved": "Saved",

@@ -26,7 +26,7 @@ export default {
   "connection.open": "En direct",
   "connection.connecting": "Connexion…",
   "connection.closed": "Déconnecté",
-  "connection.closed_long": "La connexion au serveur est perdue. Ce que vous voyez est peut-être ancien ; les modifications attendent son retour.",
+  "connection.closed_long": "La connexion au serveur est perdue. Ce que vous voyez est peut-être ancien, et rien ne peut être modifié avant son retour.",
   "connection.reconnect": "Se connecter maintenant",
   "connection.back": "De nouveau connecté",
   "save.saved": "Enregistré",
