@@ -135,7 +135,9 @@ export function createInspector(element, { app, edits, canvas }) {
     });
     replace(at, h("h3", t(`inspector.${field}`)), h("p.stale.muted", { hidden: true }, t("inspector.changed_meanwhile")), area, problem,
       h("div.dialog-actions", h("button", { type: "button", onclick: stop }, t("app.cancel")), h("button.primary", { type: "button", onclick: save }, t("inspector.save"))));
+    area.setSelectionRange(0, 0);
     area.focus();
+    area.scrollTop = 0;
   }
 
   function drawEdge(edge) {
