@@ -9,12 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from datasources.arango import ArangoDatabase, is_arango, parse_address
+from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Approve, Decision, Person, Reject
 from graphrag.approvals.errors import ApprovalError
 from tests.contracts.samples import FLOW, WORKSPACE
 
 _WRITES = ("put", "apply", "delete")
+
+
+def _database(where: str) -> Database:
+    return ArangoDatabase(parse_address(where)) if is_arango(where) else SqliteDatabase(Path(where))
 
 
 class Mortal:
@@ -41,7 +47,7 @@ def decide_and_die(path: str, approval_id: str, what: str, writes: str) -> None:
     """Decide, undo or expire; die when so many writes are done, at the latest before saying so."""
 
     async def work() -> None:
-        async with SqliteDatabase(Path(path)) as database:
+        async with _database(path) as database:
             count = [int(writes)]
             source = Mortal(database.source(WORKSPACE), count)
             records = Mortal(database.records(WORKSPACE), count)
@@ -64,7 +70,7 @@ def decide_with_others(path: str, who: str, approval_ids: str, decisions: str) -
     """Wait for a line, then take every decision many times at once; print who was told what."""
 
     async def work() -> None:
-        async with SqliteDatabase(Path(path)) as database:
+        async with _database(path) as database:
             approvals = Approvals(database.source(WORKSPACE), database.records(WORKSPACE))
             by = Person(who, "reviewer", WORKSPACE)
             print("ready", flush=True)

@@ -7,7 +7,9 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from arango.database import StandardDatabase, TransactionDatabase
 
+from datasources.arango.names import GRAPHS
 from datasources.errors import RecordConflict, SourceError
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node
@@ -138,3 +140,26 @@ async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
             f"many{n}" for n, at in enumerate(revisions) if at is not None
         }
         assert await revision(database) == before + len(there)
+
+
+async def test_a_change_waits_for_what_a_dead_process_still_keeps_locked(
+    address: str, arango_double: ArangoServer
+) -> None:
+    async with opened(address) as database:
+        run, before = database.engine.connection.run, await revision(database)
+
+        def lock(server: StandardDatabase) -> TransactionDatabase:
+            transaction = server.begin_transaction(write=[GRAPHS])
+            transaction.collection(GRAPHS).update({"_key": FLOW, "name": "never committed"})
+            return transaction
+
+        left = await run(lock)
+        arango_double.forget_counts()
+        mutation, records = a_change("patient")
+        waiting = asyncio.create_task(database.source(WORKSPACE).apply(mutation, records=records))
+        async with asyncio.timeout(20):
+            while sum(n for path, n in arango_double.count().items() if path.endswith("begin")) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await run(lambda _: left.abort_transaction())  # as the server does a minute later
+        assert await waiting == before + 1
+        assert (await database.source(WORKSPACE).get_graph(FLOW)).name != "never committed"
