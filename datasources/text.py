@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -95,27 +95,24 @@ def flatten(value: Any) -> str:
     """Return the words of a JSON value: its keys, strings and numbers, in order, up to MAX_FIELD_CHARS."""
     parts: list[str] = []
     size = 0
-    for part in _leaves(value):
-        parts.append(part)
-        size += len(part) + 1
-        if size > MAX_FIELD_CHARS:
-            break
-    return " ".join(parts)[:MAX_FIELD_CHARS]
-
-
-def _leaves(value: Any) -> Iterator[str]:
     stack: list[Any] = [value]
-    while stack:
+    while stack and size <= MAX_FIELD_CHARS:
         item = stack.pop()
         if isinstance(item, str):
-            yield item
+            parts.append(item)
+            size += len(item) + 1
         elif isinstance(item, Mapping):
             pairs = cast(Mapping[str, Any], item)
-            stack.extend(part for key in reversed(list(pairs)) for part in (pairs[key], str(key)))
+            for key in reversed(list(pairs)):
+                stack.append(pairs[key])
+                stack.append(str(key))
         elif isinstance(item, list | tuple):
             stack.extend(reversed(cast(list[Any], item)))
         elif isinstance(item, int | float) and not isinstance(item, bool):
-            yield str(item)
+            number = str(item)
+            parts.append(number)
+            size += len(number) + 1
+    return " ".join(parts)[:MAX_FIELD_CHARS]
 
 
 def tokenize(text: str) -> list[str]:
@@ -124,7 +121,7 @@ def tokenize(text: str) -> list[str]:
     Source: Porter, "An algorithm for suffix stripping" (1980), as revised in Snowball's English stemmer.
     """
     if text.isascii():
-        return [_stem(word) for word in _WORD.findall(text)]
+        return list(map(_stem, _WORD.findall(text)))
     tokens: list[str] = []
     for word in _WORD.findall(_fold(text)):
         if word.isascii():

@@ -29,6 +29,8 @@ BUSY_S = 10.0
 PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
 CACHE_KIB = 64 << 10
+CHECKPOINT_PAGES = 8_000
+"""64 MB of changes are gathered before they go to the file: an import changes many pages many times."""
 
 FIRST = (
     """CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID""",
@@ -141,6 +143,7 @@ def connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA mmap_size = {MMAP_BYTES:d}")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB:d}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES:d}")
     return connection
 
 

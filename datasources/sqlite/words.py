@@ -72,18 +72,12 @@ class WordChanges:
         """Write the index and the counts; return by how many words the two fields have grown."""
         connection.executemany(sql.WORDS_DELETE, ((rid,) for rid, _ in self.removed))
         connection.executemany(sql.WORDS_INSERT, ((rid, *words) for rid, words in self.added))
-        content: Counter[str] = Counter()
-        name: Counter[str] = Counter()
-        grown = [0, 0]
-        for sign, changes in ((1, self.added), (-1, self.removed)):
-            for _, words in changes:
-                in_name = name_tokens(words)
-                others = " ".join(words[NAME_COLUMNS:]).split()
-                grown[0] += sign * (len(in_name) + len(others))
-                grown[1] += sign * len(in_name)
-                distinct = set(in_name)
-                (name.update if sign > 0 else name.subtract)(distinct)
-                (content.update if sign > 0 else content.subtract)(distinct.union(others))
+        content, name, grown = _counted(words for _, words in self.added)
+        if self.removed:
+            fewer_content, fewer_name, shrunk = _counted(words for _, words in self.removed)
+            content.subtract(fewer_content)
+            name.subtract(fewer_name)
+            grown = (grown[0] - shrunk[0], grown[1] - shrunk[1])
         (version,) = connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": self.graph}).fetchone()
         rids = {rid for rid, _ in chain(self.added, self.removed)}
         TEXT_LOG.note(connection, self.graph, sorted(rids), version + 1)
@@ -93,7 +87,27 @@ class WordChanges:
         rows.sort()
         connection.executemany(sql.TERM_ADD, rows)
         connection.executemany(sql.TERM_CLEAN, ((self.graph, row[1]) for row in rows if row[2] < 0))
-        return grown[0], grown[1]
+        return grown
+
+
+def _counted(documents: Iterable[Words]) -> tuple[Counter[str], Counter[str], tuple[int, int]]:
+    """Count the nodes that have each word, in content and in names, and all words of both fields."""
+    names: list[set[str]] = []
+    contents: list[set[str]] = []
+    lengths = [0, 0]
+    for words in documents:
+        in_name = name_tokens(words)
+        others = " ".join(words[NAME_COLUMNS:]).split()
+        lengths[0] += len(in_name) + len(others)
+        lengths[1] += len(in_name)
+        distinct = set(in_name)
+        names.append(distinct)
+        contents.append(distinct.union(others))
+    return (
+        Counter(chain.from_iterable(contents)),
+        Counter(chain.from_iterable(names)),
+        (lengths[0], lengths[1]),
+    )
 
 
 def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, Words]:

@@ -217,14 +217,17 @@ class _Apply:
     def _put_edges(self) -> None:
         inserted: list[tuple[int, int, str, str, int, int, bytes]] = []
         updated: list[tuple[str, int, int, bytes, int]] = []
+        graph, nodes, rid = self.row.id, self.nodes, self.row.low + self.next_number
         for edge in self.mutation.put_edges:
             body = encode_document(edge, "edges", edge.key)
-            source, target = self.nodes[edge.source], self.nodes[edge.target]
-            rid = self.edges.get(edge.key)
-            if rid is None:
-                inserted.append((self._new_rid(), self.row.id, edge.key, edge.sheet, source, target, body))
+            source, target = nodes[edge.source], nodes[edge.target]
+            known = self.edges.get(edge.key)
+            if known is None:
+                inserted.append((rid, graph, edge.key, edge.sheet, source, target, body))
+                rid += 1
             else:
-                updated.append((edge.sheet, source, target, body, rid))
+                updated.append((edge.sheet, source, target, body, known))
+        self.next_number += len(inserted)
         self.connection.executemany(sql.EDGE_INSERT, inserted)
         self.connection.executemany(sql.EDGE_UPDATE, updated)
         self.edge_count += len(inserted)
