@@ -15,7 +15,7 @@ from arango.exceptions import ArangoServerError
 from datasources.arango import layout
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
-from datasources.arango.migrations import migrate
+from datasources.arango.migrations import fill_words, migrate
 from datasources.arango.names import EDGES, NAMED_GRAPH, NODES, VIEW
 from datasources.arango.vectors import prepare_vectors
 
@@ -31,7 +31,9 @@ async def set_up(connection: ArangoConnection) -> list[str]:
     steps: tuple[Step, ...] = (_make_collections, _make_indexes, _make_view, _make_named_graph)
     for step in steps:
         done += await connection.run(step, idempotent=True)
-    done += await migrate(connection)
+    migrated = await migrate(connection)
+    # Nodius may have written since: its nodes get words at every set-up.
+    done += migrated or await fill_words(connection)
     return done + await connection.run(prepare_vectors, idempotent=True)
 
 

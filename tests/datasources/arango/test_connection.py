@@ -1,0 +1,172 @@
+"""The way to a server: no write is sent twice, waits are bounded, errors are ours and say no secret."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+
+import pytest
+import requests
+from arango import exceptions as theirs
+from arango.exceptions import ArangoError, ArangoServerError
+
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.arango.connection import ArangoConnection
+from datasources.arango.errors import ServerRefused, WriteConflict, translate
+from datasources.arango.statements_reading import PING
+from datasources.arango.statements_setup import SET_VERSION
+from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
+from tests.support.arango import ArangoServer, arango, arango_double, one_database
+
+__all__ = ["arango", "arango_double", "one_database"]
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[ArangoConnection]:
+    connection = ArangoConnection(parse_address(address))
+    connection.open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def cursors(server: ArangoServer) -> int:
+    return sum(count for path, count in server.count().items() if path.endswith("/_api/cursor"))
+
+
+@pytest.mark.parametrize("fault", ["drop", "drop-after", "status:503"])
+async def test_a_read_is_asked_again_a_write_is_not(
+    arango_double: ArangoServer, one_database: str, fault: str
+) -> None:
+    async with connected(arango_double.address(one_database)) as connection:
+        arango_double.inject("_api/cursor", fault)
+        assert await connection.query(PING) == [1]
+        assert cursors(arango_double) == 2
+        arango_double.forget_counts()
+        arango_double.inject("_api/cursor", fault)
+        with pytest.raises(SourceUnavailable):
+            await connection.query(SET_VERSION, version=1)
+        assert cursors(arango_double) == 1
+
+
+async def test_reading_is_given_up_after_a_few_times(arango_double: ArangoServer, one_database: str) -> None:
+    async with connected(arango_double.address(one_database)) as connection:
+        arango_double.inject("_api/cursor", "drop", times=50)
+        with pytest.raises(SourceUnavailable, match="broke before an answer came"):
+            await connection.query(PING)
+        assert cursors(arango_double) == connection.bounds.read_attempts
+
+
+async def test_a_slow_answer_is_a_timeout_and_not_asked_for_again(
+    arango_double: ArangoServer, one_database: str
+) -> None:
+    async with connected(arango_double.address(one_database, options="?timeout=0.2")) as connection:
+        arango_double.inject("_api/cursor", "delay:600", times=9)
+        with pytest.raises(SourceTimeout) as late:
+            await connection.query(PING)
+        assert late.value.seconds == 0.2
+        assert cursors(arango_double) == 1
+
+
+async def test_a_write_that_lost_a_race_runs_again(arango_double: ArangoServer, one_database: str) -> None:
+    async with connected(arango_double.address(one_database)) as connection:
+        arango_double.inject("_api/cursor", "error:1200", times=3)
+        assert await connection.query(SET_VERSION, version=1) == [1]
+        assert cursors(arango_double) == 4
+        arango_double.inject("_api/cursor", "error:1200", times=99)
+        with pytest.raises(WriteConflict):
+            await connection.query(SET_VERSION, version=1)
+
+
+async def test_a_lost_cursor_is_opened_again(arango_double: ArangoServer, one_database: str) -> None:
+    async with connected(arango_double.address(one_database)) as connection:
+        arango_double.inject("_api/cursor", "error:1600")
+        assert await connection.query(PING) == [1]
+
+
+async def test_the_next_host_is_asked_when_one_is_gone(
+    arango_double: ArangoServer, one_database: str
+) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening: connections are refused
+        gone = f"127.0.0.1:{taken.getsockname()[1]}"
+        address = arango_double.address(one_database, place=f"{gone},{arango_double.place}")
+        async with connected(address) as connection:
+            assert await connection.query(SET_VERSION, version=1) == [1]
+            assert cursors(arango_double) == 1
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A port that takes connections and never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+async def test_a_server_that_never_answers_is_left(silent: str) -> None:
+    async with connected(f"arango+http://u:hidden@{silent}/db?timeout=0.2") as connection:
+        with pytest.raises(SourceTimeout):
+            await connection.query(PING)
+
+
+async def test_a_server_without_tls_is_refused_by_name(silent: str) -> None:
+    async with connected(f"arango+https://u:hidden@{silent}/db?timeout=0.3") as connection:
+        with pytest.raises(SourceError) as refused:
+            await connection.query(PING)
+    assert "hidden" not in str(refused.value)
+
+
+async def test_wrong_passwords_and_missing_databases_are_told_apart(arango: ArangoServer) -> None:
+    wrong = arango.address("nodius").replace(arango.password, "wrong-password")
+    async with connected(wrong) as connection:
+        with pytest.raises(ServerRefused, match="refuses the sign-in"):
+            await connection.query(PING)
+    async with connected(arango.address("no-such-database")) as connection:
+        with pytest.raises(DatabaseUnprepared, match="nodius db init"):
+            await connection.query(PING)
+
+
+async def test_no_secret_and_no_data_is_logged_or_told(
+    arango_double: ArangoServer, one_database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with connected(arango_double.address(one_database)) as connection:
+        arango_double.inject("_api/cursor", "error:1501")
+        with pytest.raises(ServerRefused) as refused:
+            await connection.query(PING)
+    told = f"{refused.value} {caplog.text}"
+    assert arango_double.password not in told
+    assert "RETURN" not in str(refused.value)
+    assert refused.value.code == 1501
+
+
+async def test_a_closed_connection_says_so(arango: ArangoServer, one_database: str) -> None:
+    async with connected(arango.address(one_database)) as connection:
+        pass
+    with pytest.raises(SourceUnavailable, match="not open"):
+        await connection.query(PING)
+    assert not [t for t in threading.enumerate() if t.name.startswith("arango") and t.is_alive()]
+    with pytest.raises(SourceUnavailable, match="not open"):
+        ArangoDatabase(parse_address(arango.address(one_database))).source("acme")
+
+
+def their_exceptions() -> list[type[BaseException]]:
+    found = [kind for _, kind in inspect.getmembers(theirs, inspect.isclass) if issubclass(kind, ArangoError)]
+    requested = [kind for _, kind in inspect.getmembers(requests.exceptions, inspect.isclass)]
+    return [*found, *(kind for kind in requested if issubclass(kind, requests.RequestException))]
+
+
+@pytest.mark.parametrize("kind", [*their_exceptions(), OSError, TimeoutError, ConnectionAbortedError])
+def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Exception]) -> None:
+    exc = kind.__new__(kind)
+    if isinstance(exc, ArangoServerError):
+        exc.error_code, exc.http_code, exc.error_message = 1202, 404, "document not found"
+    ours = translate(exc, source="arango+http://u@h/db", timeout_s=3)
+    assert isinstance(ours, SourceError)
+    assert "arango+http://u@h/db" in str(ours)
+    assert isinstance(ours, SourceTimeout) == issubclass(kind, requests.Timeout | TimeoutError)

@@ -1,0 +1,125 @@
+"""Another workspace's graph does not exist, whatever key is tried: documents of both share collections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from datasources.arango import ArangoDatabase, Limits, parse_address
+from datasources.base import Database
+from datasources.errors import GraphNotFound, InvalidMutation
+from datasources.types import Mutation
+from tests.contracts.samples import (
+    MODEL,
+    OTHER,
+    WORKSPACE,
+    a_graph,
+    a_node,
+    a_type,
+    a_vector,
+    an_edge,
+    floats,
+    make_flow,
+    snapshot,
+)
+from tests.contracts.workspaces import CALLS
+from tests.support.arango import ArangoServer, arango, arango_address, one_database
+
+__all__ = ["arango", "arango_address", "one_database"]
+
+SECRET = "quokka"
+VICTIM = "a-b"
+"""Whose documents have keys as a graph `a` with nodes `b-…` would."""
+
+near = st.sampled_from(
+    [VICTIM, "a", "b", "a-b-n", "a-b-", "A-B", "a-b ", "a%2Db", "nodius_graphs/a-b", "%", ""]
+)
+graphs = st.builds("".join, st.lists(near | st.text(max_size=3), min_size=1, max_size=2))
+
+
+@pytest.fixture(params=[5_000, -1], ids=["small", "large"])
+async def database(
+    arango: ArangoServer, arango_address: str, request: pytest.FixtureRequest
+) -> AsyncIterator[Database]:
+    if request.param < 0 and not arango.is_double:
+        pytest.skip("the View of a real server lags a second behind what was written")
+    limits = Limits(exact=request.param, sums_fresh_s=0)
+    async with ArangoDatabase(parse_address(arango_address), limits=limits) as database:
+        victim = await make_flow(database, WORKSPACE, VICTIM)
+        secret = a_node("n", VICTIM, data=SECRET, type=SECRET)
+        await victim.apply(
+            Mutation(graph_key=VICTIM, put_nodes=[secret], put_edges=[an_edge("e", "n", "a", VICTIM)])
+        )
+        await victim.put_node_config(a_type(SECRET, display_name=SECRET))
+        await victim.put_embeddings(VICTIM, [a_vector("n", 1, 0, hash=SECRET)])
+        yield database
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_whatever_is_asked_a_stranger_finds_nothing(database: Database, data: st.DataObject) -> None:
+    graph = data.draw(graphs)
+    method = data.draw(st.sampled_from(sorted(CALLS)))
+    stranger = database.source(OTHER)
+    with pytest.raises(GraphNotFound):
+        await CALLS[method](stranger, graph)
+    assert await stranger.list_graphs() == []
+    assert await stranger.get_node_configs() == []
+
+
+async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(database: Database) -> None:
+    victim, stranger = database.source(WORKSPACE), database.source(OTHER)
+    before = await snapshot(victim, VICTIM)
+    await stranger.create_graph(a_graph("a", OTHER))
+    await stranger.apply(Mutation(graph_key="a", put_nodes=[a_node("mine", "a")]))
+    keys = ["b-n", "b-a", "b-e"]
+    found: list[Any] = [
+        await stranger.get_nodes_by_key("a", keys),
+        await stranger.get_edges_of("a", keys),
+        await stranger.get_links("a", keys),
+        list((await stranger.get_neighborhood("a", keys, max_depth=3, limit=50)).nodes),
+        await stranger.get_vector_info("a", keys),
+        await stranger.get_vectors("a", keys),
+        await stranger.search_text("a", SECRET, limit=5),
+        await stranger.search_vectors("a", floats(1, 0), model=MODEL, limit=5),
+        await stranger.put_embeddings("a", [a_vector("b-n", 9, 9)]),
+    ]
+    assert not any(found), found
+    assert await snapshot(victim, VICTIM) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"put_nodes": [a_node("b-n", "a", data="taken over")]},
+        {"delete_nodes": ["b-n"]},
+        {"delete_edges": ["b-e"]},
+        {"put_edges": [an_edge("b-e", "mine", "mine", "a")]},
+        {"put_edges": [an_edge("bridge", "mine", "b-n", "a")]},
+        {"put_vectors": [a_vector("b-n", 9, 9)]},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+async def test_what_would_write_to_another_graphs_documents_is_refused(
+    database: Database, change: dict[str, Any]
+) -> None:
+    victim, stranger = database.source(WORKSPACE), database.source(OTHER)
+    await stranger.create_graph(a_graph("a", OTHER))
+    await stranger.apply(Mutation(graph_key="a", put_nodes=[a_node("mine", "a")]))
+    before = await snapshot(victim, VICTIM), await snapshot(stranger, "a")
+    with pytest.raises(InvalidMutation):
+        await stranger.apply(Mutation(graph_key="a", **change))
+    assert (await snapshot(victim, VICTIM), await snapshot(stranger, "a")) == before
+
+
+async def test_deleting_such_a_graph_spares_the_other(database: Database) -> None:
+    victim, stranger = database.source(WORKSPACE), database.source(OTHER)
+    await stranger.create_graph(a_graph("a", OTHER))
+    await stranger.apply(Mutation(graph_key="a", put_nodes=[a_node("mine", "a")]))
+    before = await snapshot(victim, VICTIM)
+    await stranger.delete_graph("a")
+    assert await snapshot(victim, VICTIM) == before

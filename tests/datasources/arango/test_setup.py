@@ -1,0 +1,211 @@
+"""Set-up: as often as one likes, beside what Nodius wrote, from any earlier state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.arango.checking import examine
+from datasources.arango.migrations import VERSION
+from datasources.arango.names import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
+from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
+from datasources.types import Mutation
+from tests.contracts.samples import keys_of
+from tests.support.arango import ArangoServer, arango
+
+__all__ = ["arango"]
+
+# As the Nodius editor stores a graph; vectors of its own, which no field says the model of.
+NODIUS: dict[str, list[dict[str, Any]]] = {
+    GRAPHS: [
+        {
+            "_key": "g1", "name": "Orders", "workspace": "acme", "category": "default", "permission": 0,
+            "version": 1, "sheetsList": {"0": "main"}, "createdTime": 1, "lastUpdatedTime": 2,
+        },
+        {"_key": "g2", "name": "Theirs", "workspace": "globex", "sheetsList": {"0": "main"}},
+    ],
+    NODES: [
+        {
+            "_key": "g1-root", "graphKey": "g1", "type": "starter", "typeVersion": 1, "sheet": "0", "posX": 0,
+            "posY": 0, "size": {"width": 1, "height": 1}, "handles": {}, "data": {"name": "Take the order"},
+            "embedding": [0.1, 0.2], "futureField": {"kept": True},
+        },
+        {
+            "_key": "g1-2", "graphKey": "g1", "type": "task", "typeVersion": 1, "sheet": "0", "posX": 0,
+            "posY": 0, "size": {"width": 1, "height": 1}, "handles": {}, "process": "refund(customer)",
+        },
+        {"_key": "g2-root", "graphKey": "g2", "type": "starter", "data": {"name": "refund"}},
+        {"_key": "broken", "graphKey": "g1", "type": ["no", "text"]},
+    ],
+    EDGES: [
+        {
+            "_key": "g1-e", "_from": f"{NODES}/g1-root", "_to": f"{NODES}/g1-2", "graphKey": "g1",
+            "sheet": "0", "sourceHandle": "0", "targetHandle": "0",
+        }
+    ],
+    CONFIGS: [
+        {
+            "_key": "task", "workspace": "acme", "version": 1, "displayName": "Work step", "description": "",
+            "category": "c", "content": [], "border": {}, "alwaysRendered": False,
+            "node": {"type": "task", "handles": {}, "size": {"width": 1, "height": 1}, "process": ""},
+        }
+    ],
+}  # fmt: skip
+
+
+class Place:
+    """A database that only Nodius has written to."""
+
+    def __init__(self, server: ArangoServer) -> None:
+        self.server, self.name = server, server.fresh()
+        self.address = server.address(self.name)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        return self.server.call(method, f"/_db/{self.name}{path}", body)
+
+    def fill(self) -> None:
+        self.server.call("POST", "/_api/database", {"name": self.name})
+        for name, documents in NODIUS.items():
+            self.call("POST", "/_api/collection", {"name": name, "type": 3 if name == EDGES else 2})
+            self.call("POST", f"/_api/document/{name}", documents)
+
+    def documents(self) -> dict[str, list[dict[str, Any]]]:
+        query = "FOR d IN @@c SORT d._key RETURN UNSET(d, '_rev', '_id', 'nodiusText')"
+        return {
+            name: self.call("POST", "/_api/cursor", {"query": query, "bindVars": {"@c": name}})["result"]
+            for name in NODIUS
+        }
+
+    def opened(self, *, prepared: bool = True) -> ArangoDatabase:
+        return ArangoDatabase(parse_address(self.address), prepared=prepared)
+
+    async def set_up(self) -> list[str]:
+        async with self.opened(prepared=False) as database:
+            return await database.set_up()
+
+
+@pytest.fixture
+def place(arango: ArangoServer) -> Iterator[Place]:
+    place = Place(arango)
+    yield place
+    arango.drop(place.name)
+
+
+async def test_a_second_time_there_is_nothing_to_do(place: Place) -> None:
+    first = await place.set_up()
+    assert f"made the database {place.name}" in first
+    assert f"brought the database to version {VERSION}" in first
+    assert await place.set_up() == []
+
+
+async def test_what_was_removed_is_made_again(place: Place) -> None:
+    await place.set_up()
+    place.call("DELETE", f"/_api/view/{VIEW}")
+    place.call("DELETE", "/_api/index/nodius_nodes/ix_rag_key")
+    place.call("DELETE", "/_api/collection/nodius_ai_leases")
+    done = "\n".join(await place.set_up())
+    for part in (f"the View {VIEW}", "the index ix_rag_key of nodius_nodes", "collection nodius_ai_leases"):
+        assert part in done
+    assert await place.set_up() == []
+
+
+async def test_a_view_that_lost_its_link_is_linked_again(place: Place) -> None:
+    await place.set_up()
+    place.call("PUT", f"/_api/view/{VIEW}/properties", {"links": {NODES: None}})
+    assert await place.set_up() == [f"linked the View {VIEW} with {NODES}"]
+
+
+async def test_documents_of_nodius_stay_as_they_are(place: Place) -> None:
+    place.fill()
+    before = place.documents()
+    done = await place.set_up()
+    assert place.documents() == before
+    assert "gave words to 3 nodes" in done
+    left_out = "left out 1 nodes that are not readable"
+    assert left_out in done
+    assert await place.set_up() == [left_out]
+
+
+async def test_a_graph_of_nodius_is_read_searched_and_changed(place: Place) -> None:
+    place.fill()
+    place.call("DELETE", f"/_api/document/{NODES}/broken")
+    await place.set_up()
+    async with place.opened() as database:
+        source = database.source("acme")
+        assert keys_of(await source.list_graphs()) == ["g1"]
+        assert keys_of(await source.get_nodes("g1")) == ["2", "root"]
+        (root,) = await source.get_nodes_by_key("g1", ["root"])
+        assert root.to_document()["futureField"] == {"kept": True}
+        assert "embedding" not in root.to_document()
+        assert keys_of(await source.search_text("g1", "refund", limit=5)) == ["2"]
+        assert keys_of(await source.search_text("g1", "work step", limit=5)) == ["2"]
+        around = await source.get_neighborhood("g1", ["2"], max_depth=1, limit=5)
+        assert keys_of(around.nodes) == ["2", "root"]
+        assert await source.apply(Mutation(graph_key="g1", put_nodes=[root.replace(pos_x=9)])) == 1
+        assert keys_of(await source.get_edges_of("g1", ["root"])) == ["e"]
+    stored = place.call("GET", f"/_api/document/{NODES}/g1-root")
+    assert (stored["posX"], stored["embedding"], stored["futureField"]) == (9, [0.1, 0.2], {"kept": True})
+
+
+async def test_what_nodius_writes_later_is_found_by_its_text_at_once(place: Place) -> None:
+    place.fill()
+    place.call("DELETE", f"/_api/document/{NODES}/broken")
+    await place.set_up()
+    changed = {**NODIUS[NODES][1], "process": "notifyWarehouse()"}
+    place.call("PUT", f"/_api/document/{NODES}/g1-2", changed)
+    place.call("PATCH", f"/_api/document/{NODES}/g1-root", {"data": {"name": "Ship parcels"}})
+    async with place.opened() as database:
+        source = database.source("acme")
+        assert await source.search_text("g1", "refund", limit=5) == []
+        assert keys_of(await source.search_text("g1", "warehouse", limit=5)) == ["2"]
+        assert keys_of(await source.search_text("g1", "ship", limit=5, field="name")) == ["root"]
+        findings = {finding.name: finding for finding in await database.check()}
+        assert findings["words"].status == "warning"
+        assert findings["words"].detail.startswith("2 nodes")
+    async with place.opened() as database:
+        assert await database.set_up() == ["gave words to 2 nodes"]
+        findings = {finding.name: finding for finding in await database.check()}
+    assert findings["words"].status == "ok"
+
+
+async def test_a_database_that_is_not_set_up_says_so(place: Place) -> None:
+    with pytest.raises(DatabaseUnprepared, match="nodius db init"):
+        await place.opened().__aenter__()
+    place.fill()
+    with pytest.raises(DatabaseUnprepared, match="nodius db init"):
+        await place.opened().__aenter__()
+
+
+async def test_a_newer_database_is_left_alone(place: Place) -> None:
+    await place.set_up()
+    place.call("PUT", f"/_api/document/{META}/schema", {"version": VERSION + 1})
+    for prepared in (True, False):
+        with pytest.raises(DatabaseVersion, match="upgrade the program"):
+            async with place.opened(prepared=prepared) as database:
+                await database.set_up()
+
+
+async def test_a_check_names_what_is_missing(place: Place) -> None:
+    await place.set_up()
+    place.call("DELETE", "/_api/index/nodius_nodes/ix_rag_key")
+    place.call("DELETE", "/_api/index/nodius_graphs/ix_rag_workspace")
+    async with place.opened() as database:
+        findings = {finding.name: finding for finding in await database.check()}
+    assert findings["set-up"].status == "error"
+    assert "index ix_rag_key of nodius_nodes" in findings["set-up"].detail
+    assert findings["set-up"].fix == "run `nodius db init`"
+    assert findings["statements"].status == "warning"
+    assert "GRAPHS" in findings["statements"].detail
+
+
+async def test_a_check_of_no_server_is_a_finding(arango: ArangoServer) -> None:
+    address = parse_address(arango.address("nodius", place="127.0.0.1:1"))
+    async with ArangoDatabase(address, prepared=False) as database:
+        (finding,) = await database.check()
+        assert finding.status == "error"
+        assert "no server answers there" in finding.detail
+        with pytest.raises(SourceUnavailable):
+            await examine(database.engine.connection, 0.0)
