@@ -1,0 +1,234 @@
+"""Proposals decided on the page: the queue, edits, refusals, what is out of date, history and undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.e2e.conftest import OpenPage, Trouble
+from tests.e2e.site import GRAPH, Site, running_site
+from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, node, press, proposes
+from tests.support.scripted_provider import ScriptedProvider
+from tests.support.service import SECRET, token
+
+Contexts = Callable[..., BrowserContext]
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, script: ScriptedProvider) -> Iterator[Site]:
+    """A service with sign-in, where nobody decides what they asked for themselves."""
+    with running_site(
+        tmp_path, script=script, graph=False, auth_secret=SECRET, deciders="four-eyes"
+    ) as running:
+        running.import_graph(token=token("ed", "editor"))
+        yield running
+    script.check()
+
+
+def signed_in(contexts: Contexts, user: str, role: str) -> BrowserContext:
+    """A browser in which somebody has signed in."""
+    context = contexts()
+    script = f"sessionStorage.setItem('nodius.token', '{token(user, role)}')"
+    context.add_init_script(f"if (location.protocol === 'http:') {script}")
+    return context
+
+
+def key_of(site: Site) -> str:
+    """The key of the graph: with sign-in the service chooses it."""
+    return site.rest("GET", "/api/graphs", token=token())["graphs"][0]["graphKey"]
+
+
+def proposed(site: Site, user: str | None = None, graph: str = GRAPH) -> str:
+    """Ask for a change past the page; return the approval's id."""
+    by = None if user is None else token(user)
+    body = {"graphKey": graph, "message": "change it"}
+    return site.rest("POST", "/api/ai/chat", token=by, json=body)["approvals"][0]["id"]
+
+
+def test_a_reviewer_decides_what_somebody_else_asked_for(
+    guarded: Site, script: ScriptedProvider, open_page: OpenPage, contexts: Contexts, trouble: Trouble
+) -> None:
+    script.play(proposes(RENAME), "A reviewer approved it.")
+    key = key_of(guarded)
+    asker = open_page(guarded, key, context=signed_in(contexts, "ed", "editor"))
+    ask(asker, "Rename it")
+    press(card(asker, "pending"), "Approve")
+    expect(card(asker, "pending")).to_contain_text("somebody else must decide")
+
+    reviewer = open_page(guarded, key, panel="review", context=signed_in(contexts, "rev", "reviewer"))
+    waiting = card(reviewer, "pending", "review")
+    expect(waiting).to_contain_text("asked for by ed")
+    waiting.hover()
+    expect(reviewer.locator(".ghost")).to_have_count(1)
+    expect(reviewer.get_by_role("button", name="To decide")).to_contain_text("1")
+    press(waiting, "Approve")
+    expect(card(reviewer, "applied", "review")).to_contain_text("Approved by rev")
+    press(reviewer, "Decided 1")
+    expect(card(reviewer, "applied", "review")).to_be_visible()
+    press(reviewer, "To decide")
+    expect(reviewer.locator("#panel-review")).to_contain_text("Nothing waits for a decision")
+
+    expect(card(asker, "applied")).to_contain_text("Approved by rev")
+    answered(asker, "A reviewer approved it.")
+    expect(node(asker, "fetch-api")).to_contain_text("Get the players")
+    trouble.forgive("403")
+
+
+def test_a_viewer_may_look_but_not_decide(
+    guarded: Site, script: ScriptedProvider, open_page: OpenPage, contexts: Contexts
+) -> None:
+    script.play(proposes(CHANGE))
+    key = key_of(guarded)
+    proposed(guarded, "ed", key)
+    page = open_page(guarded, key, panel="review", context=signed_in(contexts, "vi", "viewer"))
+    waiting = card(page, "pending", "review")
+    expect(waiting).to_contain_text("You may look, but not decide")
+    expect(waiting.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+
+
+def test_what_is_wrong_with_an_edit_is_said_at_its_field(
+    site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
+) -> None:
+    move = {**CHANGE, "changes": {"posX": 120, "data.level": "warning"}}
+    script.play(proposes(move), "Done.")
+    page = open_page(site)
+    ask(page, "Change it")
+    waiting = card(page, "pending")
+    press(waiting, "Edit…")
+    press(waiting, "Edit as JSON")
+    raw = waiting.get_by_label("The action as JSON")
+    raw.fill("{")
+    press(waiting, "Approve with my changes")
+    expect(waiting.locator(".field-error").first).to_have_text("This is not valid JSON.")
+    action = '{"type": "update_node", "payload": {"nodeKey": "error-handler", "changes": {"posX": "left"}}}'
+    raw.fill(action)
+    press(waiting, "Edit as a form")
+    press(waiting, "Approve with my changes")
+    field = waiting.get_by_label("Position x")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    waiting.locator("[aria-invalid]").fill("left of it")
+    press(waiting, "Cancel")
+    press(waiting, "Approve")
+    answered(page, "Done.")
+    trouble.forgive("422")
+
+
+def test_a_proposal_that_is_out_of_date_says_so_and_can_be_asked_for_again(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play(
+        proposes(RENAME), proposes({**RENAME, "changes": {"data.name": "Other"}}), "First.", "Second."
+    )
+    page = open_page(site)
+    ask(page, "Rename it")
+    expect(card(page, "pending")).to_be_visible()
+    other = proposed(site)
+    site.rest("POST", f"/api/approvals/{other}/decision", json={"verdict": "approve"})
+    press(card(page, "pending"), "Approve")
+    stale = card(page, "stale")
+    expect(stale).to_contain_text("Nothing has changed")
+    answered(page, "First.")
+    press(stale, "Ask for it again")
+    expect(page.locator("#composer")).to_have_value(
+        "Propose this again: Change data.name of “Fetch NBA players”"
+    )
+    ask(page, "Thanks")
+    answered(page, "Second.")
+
+
+def test_history_lists_what_was_applied_and_takes_it_back(
+    site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
+) -> None:
+    script.play(proposes(CHANGE), proposes({**CHANGE, "changes": {"data.level": "notice"}}))
+    first, second = (
+        site.rest("POST", f"/api/approvals/{proposed(site)}/decision", json={"verdict": "approve"})["id"]
+        for _ in range(2)
+    )
+    assert first != second
+    page = open_page(site, panel="review")
+    press(page, "History")
+    items = page.locator(".history-item")
+    expect(items).to_have_count(2)
+    items.last.locator("summary").first.click()
+    press(items.last, "Undo…")
+    press(page.locator("dialog"), "Take it back")
+    expect(items.last.locator(".card")).to_contain_text("later changes rest on it")
+    items.first.locator("summary").first.click()
+    press(items.first, "Undo…")
+    press(page.locator("dialog"), "Take it back")
+    expect(items).to_have_count(3)
+    assert site.node("error-handler")["data"]["level"] == "warning"
+    page.locator(".audit summary").click()
+    expect(page.locator(".audit-list li")).to_have_count(3)
+    press(page, "Check the log")
+    expect(page.locator(".audit")).to_contain_text("Sound: 3 entries")
+    trouble.forgive("409")
+
+
+def test_feedback_and_names_of_others_are_text(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play(proposes({**CHANGE, "reason": HOSTILE}))
+    approval = proposed(site)
+    decision = {"verdict": "reject", "feedback": HOSTILE}
+    site.rest("POST", f"/api/approvals/{approval}/decision", json=decision)
+    page = open_page(site, panel="review")
+    press(page, "Decided 1")
+    expect(page.locator(".card-feedback")).to_contain_text("<img src=x")
+    assert page.locator("#side img, #side script").count() == 0
+
+
+def test_what_is_typed_in_a_card_outlives_news_of_others(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play(proposes(CHANGE), proposes(RENAME))
+    proposed(site)
+    page = open_page(site, panel="review")
+    first = card(page, "pending", "review").first
+    press(first, "Reject…")
+    page.get_by_label("What should be different?").fill("half a sentence")
+    proposed(site)
+    expect(card(page, "pending", "review")).to_have_count(2)
+    expect(page.get_by_label("What should be different?")).to_have_value("half a sentence")
+    expect(page.get_by_label("What should be different?")).to_be_focused()
+
+
+def test_a_proposal_is_decided_by_keyboard_alone(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play(proposes(CHANGE), "Done.")
+    page = open_page(site)
+    ask(page, "Change it")
+    expect(card(page, "pending")).to_be_visible()
+    approve = card(page, "pending").get_by_role("button", name="Approve", exact=True)
+    for _ in range(12):
+        page.keyboard.press("Shift+Tab")
+        if approve.evaluate("e => e === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    answered(page, "Done.")
+    expect(card(page, "applied")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_its_panel(
+    site: Site, script: ScriptedProvider, open_page: OpenPage, width: int, scheme: Any
+) -> None:
+    long = "averyverylongword" * 30
+    changes = {"data.name": long, "process": f"const x = '{long}';\n"}
+    text = f"{long}\n\n| {long} | b |\n|---|---|\n| 1 | 2 |\n\n```\n{long}\n```\n{{{{node:fetch-api}}}}"
+    script.play(proposes({**CHANGE, "changes": changes, "reason": long}, text=text))
+    page = open_page(site, viewport={"width": width, "height": 844}, color_scheme=scheme, locale="fr-FR")
+    ask(page, long)
+    waiting = card(page, "pending")
+    press(waiting, "Modifier…")
+    for selector in ("#side", ".log", ".review-list"):
+        for element in page.locator(selector).all():
+            assert element.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), selector
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
