@@ -41,7 +41,13 @@ def record_indexes() -> dict[str, list[dict[str, Any]]]:
     }
     found[COLLECTIONS[OTHER_RECORDS]] = [_index("rag.kind", ["workspace", "rag.kind", "rag.key"])]
     found[INTENTS] = [
-        {"type": "persistent", "name": "ix_rag_open", "fields": ["state", "workspace", "graphKey"]},
+        # Marks have no state: they are left out.
+        {
+            "type": "persistent",
+            "name": "ix_rag_open",
+            "fields": ["state", "workspace", "graphKey"],
+            "sparse": True,
+        },
         {"type": "ttl", "name": "ttl_rag", "fields": ["until"], "expireAfter": 0},
     ]
     lease = {"type": "ttl", "name": "ttl_rag", "fields": ["rag.until"], "expireAfter": 0}

@@ -94,6 +94,14 @@ class Guard(Protocol):
         ...
 
 
+class CommitUnknown(SourceUnavailable):
+    """A commit was sent, and then the server could not be reached any more: it was done or it was not."""
+
+    def __init__(self, *, source: str) -> None:
+        reason = "it went away while a change was committed; look whether it was made before you repeat it"
+        super().__init__(source=source, reason=reason)
+
+
 class _Again(Exception):
     """A try came to nothing; `cause` is why."""
 
@@ -136,7 +144,8 @@ class Transactions:
         """Do the work in one transaction and return its result. The work may be done several times.
 
         Raises: what the work raises, then nothing was written; ArangoServerError 1200 when others were
-        always first; SourceTimeout or SourceUnavailable when the server cannot be reached.
+        always first; SourceTimeout or SourceUnavailable when the server cannot be reached, of these
+        CommitUnknown when it may have been done.
         """
         patience = Patience()
         while True:
@@ -224,9 +233,9 @@ class Transactions:
                 if self.guard is not None:
                     self.guard.settle()
                 done = self._marked()
-            except (ArangoServerError, *NOT_REACHED):
+            except (ArangoServerError, *NOT_REACHED) as exc:
                 if not patience.lasts():
-                    raise
+                    raise CommitUnknown(source=self.connection.source) from exc
                 continue
             log.warning("commit_settled", extra={"done": done is not None})
             if done is None:

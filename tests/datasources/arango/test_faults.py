@@ -10,6 +10,7 @@ import pytest
 from arango.database import StandardDatabase, TransactionDatabase
 
 from datasources.arango.names import GRAPHS
+from datasources.arango.transactions import CommitUnknown
 from datasources.errors import RecordConflict, SourceError
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node
@@ -35,9 +36,13 @@ REQUESTS = 8
 
 
 @pytest.fixture
-def address(arango_double: ArangoServer, arango_address: str) -> Iterator[str]:
+def address(arango_double: ArangoServer, one_database: str, arango_address: str) -> Iterator[str]:
     yield with_flow(arango_address)
     arango_double.heal()
+    # A transaction that nobody could end keeps its documents locked, as it would for a minute.
+    open_ones = f"/_db/{one_database}/_api/transaction"
+    for left in arango_double.call("GET", open_ones)["transactions"]:
+        arango_double.call("DELETE", f"{open_ones}/{left['id']}")
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -112,6 +117,24 @@ async def test_after_a_time_out_the_late_first_try_changes_nothing_more(
         # Whatever is asked next waits in line behind the late request: the double does one at a time.
         assert await applied(database, "late")
         assert await revision(database) == before + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("action", "done"), [("drop", False), ("drop-after", True)])
+async def test_a_server_that_goes_during_a_commit_leaves_it_open_and_says_so(
+    address: str, arango_double: ArangoServer, action: str, done: bool
+) -> None:
+    async with opened(address) as database:
+        before = await revision(database)
+        mutation, records = a_change("unknown")
+        # The first request for a transaction with a number is its commit; then nobody answers.
+        arango_double.inject("/_api/transaction/1", action)
+        arango_double.inject("/_api/transaction/1", "drop", 1_000_000)
+        with pytest.raises(CommitUnknown, match="look whether it was made"):
+            await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
+        arango_double.heal()
+        assert await applied(database, "unknown") == done
+        assert await revision(database) == before + done
 
 
 @pytest.mark.slow
