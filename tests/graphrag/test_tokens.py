@@ -118,3 +118,17 @@ def test_ranks_that_are_here_count() -> None:
     assert "o200k_base" in name
     assert count("hello world") == 2
     assert count("<|endoftext|>") > 1  # text, not a command
+
+
+@given(st.text(max_size=40), st.integers(min_value=0, max_value=400))
+def test_a_long_text_is_cut_into_parts_that_are_all_of_it(text: str, times: int) -> None:
+    parts = list(tokens._parts(text * times))
+    assert "".join(parts) == text * times
+    assert all(0 < len(part) <= tokens.PART_CHARS for part in parts)
+
+
+@pytest.mark.parametrize("text", ["a node waits for its input ", "const x = await fetch(url);\n", "a"])
+def test_a_long_text_counts_nearly_as_it_does_in_one_piece(text: str) -> None:
+    long = text * (20_000 // len(text))
+    whole = tokens._load()[1](long)
+    assert whole <= tokens.count_tokens(long) <= whole * 1.02
