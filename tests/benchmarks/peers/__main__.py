@@ -77,7 +77,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default=SIZES, help="nodes of the synthetic graphs; empty: none")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the real sets")
-    parser.add_argument("--only", action="append", choices=PEERS, help="just this peer (may be repeated)")
+    parser.add_argument(
+        "--only", action="append", choices=PEERS, metavar="PEER", help="just this peer (may be repeated)"
+    )
     parser.add_argument("--limit-seconds", type=float, default=40.0, help="stop asking a peer after so long")
     parser.add_argument(
         "--load-limit-seconds", type=float, default=600.0, help="give a peer up that is not ready by then"
