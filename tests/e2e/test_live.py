@@ -154,11 +154,13 @@ def test_a_lost_connection_is_said_and_comes_back_with_what_was_missed(
         expect(page.locator(".lost")).to_be_visible()
         drag(page, "root", 40, 0)
         expect(page.get_by_text("There is no connection: nothing can be edited now.")).to_be_visible()
+        page.locator(".lost").get_by_role("button", name="Connect now").click()
+        expect(page.locator(".lost")).to_be_visible()
         site.start()
         document = json.loads(load_text("nba.json"))
         document["nodes"][0]["data"]["name"] = "Renamed meanwhile"
         site.import_graph(document)
-        page.locator(".lost").get_by_role("button", name="Connect now").click()
+        page.evaluate("() => dispatchEvent(new Event('online'))")  # as when the network comes back
         expect(page.locator(".connection.open")).to_be_attached()
         expect(page.locator(".lost")).to_be_hidden()
         expect(node(page, "root")).to_contain_text("Renamed meanwhile")
