@@ -166,6 +166,7 @@ def test_a_lost_connection_is_said_and_comes_back_with_what_was_missed(
         expect(node(page, "root")).to_contain_text("Renamed meanwhile")
         drag(page, "root", 40, 0)
         page.wait_for_selector(".save-mark.unsaved")
+        page.context.close()  # before the site stops again
         trouble.forgive("WebSocket", "ERR_CONNECTION")
 
 
@@ -193,4 +194,5 @@ def test_a_viewer_looks_and_is_told_why_nothing_moves(
         drag(page, "root", 60, 0)
         expect(page.get_by_text("You may look at this graph, not edit it.")).to_be_visible()
         assert page.get_by_label("Add a sheet").count() == 0
+        page.context.close()
         trouble.forgive("401")
