@@ -167,7 +167,7 @@ class Conversation {
     const ending = endingOf(event, this.limit);
     this.limit = null;
     if (ending.kind === "answer") this.answered(turn, ending);
-    else turn.end("ok");
+    else turn.end();
     if (ending.kind === "limit") this.atLimit(turn, ending);
     if (ending.kind === "proposals") this.showProposals(turn, ending, event.fullText);
     this.refreshTotals();
@@ -175,7 +175,7 @@ class Conversation {
 
   answered(turn, { text, isStopped }) {
     if (turn.isEmpty && text.trim()) turn.addText(text);
-    turn.end(isStopped ? "stopped" : "ok");
+    turn.end();
     if (isStopped) turn.note(this.t("chat.stopped"));
     this.enter("idle");
   }
@@ -193,7 +193,7 @@ class Conversation {
     const approvals = found.filter((one) => one && one.threadId === this.threadId);
     if (!approvals.length) {
       if (turn.isEmpty) turn.addText(fullText);
-      turn.end("ok");
+      turn.end();
       this.enter("idle");
       return;
     }

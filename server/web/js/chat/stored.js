@@ -59,7 +59,7 @@ function showTurn(conversation, events, approvals) {
     } else turn.take(event);
   }
   flush();
-  turn.end("stopped");
+  turn.end();
 }
 
 /** Say where the last turn stands, and offer what can be done about it. */

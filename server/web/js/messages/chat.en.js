@@ -5,7 +5,7 @@ export default {
   "chat.assistant": "Assistant",
   "chat.you": "You",
   "chat.message": "Message to the assistant",
-  "chat.placeholder": "Ask about this graph, or say what to change",
+  "chat.placeholder": "Ask, or say what to change",
   "chat.no_graph": "Open a graph first",
   "chat.no_graph_hint": "Then ask what it does, or have it changed.",
   "chat.keys": "Enter sends · Shift+Enter new line · Escape stops",

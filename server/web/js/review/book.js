@@ -42,7 +42,7 @@ function createBook(app) {
   }
 
   async function refresh() {
-    if (asking || document.visibilityState === "hidden") return;
+    if (asking || !app.socket.isOpen || document.visibilityState === "hidden") return;
     const open = [...pages.values()].filter((one) => one.readers.size && one.approval && isOpen(one.approval));
     asking = true;
     try {

@@ -57,11 +57,11 @@ class ReviewPanel {
 
   soon() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.load(), 200);
+    this.timer = setTimeout(() => this.app.socket.isOpen && this.load(), 200);
   }
 
   look() {
-    if (this.isShown) this.load();
+    if (this.isShown && this.app.socket.isOpen) this.load();
   }
 
   async load() {
