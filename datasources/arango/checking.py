@@ -36,6 +36,12 @@ _SAMPLES: Mapping[str, Any] = {
     "document": {"_key": "x"}, "mark": {"_key": "x"}, "workspaces": ["x", "root"], "kept": ["x"],
     "unlent": {"letters": "", "variants": []},
 }  # fmt: skip
+_ORDER = Finding(
+    name="order",
+    status="warning",
+    detail="the server orders text by a language, not by code points: pages of a graph read all of it",
+    fix="deployments made with ArangoDB 3.12 order by code points; restore a dump into a new one",
+)
 _LISTS = ("docs", "documents", "writes", "vectors")
 
 
@@ -44,10 +50,12 @@ async def examine(connection: ArangoConnection, began: float) -> list[Finding]:
     version = await stored_version(connection)
     numbers = (await connection.query(aql.COUNT_WITHOUT_WORDS, limit=1_000))[0]
     server, *rest = await connection.run(_look, idempotent=True)
+    order = (await connection.query(aql.ORDER))[0]
     ms = (time.perf_counter() - began) * 1e3
     counts = f"{numbers['graphs']:,} graphs, {numbers['nodes']:,} nodes, {numbers['edges']:,} edges"
     detail = f"{connection.source}, version {version}: {counts}; looked at in {ms:,.0f} ms"
-    return [server, _version(detail, version), _words(numbers["missing"]), *rest]
+    parts = [server, _version(detail, version), _words(numbers["missing"]), *rest]
+    return parts if order else [*parts, _ORDER]
 
 
 def _version(detail: str, version: int) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,7 @@ from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.records import ArangoRecords
 from datasources.arango.setup import set_up
 from datasources.arango.source import ArangoSource
+from datasources.arango.statements_setup import ORDER
 from datasources.arango.vectors import indexed_dimension
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
@@ -68,7 +70,10 @@ class ArangoDatabase:
         if await stored_version(engine.connection) < VERSION:
             raise DatabaseUnprepared(source=self.url)
         await recover(engine.connection)
-        engine.indexed_dim = await engine.connection.run(indexed_dimension, idempotent=True)
+        engine.indexed_dim, order = await asyncio.gather(
+            engine.connection.run(indexed_dimension, idempotent=True), engine.connection.query(ORDER)
+        )
+        engine.by_code_point = bool(order[0])
 
     async def __aenter__(self) -> Self:
         connection = ArangoConnection(self._address)

@@ -48,11 +48,15 @@ class Sums:
 
 @dataclass(slots=True)
 class Engine:
-    """`indexed_dim` is the length that the vector indexes take, None without one."""
+    """`indexed_dim` is the length that the vector indexes take, None without one.
+
+    `by_code_point`: the server orders text as Python does, so that it can cut pages.
+    """
 
     connection: ArangoConnection
     limits: Limits = field(default_factory=Limits)
     indexed_dim: int | None = None
+    by_code_point: bool = True
     seen: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
     sizes: dict[Name, int] = field(default_factory=dict[Name, int])
     sums: dict[Name, Sums] = field(default_factory=dict[Name, Sums])

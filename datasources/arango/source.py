@@ -119,16 +119,19 @@ class ArangoSource:
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
         most = NO_LIMIT if limit is None else max(0, limit)
+        cut = self.engine.by_code_point  # else another order than ours: all are read, and cut here
+        start = after if cut and after is not None else ""
         row = await self._ask(
             read.NODES,
             graph_key,
             sheet=sheet,
-            after=after or "",
-            afterKey=f"{graph_key}-{after or ''}",
-            limit=most,
+            after=start,
+            afterKey=f"{graph_key}-{start}",
+            limit=most if cut else NO_LIMIT,
         )
-        nodes = sorted((read_node(stored, graph_key) for stored in row["nodes"]), key=lambda node: node.key)
-        return nodes[:most]
+        nodes = (read_node(stored, graph_key) for stored in row["nodes"])
+        rest = [node for node in nodes if after is None or node.key > after]
+        return sorted(rest, key=lambda node: node.key)[:most]
 
     async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
         row = await self._ask(read.EDGES, graph_key, sheet=sheet)

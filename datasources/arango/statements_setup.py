@@ -13,6 +13,14 @@ FOR m IN @@meta
     collections=("meta",),
 )
 
+ORDER = Statement(
+    name="ORDER",
+    text="""
+RETURN 'Z' < 'a'""",
+    collections=(),
+)
+"""Whether text is ordered by code points, as it is in a deployment made with 3.12 or later."""
+
 SET_VERSION = Statement(
     name="SET_VERSION",
     text="""

@@ -134,3 +134,16 @@ async def test_a_graph_is_searched_as_large_once_it_was_seen_to_be(place: Place)
         second = await source.search_text(FLOW, "sort invoices", limit=5)
         assert any("@@view" in text for text in place.texts())
     assert keys_of(first) == keys_of(second)
+
+
+async def test_pages_are_whole_on_a_server_that_orders_text_otherwise(place: Place) -> None:
+    async with place.opened() as database:
+        source = await make_flow(database)
+        database.engine.by_code_point = False
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in ("B", "é", "x y")]))
+        seen: list[str] = []
+        after = None
+        while found := await source.get_nodes(FLOW, after=after, limit=2):
+            seen += keys_of(found)
+            after = found[-1].key
+    assert seen == ["B", "a", "apart", "b", "c", "d", "x y", "é"]
