@@ -24,6 +24,7 @@ from graphrag.threads import (
     ThreadOfOtherGraph,
     ThreadVersion,
 )
+from graphrag.turn_lease import TurnUnwanted
 from graphrag.usage import UsageLimitReached
 from graphrag.window import WindowTooSmall
 from tools.arguments import MalformedArguments
@@ -102,6 +103,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     ThreadBusy: Meaning(code="busy", http_status=409, retryable=True),
     ThreadVersion: Meaning(code="damaged", http_status=500),
     NothingToResume: Meaning(code="conflict", http_status=409),
+    TurnUnwanted: Meaning(code="conflict", http_status=409),  # caught where the turn is watched
     live.EditRefused: Meaning(code="invalid", http_status=422),
     live.EditNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
     live.EditNotKept: Meaning(code="busy", http_status=503, retryable=True),
