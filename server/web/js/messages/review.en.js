@@ -147,6 +147,4 @@ export default {
   "audit.failed": "failed",
   "audit.undone": "taken back",
   "audit.redone": "applied again",
-  "audit.proposed": "proposed",
-  "audit.claimed": "decided",
 };

@@ -147,6 +147,4 @@ export default {
   "audit.failed": "échoué",
   "audit.undone": "annulé",
   "audit.redone": "appliqué à nouveau",
-  "audit.proposed": "proposé",
-  "audit.claimed": "décidé",
 };
