@@ -46,6 +46,12 @@ class LargeMachine(_SqliteMachine):
             self.few_behind.stop()
 
 
+class VastMachine(LargeMachine):
+    """Not even all vectors of a graph are compared: their graph is walked."""
+
+    limits = Limits(held=-1, exact=-1, scanned=-1)
+
+
 class CrossingMachine(_SqliteMachine):
     """Graphs become large and small again; hardly anything stays in memory."""
 
@@ -54,4 +60,5 @@ class CrossingMachine(_SqliteMachine):
 
 TestHeld = HeldMachine.TestCase
 TestLarge = LargeMachine.TestCase
+TestVast = VastMachine.TestCase
 TestCrossing = CrossingMachine.TestCase

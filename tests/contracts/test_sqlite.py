@@ -12,6 +12,7 @@ from tests.contracts.graph_source import DurableContract, GraphSourceContract
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 
 NOTHING_IS_SMALL = Limits(held=-1, exact=-1)
+ALL_IS_VAST = Limits(held=-1, exact=-1, scanned=-1)
 
 
 class _Held:
@@ -26,11 +27,21 @@ class _Large:
         return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=NOTHING_IS_SMALL)
 
 
+class _Vast:
+    @pytest.fixture
+    def factory(self, tmp_path: Path) -> Factory:
+        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=ALL_IS_VAST)
+
+
 class TestSqliteSource(_Held, GraphSourceContract):
     pass
 
 
 class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
+    pass
+
+
+class TestSqliteSourceOfVastGraphs(_Vast, GraphSourceContract):
     pass
 
 

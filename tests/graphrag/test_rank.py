@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.types import Hit, Link
+from datasources.types import Hit, Link, LinkTable
 from graphrag.rank import RankOptions, adjacency, fuse, rank, spread
 
 keys = st.sampled_from([f"n{i}" for i in range(12)])
@@ -74,6 +74,7 @@ def test_ranking_is_bounded_ordered_unique_and_repeatable(
     assert all(0 < s <= 1 for s in scores)
     assert all(r.reasons for r in ranked)
     assert rank(found, list(reversed(edges)), RankOptions(), limit) == ranked
+    assert rank(found, LinkTable.of(edges), RankOptions(), limit) == ranked
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.data())

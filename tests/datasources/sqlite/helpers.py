@@ -18,6 +18,7 @@ from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector
 
 ROOT = Path(__file__).parents[3]
 NOTHING_IS_SMALL = Limits(held=-1, exact=-1)
+ALL_IS_VAST = Limits(held=-1, exact=-1, scanned=-1)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tests.contracts.samples import (
 )
 from tests.datasources.sqlite import workers
 from tests.datasources.sqlite.helpers import (
+    ALL_IS_VAST,
     NOTHING_IS_SMALL,
     files_in,
     finish,
@@ -42,6 +44,12 @@ from tests.datasources.sqlite.helpers import (
 
 COUNT = 60
 QUESTIONS = ["common", word(7), f"{word(1)} common {word(59)}", "changed"]
+
+
+@pytest.fixture(autouse=True, params=[NOTHING_IS_SMALL, ALL_IS_VAST], ids=["compared", "walked"])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every test with both kinds of vector index."""
+    monkeypatch.setattr(sys.modules[__name__], "NOTHING_IS_SMALL", request.param)
 
 
 @pytest.fixture

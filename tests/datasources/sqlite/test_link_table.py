@@ -1,0 +1,87 @@
+"""Edges as numbers say the same as edges as keys."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from datasources.memory_overlay import MemoryOverlay
+from datasources.sqlite import Limits
+from datasources.types import Edge, Graph, Link, LinkTable, Mutation, Node
+from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
+from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
+
+KEYS = [f"nœud {i}" for i in range(30)]
+
+
+def pairs(table: LinkTable) -> Counter[Link]:
+    assert len(set(table.keys)) == len(table.keys)
+    return Counter(Link(table.keys[a], table.keys[b]) for a, b in table.ends.tolist())
+
+
+def a_tangle() -> Mutation:
+    """Return nodes with edges to themselves, to each other and twice the same way."""
+    chance = random.Random(3)
+    ends = [(chance.choice(KEYS), chance.choice(KEYS)) for _ in range(80)]
+    return Mutation(
+        graph_key=FLOW,
+        put_nodes=[a_node(key) for key in KEYS],
+        put_edges=[an_edge(f"e{i:02}", *pair) for i, pair in enumerate(ends)],
+    )
+
+
+@pytest.mark.parametrize("limits", [Limits(), NOTHING_IS_SMALL], ids=["held", "large"])
+async def test_a_table_has_the_links_of_these_nodes(tmp_path: Path, limits: Limits) -> None:
+    async with opened(tmp_path / "graphs.db", limits) as source:
+        await source.create_graph(a_graph())
+        await source.apply(a_tangle())
+        for turn in range(3):
+            for asked in ([], KEYS[:1], KEYS[:9], [*KEYS[5:15], "nobody"], KEYS):
+                for limit in (0, 1, 7, 1_000):
+                    table = await source.get_link_table(FLOW, asked, limit=limit)
+                    assert pairs(table) == Counter(await source.get_links(FLOW, asked, limit=limit))
+            if turn == 0:
+                await source.build_indexes(FLOW)
+            elif turn == 1:  # an index that does not know a node, and knows one that went
+                await source.apply(
+                    Mutation(
+                        graph_key=FLOW,
+                        put_nodes=[a_node("new")],
+                        put_edges=[an_edge("new", KEYS[0], "new")],
+                        delete_nodes=[KEYS[1]],
+                    )
+                )
+
+
+class _Live:
+    """A live graph of two nodes and one edge."""
+
+    async def get_live_graph(self, graph_key: str) -> Graph | None:
+        return a_graph() if graph_key == FLOW else None
+
+    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
+        return [a_node("live"), a_node("other")]
+
+    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
+        return [an_edge("e", "live", "other")]
+
+
+async def test_a_live_graph_has_the_links_it_has_now(tmp_path: Path) -> None:
+    async with opened(tmp_path / "graphs.db") as source:
+        for key in (FLOW, "stored"):
+            await source.create_graph(a_graph(key))
+        await source.apply(
+            Mutation(
+                graph_key="stored",
+                put_nodes=[a_node("a", "stored"), a_node("b", "stored")],
+                put_edges=[an_edge("ab", "a", "b", "stored")],
+            )
+        )
+        overlay = MemoryOverlay(source, _Live())
+        assert pairs(await overlay.get_link_table(FLOW, ["live"], limit=9)) == Counter(
+            [Link("live", "other")]
+        )
+        assert pairs(await overlay.get_link_table("stored", ["a"], limit=9)) == Counter([Link("a", "b")])
