@@ -20,11 +20,15 @@ from datasources.types import Document, Edge, Graph, Mutation, NodeTypeConfig, N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Existing:
-    """Keys: those a check needs to know of, or those of them that are stored. Configs: of the workspace."""
+    """Keys: those a check needs to know of, or those of them that are stored. Configs: of the workspace.
+
+    `on_dropped` are the stored nodes on `dropped_sheets`.
+    """
 
     nodes: Set[str] = frozenset()
     edges: Set[str] = frozenset()
     configs: Set[str] = frozenset()
+    on_dropped: Set[str] = frozenset()
 
 
 def keys_to_look_up(mutation: Mutation) -> Existing:
@@ -39,6 +43,13 @@ def keys_to_look_up(mutation: Mutation) -> Existing:
     )
 
 
+def dropped_sheets(mutation: Mutation, graph: Graph) -> frozenset[str]:
+    """Return the sheets of the stored graph that the mutation takes away."""
+    if mutation.graph is None:
+        return frozenset()
+    return frozenset(graph.sheets_list.keys() - mutation.graph.sheets_list.keys())
+
+
 def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> None:
     """Refuse what contradicts itself or the graph; `graph` is the stored one.
 
@@ -48,6 +59,9 @@ def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> N
     _check_lists(mutation)
     _check_owners(mutation, graph)
     _check_sheets(mutation, graph)
+    moved = {node.key for node in mutation.put_nodes}
+    left = existing.on_dropped - moved - set(mutation.delete_nodes)
+    _refuse_if(mutation, "nodes stand on a sheet that would be taken away", left)
     _check_known(mutation, existing)
     check_vectors(mutation.graph_key, mutation.put_vectors)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from arango.database import StandardDatabase
@@ -26,7 +26,7 @@ from datasources.arango.documents import (
     vector_fields,
 )
 from datasources.arango.intents import Intents, changes, is_sharded, revisions
-from datasources.arango.keys import document_key, encoded, node_id
+from datasources.arango.keys import document_key, encoded, local_key, node_id
 from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, INTENTS, LOCAL_KEY, NODES, TEXT
 from datasources.arango.records import Step, prepared, write_records
 from datasources.arango.statements_intents import HANGING_EDGES
@@ -34,7 +34,7 @@ from datasources.arango.statements_records import collection_of
 from datasources.arango.transactions import Mark, Statements, Transactions
 from datasources.base import RecordWrite
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
-from datasources.mutations import Existing, check_mutation, keys_to_look_up
+from datasources.mutations import Existing, check_mutation, dropped_sheets, keys_to_look_up
 from datasources.types import Graph, Mutation
 
 KEPT = [name for name in HIDDEN if name != TEXT]
@@ -94,7 +94,8 @@ class Change:
                 expected=self.expected_revision,
                 actual=state.graph.revision,
             )
-        check_mutation(self.mutation, graph=state.graph, existing=state.existing)
+        existing = replace(state.existing, on_dropped=self._on_dropped(at, state.graph))
+        check_mutation(self.mutation, graph=state.graph, existing=existing)
         state.refuse_taken(self.mutation)
         self._delete(at, state)
         self._put(at, state)
@@ -108,6 +109,12 @@ class Change:
         )
         write_records(at, self.workspace, self.records)
         return new.revision
+
+    def _on_dropped(self, at: Statements, graph: Graph) -> set[str]:
+        """Return the nodes on sheets that the mutation takes away."""
+        sheets = sorted(dropped_sheets(self.mutation, graph))
+        rows = at.rows(aql.APPLY_ON_SHEETS, graphKey=graph.key, sheets=sheets) if sheets else []
+        return {local_key(row, graph.key) for row in rows}
 
     def touched(self, at: Statements) -> dict[str, list[str]]:
         """Return the keys of every document that it may change, by collection."""

@@ -33,6 +33,18 @@ RETURN { stored, nodes, edges, configs }
     values=("graph", "workspace", "nodeKeys", "edgeKeys", "configKeys"),
 )
 
+APPLY_ON_SHEETS = Statement(
+    name="APPLY_ON_SHEETS",
+    text="""
+FOR n IN @@nodes
+  FILTER n.graphKey == @graphKey
+  FILTER NOT_NULL(n.sheet, "0") IN @sheets
+  RETURN { _key: n._key, localKey: n.localKey }
+""",
+    collections=("nodes",),
+    values=("graphKey", "sheets"),
+)
+
 APPLY_CUT = Statement(
     name="APPLY_CUT",
     text="""
@@ -151,6 +163,7 @@ FOR g IN @@graphs
 
 ALL = (
     APPLY_LOOK,
+    APPLY_ON_SHEETS,
     APPLY_CUT,
     APPLY_DELETE_NODES,
     APPLY_PUT_NODES,

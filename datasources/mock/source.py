@@ -10,7 +10,7 @@ from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
 from datasources.mock.records import MemoryRecords
 from datasources.mock.state import GraphState, stored_copy
-from datasources.mutations import Existing, check_mutation, check_owner, check_vectors
+from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
 from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -173,7 +173,13 @@ class MemorySource:
         if expected_revision is not None and expected_revision != revision:
             raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=revision)
         own = self.store.configs.get(self.workspace, {})
-        existing = Existing(nodes=state.nodes.keys(), edges=state.edges.keys(), configs=own.keys())
+        dropped = dropped_sheets(mutation, state.graph)
+        existing = Existing(
+            nodes=state.nodes.keys(),
+            edges=state.edges.keys(),
+            configs=own.keys(),
+            on_dropped={key for key, node in state.nodes.items() if node.sheet in dropped},
+        )
         check_mutation(mutation, graph=state.graph, existing=existing)
         new_state = state.after(mutation)
         configs = _configs_after(own, mutation)

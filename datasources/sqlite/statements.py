@@ -104,6 +104,7 @@ CONFIG_DELETE = "DELETE FROM configs WHERE workspace = :workspace AND key = :key
 NODES_OF_TYPES = """
 SELECT n.rid, n.body FROM json_each(:types) j CROSS JOIN nodes n ON n.graph = :graph AND n.type = j.value"""
 
+NODE_KEYS_ON_SHEET = "SELECT key FROM nodes WHERE graph = :graph AND sheet = :sheet"
 NODE_INSERT = "INSERT INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
 NODE_UPDATE = "UPDATE nodes SET sheet = ?, type = ?, body = ? WHERE rid = ?"
 NODE_DELETE = "DELETE FROM nodes WHERE rid = ?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from datasources.base import RecordWrite
@@ -14,6 +14,7 @@ from datasources.mutations import (
     check_mutation,
     check_owner,
     check_vectors,
+    dropped_sheets,
     encode_document,
     keys_to_look_up,
 )
@@ -127,10 +128,19 @@ class _Apply:
             self.connection, sql.EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
         )
         configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
+        stored = parse_document(Graph, self.row.body, "graphs")
         existing = Existing(
-            nodes=self.nodes.keys(), edges=self.edges.keys(), configs={key for (key,) in configs}
+            nodes=self.nodes.keys(),
+            edges=self.edges.keys(),
+            configs={key for (key,) in configs},
+            on_dropped=self._on(dropped_sheets(m, stored)),
         )
-        check_mutation(m, graph=parse_document(Graph, self.row.body, "graphs"), existing=existing)
+        check_mutation(m, graph=stored, existing=existing)
+
+    def _on(self, sheets: Set[str]) -> set[str]:
+        """Return the keys of the nodes on sheets."""
+        asked = ({"graph": self.row.id, "sheet": sheet} for sheet in sheets)
+        return {key for one in asked for (key,) in self.connection.execute(sql.NODE_KEYS_ON_SHEET, one)}
 
     def write(self) -> None:
         m = self.mutation

@@ -12,6 +12,7 @@ from datasources.errors import (
     BadDocument,
     GraphExists,
     GraphNotFound,
+    InvalidMutation,
     RevisionConflict,
 )
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
@@ -215,6 +216,21 @@ class MutationContract(Contract):
         assert len(await source.get_edges_of(FLOW, ["b"])) == 4
         assert sorted(await source.get_vectors(FLOW, ["b"])) == ["b"]
 
+    async def test_a_sheet_that_nodes_stand_on_is_not_taken_away(self, source: Source) -> None:
+        graph = await source.get_graph(FLOW)
+        on_it = await source.get_nodes(FLOW, sheet="1")
+        less = graph.replace(sheets_list={k: name for k, name in graph.sheets_list.items() if k != "1"})
+        before = await snapshot(source)
+        with pytest.raises(InvalidMutation) as refused:
+            await source.apply(Mutation(graph_key=FLOW, graph=less, delete_nodes=[n.key for n in on_it[1:]]))
+        assert list(refused.value.keys) == [on_it[0].key]
+        assert await snapshot(source) == before
+        moved = on_it[0].replace(sheet="0")
+        gone = [node.key for node in on_it[1:]]
+        await source.apply(Mutation(graph_key=FLOW, graph=less, put_nodes=[moved], delete_nodes=gone))
+        assert (await source.get_graph(FLOW)).sheets_list == less.sheets_list
+        assert on_it[0].key in {node.key for node in await source.get_nodes(FLOW, sheet="0")}
+
     async def test_new_nodes_their_edges_vectors_types_and_sheet_come_in_one_mutation(
         self, source: Source
     ) -> None:
@@ -236,9 +252,9 @@ class MutationContract(Contract):
         assert sorted(await source.get_vectors(FLOW, ["n"])) == ["n"]
 
     async def test_a_replaced_graph_document_keeps_the_count_of_revisions(self, source: Source) -> None:
-        graph = (await source.get_graph(FLOW)).replace(
-            name="Renamed", sheets_list={"0": "main", "7": "seven"}, revision=99, added="field"
-        )
+        graph = await source.get_graph(FLOW)
+        sheets = {**graph.sheets_list, "7": "seven"}
+        graph = graph.replace(name="Renamed", sheets_list=sheets, revision=99, added="field")
         assert await source.apply(Mutation(graph_key=FLOW, graph=graph)) == 2
         stored = await source.get_graph(FLOW)
         assert stored.to_document() == {**graph.to_document(), "revision": 2}
