@@ -11,7 +11,7 @@ from datasources.arango import ArangoDatabase, parse_address
 from datasources.errors import SourceError
 from graphrag.approvals import Approve, Reject
 from graphrag.approvals.errors import ApprovalError
-from tests.datasources.arango.kit import TIMEOUT_S, hit
+from tests.datasources.arango.kit import hit
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.arango import ArangoServer, arango, arango_address, arango_double, one_database
 
@@ -21,7 +21,7 @@ FOREVER = 1_000_000
 
 @pytest.fixture
 async def bench(arango_double: ArangoServer, arango_address: str) -> AsyncIterator[Bench]:
-    async with ArangoDatabase(parse_address(f"{arango_address}?timeout={TIMEOUT_S}")) as database:
+    async with ArangoDatabase(parse_address(arango_address)) as database:
         yield await a_bench(database)
     arango_double.heal()
 
