@@ -6,7 +6,7 @@ implementation runs the whole contract suite in `tests/contracts`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
@@ -127,7 +127,18 @@ class GraphDataSource(Protocol):
 class LinkTables(Protocol):
     """Optional ability of a source: edges as ranking computes with them, without a key for each end."""
 
-    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable: ...
+    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
+        """Return what `get_links` does, in any order unless the limit cuts it."""
+        ...
+
+    async def get_chosen(
+        self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
+    ) -> Subgraph:
+        """Return the nodes that `choose` names when told the links of `keys`, and the edges among them.
+
+        One moment of the graph and one round trip. `choose` may be called in another thread.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ have changed: it is found by its text until it is embedded again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from datasources.base import GraphDataSource, LinkTables, MemoryGraphProvider
@@ -214,6 +214,14 @@ class MemoryOverlay:
         if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):
             return await self.stored.get_link_table(graph_key, keys, limit=limit)
         return LinkTable.of(await self.get_links(graph_key, keys, limit=limit))
+
+    async def get_chosen(
+        self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
+    ) -> Subgraph:
+        if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):
+            return await self.stored.get_chosen(graph_key, keys, choose, limit=limit)
+        chosen = choose(await self.get_link_table(graph_key, keys, limit=limit))
+        return await self.get_neighborhood(graph_key, chosen, max_depth=0, limit=len(chosen))
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return await self.stored.get_node_configs(types)

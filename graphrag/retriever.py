@@ -18,11 +18,11 @@ import numpy as np
 
 from datasources.base import GraphDataSource, LinkTables
 from datasources.builtin_types import BUILTIN_TYPES
-from datasources.types import Edge, Graph, Hit, Link, LinkTable, Node, NodeTypeConfig, ScoredNode, Vector
+from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
 from graphrag.cache import Cache, CacheStats
 from graphrag.embeddings import EmbeddingError, EmbeddingProvider
 from graphrag.one_trip import SearchSource, Wanted, in_few_trips
-from graphrag.rank import RankOptions, fuse, rank
+from graphrag.rank import Ranked, RankOptions, fuse, rank
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
@@ -243,16 +243,23 @@ class _Search:
             return await self._first_nodes()
         options = self.options.rank
         fused = fuse(signals, options.weights, options.candidates)
-        links = await self._links(fused)
-        ranked = rank(signals, links, self.options.rank, self.options.asked, fused)
-        searched = time.perf_counter()
-        found = await self._read([r.key for r in ranked])
-        by_key = {r.key: r for r in ranked}
+        walked = self._walked(fused)
+        ranked: dict[str, Ranked] = {}
+        searched = 0.0
+
+        def choose(links: LinkTable) -> list[str]:
+            nonlocal searched
+            found = rank(signals, links, options, self.options.asked, fused)
+            ranked.update((r.key, r) for r in found)
+            searched = time.perf_counter()
+            return list(ranked)
+
+        around = await self._chosen(walked, choose)
         nodes = [
-            ScoredNode(node=node, score=by_key[node.key].score, reasons=by_key[node.key].reasons)
-            for node in found[0]
+            ScoredNode(node=node, score=ranked[node.key].score, reasons=ranked[node.key].reasons)
+            for node in around.nodes
         ]
-        return *self._cut(nodes, found[1]), searched
+        return *self._cut(nodes, around.edges), searched
 
     async def vector_mode(self) -> Found:
         o = self.options
@@ -331,7 +338,8 @@ class _Search:
             self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
         )
 
-    async def _links(self, fused: Mapping[str, float]) -> Sequence[Link] | LinkTable:
+    def _walked(self, fused: Mapping[str, float]) -> list[str]:
+        """Return the nodes whose edges are walked: the best, or none."""
         if self.options.rank.damping <= 0:
             return []
         keys, most = list(fused), self.options.rank.candidates
@@ -339,9 +347,14 @@ class _Search:
             scores = np.fromiter(fused.values(), dtype=np.float64, count=len(keys))
             rows: list[int] = np.argpartition(-scores, most)[:most].tolist()
             keys = [keys[row] for row in rows]
+        return keys
+
+    async def _chosen(self, keys: Sequence[str], choose: Callable[[LinkTable], list[str]]) -> Subgraph:
         if isinstance(self.source, LinkTables):
-            return await self.source.get_link_table(self.graph_key, keys, limit=MAX_LINKS)
-        return await self.source.get_links(self.graph_key, keys, limit=MAX_LINKS)
+            return await self.source.get_chosen(self.graph_key, keys, choose, limit=MAX_LINKS)
+        links = await self.source.get_links(self.graph_key, keys, limit=MAX_LINKS) if keys else []
+        chosen = choose(LinkTable.of(links))
+        return await self.source.get_neighborhood(self.graph_key, chosen, max_depth=0, limit=len(chosen))
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:
         inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))

@@ -157,9 +157,26 @@ class SqliteSource:
         if documents is not None:
             return LinkTable.of(documents.links(keys, limit))
 
-        def work(connection: sqlite3.Connection, row: GraphRow) -> LinkTable:
-            index = self.engine.indexes.opened(row, TEXT_INDEX)
-            return large.link_table(connection, row, keys, limit, None if index is None else index.nodes)
+        return await self._read(graph_key, lambda c, row: self._link_table(c, row, keys, limit))
+
+    def _link_table(
+        self, connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str], limit: int
+    ) -> LinkTable:
+        index = self.engine.indexes.opened(row, TEXT_INDEX)
+        return large.link_table(connection, row, keys, limit, None if index is None else index.nodes)
+
+    async def get_chosen(
+        self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
+    ) -> Subgraph:
+        """See LinkTables."""
+        documents = await self._documents(graph_key)
+        if documents is not None:
+            chosen = choose(LinkTable.of(documents.links(keys, limit)))
+            return documents.neighborhood(chosen, 0, "any", len(chosen))
+
+        def work(connection: sqlite3.Connection, row: GraphRow) -> Subgraph:
+            chosen = choose(self._link_table(connection, row, keys, limit))
+            return large.neighborhood(connection, row, chosen, 0, "any", len(chosen))
 
         return await self._read(graph_key, work)
 
