@@ -44,11 +44,14 @@ WHY: Mapping[tuple[str, str], str] = {
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """Return a Markdown table for each data set, with the sentences about it."""
+    """Return a Markdown table for each data set and who is ahead in it; the reasons once, at the end."""
     parts: list[str] = []
+    reasons: dict[str, None] = {}
     for title in dict.fromkeys(row["data"] for row in _ordered(rows)):
         chosen = [row for row in rows if row["data"] == title]
-        parts.append(f"**{_title(chosen[0])}**\n\n{_table(chosen)}\n\n{_winners(chosen)}".rstrip())
+        parts.append(f"**{_title(chosen[0])}**\n\n{_table(chosen)}\n\n{_winners(chosen, reasons)}".rstrip())
+    if reasons:
+        parts.append("\n".join(["Why they are ahead:", "", *(f"- {reason}." for reason in reasons)]))
     return "\n\n".join(parts)
 
 
@@ -75,7 +78,7 @@ def _table(rows: Sequence[Row]) -> str:
             lines.append(f"| {row['peer']} | {row['failed']} |" + " |" * (len(HEADS) - 1))
             continue
         name = row["peer"] if row["asked"] == row["questions"] else f"{row['peer']} ({row['asked']} asked)"
-        ratio = f"{row['p50_ms'] / base['p50_ms']:.2g}×" if base else ""
+        ratio = _times(row["p50_ms"] / base["p50_ms"]) if base else ""
         times = f"{row['search_p50_ms']:.2f} | {row['p50_ms']:.2f} | {row['p95_ms']:.2f} | {ratio}"
         quality = f"{row['recall_5']:.3f} | {row['recall_10']:.3f} | {row['mrr']:.3f}"
         costs = f"{row['tokens']:,.0f} | {row['memory_mb']:,.0f} | {row['load_s']:,.1f}"
@@ -83,12 +86,16 @@ def _table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.2g}×"
+
+
 def _base(rows: Sequence[Row]) -> Row | None:
     return next((row for row in rows if row["peer"] == OURS and not row.get("failed")), None)
 
 
-def _winners(rows: Sequence[Row]) -> str:
-    """Return a sentence for each kind of figure in which a peer is ahead of the default mode."""
+def _winners(rows: Sequence[Row], reasons: dict[str, None]) -> str:
+    """Name the peers that are ahead of the default mode, by kind of figure; add why to `reasons`."""
     base = _base(rows)
     if base is None:
         return ""
@@ -108,16 +115,22 @@ def _winners(rows: Sequence[Row]) -> str:
         if ahead:
             ahead.sort(key=lambda row: -sign * row[field])
             about = "synthetic quality" if kind == "quality" and _synthetic(base) else kind
-            reasons = dict.fromkeys(WHY.get((row["peer"], about)) or WHY["*", about] for row in ahead)
-            names = ", ".join(row["peer"] for row in ahead)
-            sentences.append(f"{_WORDS[kind]}: {names} ({'; '.join(reasons)}).")
-    return "Ahead of ours. " + " ".join(sentences) if sentences else "No peer is ahead in any figure."
+            for row in ahead:
+                who, why = row["peer"], WHY.get((row["peer"], about))
+                found = f"{who}, {_WORDS[kind]}: {why}" if why else f"{_label(kind, base)}: {WHY['*', about]}"
+                reasons.setdefault(found)
+            sentences.append(f"{_WORDS[kind]}: {'; '.join(row['peer'] for row in ahead)}")
+    return f"Ahead of ours in {'. In '.join(sentences)}." if sentences else "No peer is ahead in any figure."
+
+
+def _label(kind: str, base: Row) -> str:
+    return f"{_WORDS[kind]}{' on synthetic graphs' if kind == 'quality' and _synthetic(base) else ''}"
 
 
 _WORDS = {
-    "speed": "Time",
-    "quality": "Recall@10",
-    "tokens": "Fewer tokens",
-    "memory": "Memory",
-    "load": "Loading",
+    "speed": "time",
+    "quality": "recall@10",
+    "tokens": "fewer tokens",
+    "memory": "memory",
+    "load": "loading",
 }
