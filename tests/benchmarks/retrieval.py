@@ -31,6 +31,7 @@ from graphrag.config import load_settings
 from graphrag.embedders import make_embedder
 from graphrag.embeddings import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retriever import Mode, RetrievalOptions, Retriever
+from server.running import GC_ALLOCATIONS
 from tests.benchmarks import synthetic
 from tests.benchmarks.exhaustive import ExhaustiveSource
 from tests.benchmarks.machine import described, resident
@@ -79,12 +80,14 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode], compared: int 
     """Fill a database, or use the one that is there, and measure every mode on it."""
     embedder = make_embedder(load_settings(embeddings="local"))
     assert embedder is not None
+    gc.set_threshold(GC_ALLOCATIONS)  # as the service and the command line do
     vocabulary = synthetic.Vocabulary.make(1)
     filled = folder / "filled.json"
     if not await asyncio.to_thread(filled.exists):
         figures = await _make(size, folder, embedder, vocabulary)
         await asyncio.to_thread(filled.write_text, json.dumps(figures))
-        gc.collect()
+    gc.collect()
+    gc.freeze()
     report = Report(nodes=size, modes={}, **json.loads(await asyncio.to_thread(filled.read_text)))
     async with SqliteDatabase(folder / "bench.db") as database:
         source = database.source(synthetic.WORKSPACE)
