@@ -16,3 +16,22 @@ export const kept = {
     }
   },
 };
+
+// What this tab alone keeps, until it is closed.
+export const keptInTab = {
+  list(name) {
+    try {
+      const found = JSON.parse(sessionStorage.getItem(`nodius.${name}`) ?? "[]");
+      return Array.isArray(found) ? found : [];
+    } catch {
+      return [];
+    }
+  },
+  putList(name, values) {
+    try {
+      sessionStorage.setItem(`nodius.${name}`, JSON.stringify(values));
+    } catch {
+      // until the page is loaded again
+    }
+  },
+};

@@ -9,9 +9,10 @@ import { boxOf, curve, endOf, nodeName, typeName } from "./model.js";
 const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
 const KINDS = Object.keys(SIGNS);
 
-export function createGhosts({ layer, lines, legend, app, close }) {
+export function createGhosts({ layer, lines, legend, app, reveal, close }) {
   const { store, t } = app;
   let preview = null;
+  let title = "";
 
   // Where things would be, for fitting the view: boxes of all that the preview touches on the sheet.
   function touched() {
@@ -25,8 +26,9 @@ export function createGhosts({ layer, lines, legend, app, close }) {
 
   const list = (name) => (Array.isArray(preview?.[name]) ? preview[name] : []);
 
-  function show(next) {
+  function show(next, words = "") {
     preview = next && typeof next === "object" ? next : null;
+    title = words;
     draw();
   }
 
@@ -103,10 +105,10 @@ export function createGhosts({ layer, lines, legend, app, close }) {
       return [kind, list(`nodes${name}`).length + list(`edges${name}`).length + list(`types${name}`).length];
     }).filter(([, count]) => count);
     replace(legend,
-      h("strong", t("ghost.title")),
+      h("button.legend-title", { type: "button", title: t("ghost.reveal"), onclick: reveal }, h("strong", t("ghost.title")), title ? h("span", title) : null),
       counts.map(([kind, count]) => h("span.ghost-count", { class: kind }, icon(SIGNS[kind]), h("span", String(count)), h("span.count-word", t(`ghost.${kind}`)))),
       elsewhere(),
-      h("button.icon-button", { type: "button", "aria-label": t("ghost.close"), title: t("ghost.close"), onclick: close }, icon("close")));
+      h("button.legend-hide", { type: "button", title: t("ghost.close"), onclick: close }, t("ghost.hide")));
   }
 
   // Points to other sheets that the change touches too.

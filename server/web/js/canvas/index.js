@@ -28,6 +28,8 @@ export function createCanvas(app, element) {
   let drawn = null; // the graph and sheet whose nodes are drawn
   let fitted = null; // those whose view is placed
   let isAnimated = false;
+  let whenHidden = null; // what a preview's owner does when a person hides it
+  let isUnseen = false; // a preview came while the canvas was not shown
   let kept = null; // the part of the sheet whose elements are in the page
 
   const parts = build(element);
@@ -40,8 +42,8 @@ export function createCanvas(app, element) {
   const minimap = createMinimap(parts.minimap, { view, state });
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
-  const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, close: () => showGhosts(null) });
-  const canvas = { zoomTo, select, inspect, showGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, preview, edits, view };
+  const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, preview, edits, view };
   const inspector = createInspector(parts.inspector, { app, edits, canvas });
   createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, edits, app, shown: () => order, open: inspect });
   canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
@@ -186,18 +188,33 @@ export function createCanvas(app, element) {
     if (boxes.length) fit({ box: boundsOf(boxes) });
   }
 
-  // Draws the preview of a proposal over the graph; null takes it away.
-  function showGhosts(preview) {
-    ghosts.show(preview);
-    if (!preview) return;
-    if (NARROW.matches) store.set({ panel: "canvas" });
+  // Draws the preview of a proposal over the graph, and moves to where it can be seen; null takes it away.
+  // `title` says what is proposed; `onHide` is called when a person wants it hidden; `stays`: the view does not move.
+  function showGhosts(preview, { title = "", onHide = null, stays = false } = {}) {
+    ghosts.show(preview, title);
+    whenHidden = preview ? onHide : null;
+    isUnseen = Boolean(preview) && !stays;
+    if (isUnseen) revealGhosts();
+  }
+
+  function hideGhosts() {
+    if (whenHidden) whenHidden();
+    else showGhosts(null);
+  }
+
+  function revealGhosts() {
+    if (!ghosts.isShown || state().graphState !== "ready") return;
     const sheet = ghosts.mainSheet();
     if (sheet !== undefined && sheet !== state().sheet) app.live.showSheet(sheet);
     draw();
+    if (!stage.clientWidth) return; // seen when the canvas is
+    isUnseen = false;
     const box = boundsOf(ghosts.touched());
+    if (!box) return;
     const now = view.seen();
-    const isSeen = box && box.x1 > now.x1 && box.y1 > now.y1 && box.x2 < now.x2 && box.y2 < now.y2 && view.get().k > 0.3;
-    if (box && !isSeen) fit({ box });
+    const top = parts.legend.offsetHeight / view.get().k;
+    const isSeen = box.x1 > now.x1 && box.y1 > now.y1 + top && box.x2 < now.x2 && box.y2 < now.y2 && view.get().k > 0.3;
+    if (!isSeen) view.fit(box, { most: Math.max(0.8, Math.min(1, view.get().k)), inset: { ...inset(), top: parts.legend.offsetHeight + 24 } });
   }
 
   async function removeSelected() {
@@ -319,7 +336,11 @@ export function createCanvas(app, element) {
     const key = event.target.closest?.(".node")?.dataset.key;
     if (key && event.target.matches(":focus-visible")) focusNode(key);
   });
-  new ResizeObserver(() => (place(), minimap.redraw())).observe(stage);
+  new ResizeObserver(() => {
+    place();
+    minimap.redraw();
+    if (isUnseen) revealGhosts();
+  }).observe(stage);
   speak();
   return canvas;
 }

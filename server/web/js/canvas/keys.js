@@ -50,7 +50,7 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, sheets, 
   }
 
   function escape(isHere) {
-    if (isGhostShown() && isHere) canvas.showGhosts(null);
+    if (isGhostShown() && isHere) canvas.hideGhosts();
     else if (inspector.isOpen) inspector.close();
     else if (store.get().selection.length && isHere) store.set({ selection: [] });
     else if (focused()) stage.focus({ preventScroll: true });

@@ -52,12 +52,13 @@ class Card {
     ];
     this.follow();
     this.render();
+    this.ghosts.offer(this, this.approval);
   }
 
   destroy() {
     this.stops.forEach((stop) => stop());
     clearTimeout(this.timer);
-    this.ghosts.drop(this.approval);
+    this.ghosts.drop(this, this.approval);
     this.element.remove();
   }
 
@@ -80,8 +81,9 @@ class Card {
     this.approval = approval;
     if (stateOf(approval) !== before && !isOpen(approval)) {
       this.mode = "view";
-      this.ghosts.drop(approval);
+      this.ghosts.drop(this, approval);
     }
+    this.ghosts.offer(this, approval);
     if (this.mode === "view") this.render();
     if (stateOf(approval) !== before) this.options.onChange?.(approval);
   }
@@ -97,7 +99,7 @@ class Card {
     this.renderFoot(state);
     clearTimeout(this.timer);
     const left = approval.expires - Date.now();
-    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) this.timer = setTimeout(() => this.render(), left + 50);
+    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) this.timer = setTimeout(() => (this.ghosts.drop(this, this.approval), this.render()), left + 50);
   }
 
   renderHead() {
@@ -219,22 +221,21 @@ class Card {
 
   showPin() {
     if (!this.pin) return;
-    const isPinned = this.ghosts.isPinned(this.approval);
-    this.pin.setAttribute("aria-pressed", String(isPinned));
-    this.pin.textContent = this.t(isPinned ? "card.hide_canvas" : "card.show_canvas");
+    const isShown = this.ghosts.isResting(this.approval);
+    const label = this.t(isShown ? "card.hide_canvas" : "card.show_canvas");
+    if (this.pin.textContent !== label) this.pin.textContent = label;
   }
 
   async togglePin() {
     const { app, approval } = this;
-    if (this.ghosts.isPinned(approval)) {
-      this.ghosts.drop(approval);
+    if (this.ghosts.isResting(approval) && !isNarrow()) {
+      this.ghosts.hide(approval);
       return;
     }
     if (approval.graphKey !== app.store.get().graphKey) await app.live.open(approval.graphKey);
-    this.ghosts.pin(approval);
+    this.ghosts.show(approval);
     if (isNarrow()) app.store.set({ panel: "canvas" });
-    const key = firstPlace(approval.preview);
-    if (key && app.store.get().nodes?.has?.(key)) app.canvas.zoomTo(key);
+    app.canvas.revealGhosts();
   }
 
   openEdit() {
@@ -376,8 +377,3 @@ class Card {
 const isNarrow = () => matchMedia("(max-width: 760px)").matches;
 
 const revisionText = (t, result) => (result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "");
-
-function firstPlace(preview) {
-  return (preview.nodesChanged ?? preview.nodesMoved ?? [])[0]?.key ?? (preview.nodesRemoved ?? [])[0]?._key
-    ?? (preview.edgesAdded ?? preview.edgesRemoved ?? [])[0]?.source ?? null;
-}

@@ -1,6 +1,16 @@
-/** Which proposal is drawn on the canvas: the pinned one, else the one under the pointer or the focus. */
+/**
+ * Which proposal is drawn on the canvas.
+ *
+ * The one under the pointer or the focus, else the one a person chose, else the newest that waits in
+ * the open graph. One that a person hid stays hidden until that person shows it again.
+ */
+
+import { keptInTab } from "../kept.js";
+import { isExpired, isOpen } from "./approvals.js";
+import { describeAction } from "./describe.js";
 
 const NARROW = matchMedia("(max-width: 760px)");
+const REMEMBERED = 100;
 const shown = new WeakMap();
 
 /** Return what decides it for the page. */
@@ -10,22 +20,67 @@ export function ghostsOf(app) {
 }
 
 function createGhosts(app) {
-  let pinned = null;
+  const offered = new Map(); // card -> its approval, oldest first
+  let chosen = null;
   let near = null;
+  let drawn = null; // {id, preview, text}
+  const hidden = new Set(keptInTab.list("ghosts.hidden"));
   const watchers = new Set();
 
+  const fits = (approval) => approval && approval.graphKey === app.store.get().graphKey && isOpen(approval) && !isExpired(approval);
+  const isHidden = (approval) => hidden.has(approval.id);
+
+  /** What is drawn while nothing is under the pointer. */
+  function resting() {
+    const newest = [...offered.values()].filter(fits).toSorted((one, other) => (one.created ?? Infinity) - (other.created ?? Infinity)).at(-1);
+    return [chosen, newest].find((one) => fits(one) && !isHidden(one)) ?? null;
+  }
+
   function draw() {
-    const approval = near ?? pinned;
-    const fits = approval && approval.graphKey === app.store.get().graphKey;
-    app.canvas.showGhosts(fits ? approval.preview : null);
+    const next = fits(near) && !isHidden(near) ? near : resting();
+    const isSame = next?.id === drawn?.id;
+    if (!isSame || (next && isOther(next))) {
+      drawn = next && { id: next.id, preview: next.preview, text: JSON.stringify(next.preview) };
+      if (next) app.canvas.showGhosts(next.preview, { title: describeAction(app, next.action, next.preview), onHide: () => hide(next), stays: isSame });
+      else app.canvas.showGhosts(null);
+    }
     for (const fn of watchers) fn();
   }
 
+  /** Whether its preview is another than the one drawn; the same is read again every few seconds. */
+  function isOther({ preview }) {
+    return preview !== drawn.preview && JSON.stringify(preview) !== drawn.text;
+  }
+
+  function hide(approval) {
+    hidden.add(approval.id);
+    if (near?.id === approval.id) near = null;
+    if (chosen?.id === approval.id) chosen = null;
+    remember();
+  }
+
+  function remember() {
+    keptInTab.putList("ghosts.hidden", [...hidden].slice(-REMEMBERED));
+    draw();
+  }
+
   app.store.on("graphKey", () => {
-    pinned = near = null;
+    chosen = near = drawn = null; // the canvas has taken it away itself
+    draw();
+  });
+  app.store.on("graphState", draw);
+  app.store.on("lang", () => {
+    if (drawn) drawn = { id: drawn.id, preview: null, text: "" };
     draw();
   });
   return {
+    /** An approval that waits has come to the page, with a card: it is shown at once. */
+    offer: (card, approval) => {
+      if (!isOpen(approval)) return;
+      if (![...offered.values()].some((one) => one.id === approval.id)) chosen = null;
+      offered.set(card, approval);
+      draw();
+    },
     enter: (approval) => {
       if (NARROW.matches) return; // there the canvas takes the place of what is under the finger
       near = approval;
@@ -35,13 +90,21 @@ function createGhosts(app) {
       if (near?.id === approval.id) near = null;
       draw();
     },
-    pin: (approval) => ((pinned = approval), (near = null), draw()),
-    drop: (approval) => {
+    show: (approval) => {
+      hidden.delete(approval.id);
+      chosen = approval;
+      near = null;
+      remember();
+    },
+    hide,
+    /** A card is gone, or its approval does not wait any more. */
+    drop: (card, approval) => {
+      offered.delete(card);
       if (near?.id === approval.id) near = null;
-      if (pinned?.id === approval.id) pinned = null;
+      if (chosen?.id === approval.id) chosen = null;
       draw();
     },
-    isPinned: (approval) => pinned?.id === approval.id,
+    isResting: (approval) => resting()?.id === approval.id,
     watch: (fn) => (watchers.add(fn), () => watchers.delete(fn)),
   };
 }
