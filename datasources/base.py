@@ -16,6 +16,7 @@ from datasources.types import (
     Edge,
     Graph,
     GraphStats,
+    GraphVersions,
     Hit,
     Link,
     LinkTable,
@@ -44,6 +45,10 @@ class GraphDataSource(Protocol):
     async def list_graphs(self) -> list[Graph]: ...
 
     async def get_graph(self, graph_key: str) -> Graph: ...
+
+    async def get_versions(self, graph_key: str) -> GraphVersions:
+        """Return the graph and a mark of its vectors; one round trip."""
+        ...
 
     async def get_stats(self, graph_key: str) -> GraphStats: ...
 

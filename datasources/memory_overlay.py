@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from datasources.base import GraphDataSource, LinkTables, MemoryGraphProvider
 from datasources.builtin_types import types_by_name
@@ -22,6 +22,7 @@ from datasources.types import (
     Edge,
     Graph,
     GraphStats,
+    GraphVersions,
     Hit,
     Link,
     LinkTable,
@@ -157,6 +158,11 @@ class MemoryOverlay:
 
     async def get_graph(self, graph_key: str) -> Graph:
         return await self._live.get_live_graph(graph_key) or await self.stored.get_graph(graph_key)
+
+    async def get_versions(self, graph_key: str) -> GraphVersions:
+        stored = await self.stored.get_versions(graph_key)
+        live = await self._live.get_live_graph(graph_key)
+        return stored if live is None else replace(stored, graph=live)
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         view = await self._view(graph_key)

@@ -284,6 +284,17 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphVersions:
+    """What an answer kept of a graph depends on: the document, and a mark of the vectors stored.
+
+    `vectors` is opaque and differs after every `put_embeddings` that stored something.
+    """
+
+    graph: Graph
+    vectors: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphStats:
     """Counts of one graph. `types` and `vectors` count nodes by type and by embedding model."""
 

@@ -73,7 +73,7 @@ class Retrieval:
 
 
 class Retriever:
-    """Answers `retrieve` for the graphs of one source; results are cached by graph revision."""
+    """Answers `retrieve` for the graphs of one source; results are cached by revision and vectors."""
 
     def __init__(
         self,
@@ -113,10 +113,12 @@ class Retriever:
         """
         began = time.perf_counter()
         options = options or self.options
-        graph = await self._source.get_graph(graph_key)
+        versions = await self._source.get_versions(graph_key)
+        graph = versions.graph
         query = " ".join(question[:MAX_QUERY_CHARS].split())
         # A graph made anew under an old key may be at an old revision; its time of creation tells.
-        rest = (graph.revision, graph.created_time, query.casefold(), self._written(options))
+        at = (graph.revision, graph.created_time, versions.vectors)
+        rest = (*at, query.casefold(), self._written(options))
         found, cached = await self._cache.get(
             graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
         )
@@ -197,7 +199,7 @@ def _wanted(query: str, vector: tuple[str, Vector] | None, options: RetrievalOpt
 
 
 def _lasts(found: Retrieval) -> bool:
-    """Say whether a result is as good as it gets: a service comes back, vectors come without a revision."""
+    """Say whether a result is as good as it gets: a service comes back, another program writes vectors."""
     return not any(note == _NO_VECTORS or note.startswith(_EMBEDDING_FAILED) for note in found.notes)
 
 

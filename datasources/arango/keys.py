@@ -54,6 +54,11 @@ def node_id(graph_key: str, local_key: str) -> str:
     return f"{NODES}/{document_key(graph_key, local_key)}"
 
 
+def vectors_key(graph_key: str) -> str:
+    """Return the `_key` of what marks a graph's vectors, among the facts about the database."""
+    return encoded(f"vectors:{graph_key}")
+
+
 def is_as_nodius(graph_key: str, local_key: str) -> bool:
     """Say whether the local key can be read off the `_key` again."""
     return document_key(graph_key, local_key) == f"{graph_key}-{local_key}"

@@ -6,6 +6,7 @@ statement, so any number of servers may share a database with each other and wit
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from datasources.arango.documents import (
 )
 from datasources.arango.engine import Engine, SeenTypes
 from datasources.arango.errors import UNIQUE, ServerRefused
-from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key
+from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key, vectors_key
 from datasources.arango.large_search import search_large
 from datasources.arango.searching import SearchAsked
 from datasources.arango.statements import Statement
@@ -44,6 +45,7 @@ from datasources.types import (
     Edge,
     Graph,
     GraphStats,
+    GraphVersions,
     Hit,
     Link,
     Mutation,
@@ -87,9 +89,14 @@ class ArangoSource:
         return sorted((read_graph(row) for row in rows), key=lambda graph: graph.key)
 
     async def get_graph(self, graph_key: str) -> Graph:
-        row = await self._ask(read.GRAPH, graph_key, workspaces=self._workspaces)
+        return (await self.get_versions(graph_key)).graph
+
+    async def get_versions(self, graph_key: str) -> GraphVersions:
+        row = await self._ask(
+            read.GRAPH, graph_key, workspaces=self._workspaces, vectorsKey=vectors_key(graph_key)
+        )
         self._see(row["types"])
-        return read_graph(row["stored"])
+        return GraphVersions(graph=read_graph(row["stored"]), vectors=row["vectors"] or "")
 
     def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
         types = types_by_name(self._visible(rows))
@@ -326,7 +333,8 @@ class ArangoSource:
             }
             for vector in vectors
         ]
-        row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs)
+        values = {"vectorsKey": vectors_key(graph_key), "mark": secrets.token_hex(8)}
+        row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs, **values)
         return len(row["done"])
 
 

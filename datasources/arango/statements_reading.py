@@ -41,11 +41,18 @@ LET types = (
       description: c.description, node: { type: c.node.type, process: c.node.process }
     }
 )
-RETURN { found: stored != null, stored, types }""",
-    collections=("graphs", "configs"),
-    values=("graph", "workspace", "workspaces"),
+LET vectors = FIRST(
+  FILTER stored != null
+  FOR m IN @@meta
+    FILTER m._key == @vectorsKey
+    RETURN m.mark
 )
-"""The graph, and what its types say in words: a search that follows needs no question of its own."""
+RETURN { found: stored != null, stored, types, vectors }""",
+    collections=("graphs", "configs", "meta"),
+    values=("graph", "workspace", "workspaces", "vectorsKey"),
+)
+"""The graph, a mark of its vectors, and what its types say in words: a search that follows needs no
+question of its own."""
 
 TYPE_WORDS = Statement(
     name="TYPE_WORDS",

@@ -73,9 +73,15 @@ LET done = (
       UPDATE n WITH d.fields IN @@nodes OPTIONS { keepNull: false, mergeObjects: false }
       RETURN NEW._key
 )
-RETURN { found, done }""",
-    collections=("graphs", "nodes"),
-    values=("graph", "graphKey", "workspace", "docs"),
+LET marked = (
+  FOR key IN LENGTH(done) > 0 ? [@vectorsKey] : []
+    INSERT { _key: key, mark: @mark } INTO @@meta OPTIONS { overwriteMode: "replace" }
+    RETURN NEW._key
+)
+RETURN { found, done, marked }""",
+    collections=("graphs", "nodes", "meta"),
+    values=("graph", "graphKey", "workspace", "docs", "vectorsKey", "mark"),
     writes=True,
     settled=True,
 )
+"""The mark is kept apart from the graph, whose document a mutation writes: neither waits for the other."""

@@ -18,6 +18,7 @@ from datasources.types import (
     Edge,
     Graph,
     GraphStats,
+    GraphVersions,
     Hit,
     Link,
     Mutation,
@@ -73,6 +74,10 @@ class MemorySource:
 
     async def get_graph(self, graph_key: str) -> Graph:
         return self._state(graph_key).graph
+
+    async def get_versions(self, graph_key: str) -> GraphVersions:
+        state = self._state(graph_key)
+        return GraphVersions(graph=state.graph, vectors=str(state.vectors_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         return self._state(graph_key).stats()
@@ -203,7 +208,8 @@ class MemorySource:
         state = self._state(graph_key)
         check_vectors(graph_key, vectors)
         kept = [vector for vector in vectors if vector.key in state.nodes]
-        self.store.graphs[graph_key] = state.with_vectors(kept)
+        if kept:
+            self.store.graphs[graph_key] = state.with_vectors(kept)
         return len(kept)
 
 

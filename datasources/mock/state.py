@@ -40,6 +40,7 @@ class GraphState:
     nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
     edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
     vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
+    vectors_version: int = 0
     indexes: dict[tuple[str | int, ...], LexicalIndex | VectorMatrix] = field(
         default_factory=dict[tuple[str | int, ...], LexicalIndex | VectorMatrix]
     )
@@ -63,11 +64,13 @@ class GraphState:
             nodes=dict(sorted(nodes.items())),
             edges=dict(sorted(edges.items())),
             vectors=_with_vectors(vectors, mutation.put_vectors),
+            vectors_version=self.vectors_version,
         )
 
     def with_vectors(self, vectors: Iterable[NodeVector]) -> GraphState:
         """Return the state with these vectors, at the same revision."""
-        return replace(self, vectors=_with_vectors(self.vectors, vectors), indexes={})
+        merged = _with_vectors(self.vectors, vectors)
+        return replace(self, vectors=merged, vectors_version=self.vectors_version + 1, indexes={})
 
     def stats(self) -> GraphStats:
         return GraphStats(

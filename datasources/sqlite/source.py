@@ -43,6 +43,7 @@ from datasources.types import (
     Edge,
     Graph,
     GraphStats,
+    GraphVersions,
     Hit,
     Link,
     LinkTable,
@@ -112,13 +113,17 @@ class SqliteSource:
         return [parse_document(Graph, body, "graphs") for (body,) in rows]
 
     async def get_graph(self, graph_key: str) -> Graph:
+        return (await self.get_versions(graph_key)).graph
+
+    async def get_versions(self, graph_key: str) -> GraphVersions:
         row = self._row(graph_key)
+        vectors = str(row.vector_version)
         body = self.engine.snapshots.get(("graph", row.id), row.revision)
         if isinstance(body, Graph):
-            return body
+            return GraphVersions(graph=body, vectors=vectors)
         graph = await self._read(graph_key, lambda _, now: parse_document(Graph, now.body, "graphs"))
         self.engine.snapshots.put(("graph", row.id), graph.revision, graph, 2_000)
-        return graph
+        return GraphVersions(graph=graph, vectors=vectors)
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         return await self._read(graph_key, large.stats)

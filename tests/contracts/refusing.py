@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from datasources.base import Database, MutableGraphDataSource, RecordWrite
-from datasources.errors import BadDocument, InvalidMutation, RecordConflict, RevisionConflict
+from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RecordConflict, RevisionConflict
 from datasources.types import Mutation
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
@@ -138,6 +138,23 @@ class EmbeddingContract(Contract):
         assert await source.put_embeddings(FLOW, []) == 0
         assert (await source.get_graph(FLOW)).revision == 1
         assert sorted(await source.get_vectors(FLOW, ["a", "b", "ghost"])) == ["a", "b"]
+
+    async def test_stored_vectors_change_the_mark_of_their_graph_alone(self, source: Source) -> None:
+        other = await source.create_graph(a_graph("beside"))
+        before = await source.get_versions(FLOW)
+        assert before.graph == await source.get_graph(FLOW)
+        assert await source.put_embeddings(FLOW, [a_vector("ghost", 1, 0)]) == 0
+        assert await source.get_versions(FLOW) == before
+        seen = {before.vectors}
+        for number in range(3):
+            await source.put_embeddings(FLOW, [a_vector("a", 1, number)])
+            now = await source.get_versions(FLOW)
+            assert now.graph == before.graph
+            seen.add(now.vectors)
+        assert len(seen) == 4
+        assert (await source.get_versions("beside")).graph == other
+        with pytest.raises(GraphNotFound):
+            await source.get_versions("nowhere")
 
     async def test_vectors_come_back_bit_by_bit(self, source: Source) -> None:
         vectors = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from datasources.errors import GraphNotFound
 from datasources.mock import MemoryDatabase
+from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.embed_nodes import embed_nodes
 from graphrag.embedders import LocalEmbedder
@@ -146,3 +148,17 @@ async def test_newly_embedded_nodes_are_found_by_a_question_asked_before() -> No
     assert (await retriever.retrieve(NBA, "fetch players")).notes == ("no-vectors",)
     await embed_nodes(source, local)
     assert (await retriever.retrieve(NBA, "fetch players")).notes == ()
+
+
+async def test_what_another_process_embeds_again_is_asked_for_again_and_only_then(tmp_path: Path) -> None:
+    file = tmp_path / "shared.db"
+    async with SqliteDatabase(file) as database, SqliteDatabase(file) as elsewhere:
+        source = await make_flow(database)
+        await embed_nodes(source, local)
+        retriever = Retriever(source, local)
+        assert not (await retriever.retrieve("flow", "invoices")).cached
+        assert (await embed_nodes(elsewhere.source(WORKSPACE), local)).embedded == 0
+        assert (await retriever.retrieve("flow", "invoices")).cached
+        await embed_nodes(elsewhere.source(WORKSPACE), local, force=True)
+        assert not (await retriever.retrieve("flow", "invoices")).cached
+        assert (await retriever.retrieve("flow", "invoices")).cached
