@@ -15,10 +15,14 @@ from graphrag.faults import Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted:
-    """The thread is stored: from here on the turn can be stopped and found again."""
+    """The thread is stored: from here on the turn can be stopped and found again.
+
+    `retrieved` holds the keys of the nodes that the model is shown, most relevant first.
+    """
 
     thread_id: str
     turn: int
+    retrieved: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

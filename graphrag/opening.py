@@ -8,7 +8,7 @@ from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from graphrag.context import CONTEXT_MARKER, ContextOptions
 from graphrag.prompts.system import PromptInputs, render_system_prompt
-from graphrag.providers.base import Message, SystemMessage
+from graphrag.providers.base import Message, SystemMessage, UserMessage
 from graphrag.retriever import Retriever
 from graphrag.tokens import count_tokens
 from graphrag.turn_context import context_for
@@ -43,7 +43,7 @@ async def open_turn(
         source, found, replace(options, language=turn.language), system_tokens=instructions
     )
     context = SystemMessage(content=f"{CONTEXT_MARKER}\n{built.text}", stable=False)
-    turn.begin(context, message, rounds=rounds)
+    turn.begin(context, UserMessage(content=message, retrieved=built.nodes), rounds=rounds)
 
 
 def is_instruction(message: Message) -> bool:

@@ -27,7 +27,8 @@ def _stored(message: Message) -> dict[str, Any]:
         case SystemMessage():
             return {"role": "system", "content": clean(message.content), "stable": message.stable}
         case UserMessage():
-            return {"role": "user", "content": clean(message.content)}
+            shown = {"contextNodes": list(message.retrieved)} if message.retrieved else {}
+            return {"role": "user", "content": clean(message.content), **shown}
         case ToolMessage():
             stored: dict[str, Any] = {
                 "role": "tool",
@@ -69,7 +70,7 @@ def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
             stable = bool(raw.get("stable", first)) and not content.startswith(CONTEXT_MARKER)
             return SystemMessage(content=content, stable=stable)
         case "user":
-            return UserMessage(content=content)
+            return UserMessage(content=content, retrieved=_keys(raw.get("contextNodes")))
         case "assistant":
             return AssistantMessage(
                 content=content,
@@ -95,6 +96,10 @@ def _calls(raw: Any) -> Iterable[ToolCall]:
             yield ToolCall(
                 id=_text(call.get("id")), name=_text(said.get("name")), arguments=_text(said.get("arguments"))
             )
+
+
+def _keys(raw: Any) -> tuple[str, ...]:
+    return tuple(key for key in cast(list[Any], raw) if isinstance(key, str)) if isinstance(raw, list) else ()
 
 
 def _mapping(raw: Any) -> Mapping[str, Any]:

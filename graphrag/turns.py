@@ -145,15 +145,21 @@ class RunningTurn:
         """Remember proposals whose outcome the model is to be told."""
         self.change(open=self.state.open | {approval.tool_call_id: approval.id for approval in approvals})
 
-    def begin(self, context: SystemMessage, question: str, *, rounds: int) -> None:
+    def begin(self, context: SystemMessage, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.tidy()
         messages = [message for message in self.messages if not is_context(message)]
         spoken = [message for message in messages if not isinstance(message, SystemMessage)]
         if spoken and not isinstance(spoken[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
-        self.messages = [*_without_reasoning(messages), context, UserMessage(content=question)]
+        self.messages = [*_without_reasoning(messages), context, question]
         self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="")
+
+    @property
+    def retrieved(self) -> tuple[str, ...]:
+        """Keys of the nodes that were retrieved for the person's last message."""
+        asked = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
+        return next((message.retrieved for message in asked), ())
 
     def answer_rest(self, phrase: str) -> None:
         """Answer every call that has no answer, but for those that wait for a person."""

@@ -39,7 +39,7 @@ async def watched(
     """
     try:
         async with aclosing(events) as inner:
-            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number)
+            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number, retrieved=turn.retrieved)
             for event in first:
                 yield event
             while (event := await _next(turn, inner)) is not None:

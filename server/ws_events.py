@@ -62,6 +62,7 @@ class WireTurn:
         self.id = id
         self.language: Language = language
         self.thread_id: str | None = None
+        self.retrieved: tuple[str, ...] = ()
         self.text: list[str] = []
         self.usage: list[UsageReported] = []
 
@@ -70,6 +71,7 @@ class WireTurn:
         match event:
             case TurnStarted():
                 self.thread_id = event.thread_id
+                self.retrieved = event.retrieved
             case Token():
                 self.text.append(event.text)
                 yield self._of("ai:token", token=event.text)
@@ -111,7 +113,8 @@ class WireTurn:
         return {**self.complete(self.thread_id or "", "".join(self.text)), "stopped": True}
 
     def complete(self, thread_id: str, full_text: str) -> Message:
-        return self._of("ai:complete", threadId=thread_id, fullText=full_text)
+        shown = {"contextNodes": list(self.retrieved)} if self.retrieved else {}
+        return self._of("ai:complete", threadId=thread_id, fullText=full_text, **shown)
 
     def error(
         self, code: str, text: str, *, retryable: bool = False, details: Mapping[str, Any] | None = None

@@ -37,7 +37,10 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
+    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for people to see."""
+
     content: str
+    retrieved: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

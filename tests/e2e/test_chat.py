@@ -57,6 +57,34 @@ def test_the_whole_story(site: Site, script: ScriptedProvider, open_page: OpenPa
     assert site.node("error-handler")["data"]["level"] == "error"
 
 
+def test_an_answer_says_which_nodes_were_looked_at_also_after_a_reload(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play("It fetches them.")
+    page = open_page(site)
+    ask(page, "Which node fetches the players?")
+    looked = answered(page, "It fetches them.").locator(".looked")
+    expect(looked).to_contain_text("Looked at:")
+    expect(looked.locator(".chip").first).to_have_text("Fetch NBA players")
+    expect(looked.locator(".chip")).to_have_count(6)
+    page.reload()
+    looked = answered(page, "It fetches them.").locator(".looked")
+    expect(looked.locator(".chip")).to_have_count(6)
+    press(looked, "3 more")
+    expect(looked.locator(".chip")).to_have_count(9)
+    looked.get_by_role("button", name="Fetch NBA players").click()
+    expect(page.locator(".node.selected")).to_have_attribute("data-key", "fetch-api")
+
+
+def test_an_offline_answer_names_each_node_once(offline_site: Site, open_page: OpenPage) -> None:
+    page = open_page(offline_site)
+    ask(page, "What leads to Log fetch error?")
+    chip = page.locator(".turn.is-assistant .md .chip").first
+    expect(chip).to_be_visible()
+    text = page.locator(".turn.is-assistant .md").inner_text()
+    assert f"“{chip.inner_text()}”" not in text
+
+
 def test_an_answer_is_shown_as_it_comes_and_can_be_stopped(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:

@@ -53,6 +53,19 @@ def test_markdown_becomes_the_elements_it_means(page: Page) -> None:
     assert {text: page.evaluate(RENDER, text) for text in cases} == cases
 
 
+def test_a_name_that_a_link_shows_does_not_stand_twice(page: Page) -> None:
+    cases = {
+        "{{node:a}} “node=a” (x)": "<p><b>node=a</b> (x)</p>",
+        '- {{node:a}} "node=a": next': "<ul><li><b>node=a</b>: next</li></ul>",
+        "{{node:a}} « node=a »": "<p><b>node=a</b></p>",
+        "{{node:a}} “node…” ends": "<p><b>node=a</b> ends</p>",
+        "{{node:a}} “another”": "<p><b>node=a</b> “another”</p>",
+        "{{node:a}} node=a": "<p><b>node=a</b> node=a</p>",
+        "{{node:a}} “node=a": "<p><b>node=a</b> “node=a</p>",
+    }
+    assert {text: page.evaluate(RENDER, text) for text in cases} == cases
+
+
 def test_only_links_to_the_web_are_links(page: Page) -> None:
     good = page.evaluate(RENDER, "[x](https://example.org/a) and http://example.org/b.")
     assert good.count("<a ") == 2

@@ -42,8 +42,22 @@ async def test_a_turn_streams_tokens_usage_and_one_end() -> None:
         "_id": 7,
         "threadId": turn[-1]["threadId"],
         "fullText": "Hello.",
+        "contextNodes": turn[-1]["contextNodes"],
     }
     assert types(turn).count("ai:complete") == 1
+
+
+async def test_the_end_names_the_nodes_retrieved_and_the_thread_keeps_them_by_question() -> None:
+    with ScriptedProvider("One.", "Two.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            first = (await chat(client, 1, "Which node fetches the players?"))[-1]
+            second = (await chat(client, 2, "And which one returns?", threadId=first["threadId"]))[-1]
+            services = await server.state.services("default")
+            kept = await services.threads.get(first["threadId"], Person("ed", "editor", "default"))
+    assert first["contextNodes"][0] == "fetch-api"
+    assert second["contextNodes"][0] == "return"
+    asked = [raw for raw in kept.thread.conversation_history if raw["role"] == "user"]
+    assert [raw["contextNodes"] for raw in asked] == [first["contextNodes"], second["contextNodes"]]
 
 
 async def test_tools_are_told_with_their_results_once_each() -> None:

@@ -3,7 +3,8 @@
  *
  * Every node is made with createElement and textContent; HTML in the text is text. Known: headings,
  * lists, quotes, tables, code, rules, emphasis, links to http(s), and the client links
- * `{{node:KEY}}`, which `options.link(kind, body)` turns into a node.
+ * `{{node:KEY}}`, which `options.link(kind, body)` turns into a node. A name in quotation marks after such
+ * a link, which is for those who see no more than the key, is left out where the link shows it itself.
  */
 
 import { h } from "./dom.js";
@@ -14,6 +15,7 @@ const WEB = /^https?:\/\/[^\s<>"'`{}|\\]+/i;
 const NAMED_LINK = /^\[([^[\]\n]{1,500})\]\((https?:\/\/[^\s()<>"']{1,2000})\)/i;
 const CLIENT_LINK =
   /^\{\{[ \t]*(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link)[ \t]*:([^{}\n]{1,4000})\}\}/;
+const QUOTED_NAME = /^ ?(?:“([^“”\n]{1,200})”|"([^"\n]{1,200})"|«\s?([^«»\n]{1,200}?)\s?»)/;
 const SPECIAL = /[\\`*_~[{\nhH]/g;
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]{0,40})/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$/;
@@ -264,7 +266,17 @@ function clientLink(text, at, options) {
   const found = CLIENT_LINK.exec(text.slice(at, at + 4100));
   if (!found) return null;
   const node = options.link(found[1], found[2].trim());
-  return node && { node, end: at + found[0].length };
+  const end = at + found[0].length;
+  return node && { node, end: end + said(text.slice(end, end + 300), node.textContent) };
+}
+
+/** How many characters of a text repeat, in quotation marks, the name that stands before it. */
+function said(text, name) {
+  const quoted = QUOTED_NAME.exec(text);
+  if (!quoted) return 0;
+  const words = (quoted[1] ?? quoted[2] ?? quoted[3]).trim();
+  const isCut = words.endsWith("…") && name.startsWith(words.slice(0, -1).trimEnd());
+  return words && (words === name.trim() || isCut) ? quoted[0].length : 0;
 }
 
 function namedLink(text, at, options, depth) {

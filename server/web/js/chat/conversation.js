@@ -164,6 +164,7 @@ class Conversation {
 
   completed(turn, event) {
     if (event.threadId) this.keep(event.threadId);
+    turn.looked.show(event.contextNodes);
     const ending = endingOf(event, this.limit);
     this.limit = null;
     if (ending.kind === "answer") this.answered(turn, ending);

@@ -39,7 +39,7 @@ function chip(name, text, run, title = "") {
 }
 
 /** A node's chip takes its name from the graph, also when that changes later. */
-function nodeChip(app, key) {
+export function nodeChip(app, key) {
   const made = chip("fit", nameOf(app, key), () => show(app, [key]), app.t("chat.chip", { key }));
   made.dataset.node = key;
   return made;

@@ -23,7 +23,7 @@ export async function showStored(conversation, stored) {
       log.content.append(createQuestion(app, item.text));
       conversation.composer.last = item.text;
       conversation.title ||= item.text.slice(0, 80);
-    } else showTurn(conversation, item.events, approvals);
+    } else showTurn(conversation, item, approvals);
   }
   showStatus(conversation, stored);
 }
@@ -39,7 +39,7 @@ async function ofThread(app, threadId) {
   }
 }
 
-function showTurn(conversation, events, approvals) {
+function showTurn(conversation, { events, looked }, approvals) {
   const turn = createTurn(conversation.app, conversation.log);
   conversation.log.content.append(turn.element);
   conversation.turn = turn;
@@ -59,6 +59,7 @@ function showTurn(conversation, events, approvals) {
     } else turn.take(event);
   }
   flush();
+  turn.looked.show(looked);
   turn.end();
 }
 

@@ -9,6 +9,7 @@ import { icon } from "../icons.js";
 import { createMarkdown } from "../markdown.js";
 import { costText, numberText } from "../names.js";
 import { createLinks } from "./links.js";
+import { createLooked } from "./looked.js";
 import { createTool, isProposal } from "./tools.js";
 
 const COPIED_MS = 1500;
@@ -24,8 +25,9 @@ class Turn {
     this.body = h("div", { class: "turn-body" });
     this.after = h("div", { class: "turn-after" });
     this.facts = h("p", { class: "turn-facts" });
+    this.looked = createLooked(app);
     this.busy = h("p", { class: "turn-busy", role: "status" });
-    this.element = h("article", { class: "turn is-assistant", "aria-label": app.t("chat.assistant") }, this.body, this.busy, this.after, this.facts);
+    this.element = h("article", { class: "turn is-assistant", "aria-label": app.t("chat.assistant") }, this.body, this.busy, this.after, this.looked.element, this.facts);
     this.tools = new Map();
     this.usage = { tokens: 0, cost: 0, isPriced: true, calls: 0 };
     this.text = "";

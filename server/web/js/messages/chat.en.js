@@ -82,4 +82,7 @@ export default {
   "threads.delete_text": "“{title}” and its answers are deleted. Proposals in it stay to be decided.",
   "threads.delete_yes": "Delete",
   "threads.deleted": "The conversation was deleted",
+  "chat.looked": "Looked at:",
+  "chat.looked_more": "{n} more",
+  "chat.looked_less": "Show fewer",
 };

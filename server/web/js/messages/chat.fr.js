@@ -82,4 +82,7 @@ export default {
   "threads.delete_text": "« {title} » et ses réponses seront supprimées. Les propositions qu’elle contient restent à décider.",
   "threads.delete_yes": "Supprimer",
   "threads.deleted": "La conversation a été supprimée",
+  "chat.looked": "Consultés :",
+  "chat.looked_more": "{n} de plus",
+  "chat.looked_less": "Moins",
 };
