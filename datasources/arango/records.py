@@ -142,6 +142,7 @@ def _write_run(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[st
         return {}
     if statement is aql.RECORDS_INSERT:
         return _insert(at, workspace, steps)
+    _refuse_repeated(steps)
     changes = [
         {"key": s.write.key, "names": s.names, "rev": s.write.expected_version, "document": s.document}
         for s in steps
@@ -152,6 +153,18 @@ def _write_run(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[st
         if step.write.key not in found:
             raise step.conflict()
     return found
+
+
+def _refuse_repeated(steps: Sequence[Step]) -> None:
+    """Refuse the second write of a record: its version is gone with the first.
+
+    In one statement the server would take it for another writer, and it would be tried again in vain.
+    """
+    seen: set[str] = set()
+    for step in steps:
+        if step.write.key in seen:
+            raise step.conflict()
+        seen.add(step.write.key)
 
 
 def _insert(at: Statements, workspace: str, steps: Sequence[Step]) -> dict[str, str]:

@@ -263,3 +263,16 @@ class JoinedRecordsContract(Contract):
                 Mutation(graph_key=FLOW), records=[a_write("k", None, {}), a_write("k", None, {})]
             )
         assert await database.records(WORKSPACE).get("approval", "k") is None
+
+    @pytest.mark.parametrize("second", [{"status": "c"}, None], ids=["replaced", "removed"])
+    @pytest.mark.parametrize("first", [{"status": "b"}, None], ids=["replaced", "removed"])
+    async def test_a_record_cannot_be_changed_twice_in_one_batch(
+        self, database: Database, source: MutableGraphDataSource, first: Any, second: Any
+    ) -> None:
+        records = database.records(WORKSPACE)
+        stored = await records.put(a_record("k", status="a"), expected_version=None)
+        writes = [a_write("k", stored.version, data) for data in (first, second)]
+        with pytest.raises(RecordConflict):
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n")]), records=writes)
+        assert await records.query("approval") == [stored]
+        assert (await source.get_graph(FLOW)).revision == 1
