@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load bench-scale docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -58,9 +58,16 @@ bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (abo
 	 fi
 	@touch $@
 
-bench-load: setup ## Measure 300 streamed answers and 50 editors at once (about a minute)
-	$(PY) -m tests.benchmarks.streaming
-	$(PY) -m tests.benchmarks.live_editing
+bench-load: .venv/.plots ## Measure up to 300 streamed answers and 50 editors at once (about three minutes)
+	$(PY) -m tests.benchmarks.load
+
+bench-scale: .venv/.plots ## Measure editing, approving and importing from 1k to 1M nodes (SIZES=1000,10000 for less)
+	$(PY) -m tests.benchmarks.scale $(if $(SIZES),--sizes $(SIZES))
+
+.venv/.plots: .venv/.ready
+	@$(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[plots]' || \
+	   uv pip install -q --python $(PY) -c constraints.txt -e '.[plots]'
+	@touch $@
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs

@@ -78,7 +78,8 @@ class Editor:
             assert seen == ([] if number == self.number else list(range(edits))), (self.number, number)
 
 
-async def measure(editors: int, edits_s: float, seconds: float) -> None:
+async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, float]:
+    """Return what it took, by name. Units: milliseconds, MiB."""
     edits = int(edits_s * seconds)
     sent: list[list[float]] = [[] for _ in range(editors)]
     people = [Editor(number, sent) for number in range(editors)]
@@ -99,17 +100,33 @@ async def measure(editors: int, edits_s: float, seconds: float) -> None:
         await _check_stored(server, editors, edits)
         told = [ms for person in people for ms in person.told_ms]
         acks = [ms for person in people for ms in person.ack_ms]
-        print(f"editors {editors}, edits a second of each {edits_s:g}, for {seconds:g} s")
-        print(f"edits {len(acks)}, told {len(told)}: none lost, none doubled, none out of order, all stored")
-        print(
-            f"acknowledged       p50 {percentile(acks, 0.5):8.1f} ms   p95 {percentile(acks, 0.95):8.1f} ms"
-        )
-        print(
-            f"seen by another    p50 {percentile(told, 0.5):8.1f} ms   p95 {percentile(told, 0.95):8.1f} ms"
-        )
-        print(f"memory growth          {server.memory_mb - before:8.1f} MiB")
+        grown = server.memory_mb - before
         for person in people:
             person.client.close()
+        return {
+            "editors": editors,
+            "edits_s": edits_s,
+            "seconds": seconds,
+            "edits": len(acks),
+            "told": len(told),
+            "ack_p50_ms": percentile(acks, 0.5),
+            "ack_p95_ms": percentile(acks, 0.95),
+            "seen_p50_ms": percentile(told, 0.5),
+            "seen_p95_ms": percentile(told, 0.95),
+            "memory_mib": grown,
+        }
+
+
+def show(figures: dict[str, float]) -> None:
+    """Print the figures of one load."""
+    editors, edits_s, seconds = figures["editors"], figures["edits_s"], figures["seconds"]
+    print(f"editors {editors:.0f}, edits a second of each {edits_s:g}, for {seconds:g} s")
+    edits, told = figures["edits"], figures["told"]
+    print(f"edits {edits:.0f}, told {told:.0f}: none lost, none doubled, none out of order, all stored")
+    for name, shown in {"ack": "acknowledged", "seen": "seen by another"}.items():
+        p50, p95 = figures[f"{name}_p50_ms"], figures[f"{name}_p95_ms"]
+        print(f"{shown:<18} p50 {p50:8.1f} ms   p95 {p95:8.1f} ms")
+    print(f"memory growth          {figures['memory_mib']:8.1f} MiB")
 
 
 async def _prepare(person: Editor, editors: int) -> None:
@@ -151,4 +168,4 @@ if __name__ == "__main__":
     parser.add_argument("--edits-s", type=float, default=10.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
-    asyncio.run(measure(given.editors, given.edits_s, given.seconds))
+    show(asyncio.run(measure(given.editors, given.edits_s, given.seconds)))

@@ -1,7 +1,8 @@
 """Measures how the main operations grow with a graph; `python -m tests.benchmarks.scale`.
 
 One big graph beside many small ones, in one database file, as `tests.benchmarks.retrieval` fills it
-(`--keep` shares the files with it). Each operation goes the way it goes in the service.
+(`--keep` shares the files with it). Each operation goes the way it goes in the service. Figures are
+stored size by size in `results/scale.json`, with a plot beside it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tests.benchmarks.machine import described, resident
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MOST_IMPORTED = 100_000
 """Nodes of the largest file that is imported: a file may have 256 MiB."""
+RESULTS = Path(__file__).parent / "results"
 OPERATIONS = {
     "open_ms": "process opens the database and answers its first question, ms",
     "retrieval_p50_ms": "retrieval (hybrid), p50 ms",
@@ -188,13 +190,15 @@ async def _seconds(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - started
 
 
-def show(figures: dict[int, dict[str, float]]) -> None:
+def show(found: dict[str, Any]) -> None:
     """Print the table as Markdown."""
-    print(f"\n{described()}\n")
-    print("| operation | " + " | ".join(f"{size:,} nodes" for size in figures) + " |")
+    figures = {int(size): row for size, row in found["figures"].items()}
+    print(f"{found['machine']}\n")
+    print("| operation | " + " | ".join(f"{size:,} nodes" for size in sorted(figures)) + " |")
     print("|---|" + "---:|" * len(figures))
     for name, meaning in OPERATIONS.items():
-        cells = [f"{row[name]:,.{_digits(row[name])}f}" if name in row else "–" for row in figures.values()]
+        rows = [figures[size] for size in sorted(figures)]
+        cells = [f"{row[name]:,.{_digits(row[name])}f}" if name in row else "–" for row in rows]
         print(f"| {meaning} | {' | '.join(cells)} |")
 
 
@@ -202,22 +206,54 @@ def _digits(value: float) -> int:
     return 0 if value >= 100 else 1 if value >= 10 else 2
 
 
+def plot(found: dict[str, Any], file: Path) -> None:
+    # Only whoever measures needs the package that draws.
+    from tests.benchmarks.plots import Panel, draw
+
+    figures = sorted((int(size), row) for size, row in found["figures"].items())
+
+    def lines(names: dict[str, str]) -> dict[str, list[tuple[float, float]]]:
+        return {
+            shown: [(size, row[name]) for size, row in figures if name in row]
+            for name, shown in names.items()
+        }
+
+    waited = {
+        "retrieval_p50_ms": "retrieval",
+        "live_edit_p50_ms": "live edit",
+        "propose_p50_ms": "proposal",
+        "approve_p50_ms": "approval",
+        "live_open_ms": "open for live editing",
+        "open_ms": "first answer of a new process",
+    }
+    each = {"import_us": "import", "embed_us": "embed-nodes"}
+    draw(
+        [
+            Panel(title="What a person waits for", x="nodes", y="ms", lines=lines(waited), log="xy"),
+            Panel(title="Cost of a node", x="nodes", y="µs a node", lines=lines(each), log="x"),
+        ],
+        file,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
     parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    parser.add_argument("--report", action="store_true", help="measure nothing; print what is stored")
     arguments = parser.parse_args()
-    figures: dict[int, dict[str, float]] = {}
-    for size in map(int, arguments.sizes.split(",")):
+    stored = RESULTS / "scale.json"
+    found: dict[str, Any] = json.loads(stored.read_text()) if stored.exists() else {"figures": {}}
+    for size in [] if arguments.report else map(int, arguments.sizes.split(",")):
         with tempfile.TemporaryDirectory(prefix="nodius-scale-") as temporary:
             folder = Path(temporary) if arguments.keep is None else arguments.keep / str(size)
             folder.mkdir(parents=True, exist_ok=True)
-            figures[size] = asyncio.run(measure(size, folder))
-            print(f"{size:,} nodes measured", file=sys.stderr)
-    show(figures)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": described(), "figures": figures}, indent=1) + "\n")
+            found["figures"][str(size)] = asyncio.run(measure(size, folder))
+        found["machine"] = described()
+        stored.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        plot(found, RESULTS / "scale.svg")
+        print(f"{size:,} nodes measured", file=sys.stderr)
+    show(found)
 
 
 if __name__ == "__main__":

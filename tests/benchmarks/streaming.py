@@ -51,7 +51,8 @@ class Reader:
         assert stamps == sorted(stamps)
 
 
-async def measure(streams: int, pieces: int, pace_ms: float) -> None:
+async def measure(streams: int, pieces: int, pace_ms: float) -> dict[str, float]:
+    """Return what it took, by name. Units: milliseconds, KiB."""
     async with loaded(pieces=pieces, pace_ms=pace_ms) as server:
         await _all(server, 2, pieces)  # the first turns load what the later ones use
         before = server.memory_mb
@@ -65,17 +66,24 @@ async def measure(streams: int, pieces: int, pace_ms: float) -> None:
         steady = [
             ms for r in readers for at, ms in zip(r.left_at, r.late_ms, strict=True) if since <= at <= until
         ]
-        print(f"streams {streams}, pieces of each {pieces}, one each {pace_ms:g} ms")
-        print(f"pieces told a second   {streams * 1000 / pace_ms:8.0f}")
-        _show("added to a piece", late)
-        if steady:
-            _show("  while all ran", steady)
-        _show("until the first", first)
-        print(f"memory of a stream     {(peak - before) * 1024 / streams:8.0f} KiB")
+        figures = {"streams": streams, "pieces": pieces, "pace_ms": pace_ms}
+        for name, ms in (("added", late), ("steady", steady), ("first", first)):
+            if ms:
+                figures |= {f"{name}_p50_ms": percentile(ms, 0.5), f"{name}_p95_ms": percentile(ms, 0.95)}
+        return {**figures, "stream_kib": (peak - before) * 1024 / streams}
 
 
-def _show(name: str, ms: list[float]) -> None:
-    print(f"{name:<18} p50 {percentile(ms, 0.5):8.1f} ms   p95 {percentile(ms, 0.95):8.1f} ms")
+def show(figures: dict[str, float]) -> None:
+    """Print the figures of one load."""
+    streams, pace_ms = figures["streams"], figures["pace_ms"]
+    print(f"streams {streams:.0f}, pieces of each {figures['pieces']:.0f}, one each {pace_ms:g} ms")
+    print(f"pieces told a second   {streams * 1000 / pace_ms:8.0f}")
+    names = {"added": "added to a piece", "steady": "  while all ran", "first": "until the first"}
+    for name, shown in names.items():
+        if f"{name}_p50_ms" in figures:
+            p50, p95 = figures[f"{name}_p50_ms"], figures[f"{name}_p95_ms"]
+            print(f"{shown:<18} p50 {p50:8.1f} ms   p95 {p95:8.1f} ms")
+    print(f"memory of a stream     {figures['stream_kib']:8.0f} KiB")
 
 
 async def _all(server: Loaded, streams: int, pieces: int) -> tuple[list[Reader], float]:
@@ -104,4 +112,4 @@ if __name__ == "__main__":
     parser.add_argument("--pieces", type=int, default=100)
     parser.add_argument("--pace-ms", type=float, default=100.0)
     given = parser.parse_args()
-    asyncio.run(measure(given.streams, given.pieces, given.pace_ms))
+    show(asyncio.run(measure(given.streams, given.pieces, given.pace_ms)))

@@ -9,11 +9,11 @@ from tests.benchmarks import live_editing, streaming
 pytestmark = pytest.mark.slow
 
 
-async def test_many_streamed_answers_are_whole_and_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    await streaming.measure(40, 30, 20)
-    assert "memory of a stream" in capsys.readouterr().out
+async def test_many_streamed_answers_are_whole_and_in_order() -> None:
+    figures = await streaming.measure(40, 30, 20)
+    assert figures["first_p50_ms"] > 0
 
 
-async def test_many_editors_see_every_edit_once_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    await live_editing.measure(15, 10, 3)
-    assert "edits 450, told 6300: none lost" in capsys.readouterr().out
+async def test_many_editors_see_every_edit_once_in_order() -> None:
+    figures = await live_editing.measure(15, 10, 3)
+    assert (figures["edits"], figures["told"]) == (450, 6300)
