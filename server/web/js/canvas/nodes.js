@@ -2,10 +2,12 @@
 
 import { h, replace, setStyle } from "../dom.js";
 import { icon } from "../icons.js";
-import { boxOf, looks, nodeName, pointsOf, shapeOf, summary, typeName } from "./model.js";
+import { boxOf, excerpt, looks, nodeName, pointsOf, shapeOf, summary, typeName } from "./model.js";
 
 const HEAD_PX = 56;
 const ROW_PX = 20;
+const LINE_PX = { near: 17, mid: 22 };
+const MID_HEAD_PX = 84;
 
 // `backs` lies behind the edges: notes and frames are drawn there.
 export function createNodes(layer, backs, { t, state }) {
@@ -63,7 +65,8 @@ export function createNodes(layer, backs, { t, state }) {
       const rows = summary(node, Math.floor((box.h - HEAD_PX - 10) / ROW_PX));
       return h("div.node-body",
         h("div.node-head", picture, h("div.node-names", h("div.node-name", title), h("div.node-type", type))),
-        rows.length ? h("div.node-rows", rows.map(([name, value]) => h("div.node-row", h("span.node-field", name), h("span.node-value", value)))) : null);
+        rows.length ? h("div.node-rows", rows.map(([name, value]) => h("div.node-row", h("span.node-field", name), h("span.node-value", value)))) : null,
+        words(node, box));
     },
     bar: (node, { title, picture, box }) => h("div.node-body", picture, box.w >= 60 ? h("div.node-name", title) : null),
     tile: (node, { title, picture }) => [h("div.node-body", picture), h("div.node-name", title)],
@@ -73,6 +76,14 @@ export function createNodes(layer, backs, { t, state }) {
     },
     group: (node, { title }) => h("div.node-body", h("div.node-name", title)),
   };
+
+  // What a node does, in as many lines as it has room for: near, where no fields are shown, and from further away.
+  function words(node, box) {
+    const near = Math.floor((box.h - HEAD_PX - 8) / LINE_PX.near);
+    const mid = Math.floor((box.h - MID_HEAD_PX - 8) / LINE_PX.mid);
+    const text = near > 0 ? excerpt(node, state().nodeTypes) : "";
+    return text ? h("div.node-excerpt", { class: mid > 0 ? undefined : "near-only", style: { "--lines": String(near), "--lines-mid": String(mid) } }, text) : null;
+  }
 
   // A note's own headings look like headings; everything else stays the text that it is.
   function noteText(text) {

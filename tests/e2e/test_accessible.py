@@ -1,0 +1,115 @@
+"""Every part of the page as axe-core checks it, in both themes: nothing that keeps somebody from using it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import OpenPage
+from tests.e2e.site import Site
+from tests.e2e.talk import CHANGE, answered, ask, card, node, press, proposes
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+
+GRAVE = ("serious", "critical")
+MARKDOWN = (
+    "See {{node:fetch-api}} “Fetch NBA players”.\n\n| a | b |\n|---|---|\n| 1 | `2` |\n\n```js\nlet x;\n```"
+)
+
+Scene = Callable[[OpenPage, Site, ScriptedProvider, str], Page]
+
+
+def opened(open_page: OpenPage, site: Site, theme: str, graph: bool = True, panel: str = "chat") -> Page:
+    options = {"color_scheme": theme, "reduced_motion": "reduce"}
+    return open_page(site, panel=panel, **options) if graph else open_page(site, None, **options)
+
+
+def home(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = opened(open_page, site, theme, graph=False)
+    expect(page.locator(".graph-card").first).to_be_visible()
+    return page
+
+
+def canvas_and_answer(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    script.play(Says(text="Looking.", calls=[call("search_nodes", {"query": "fetch"})]), MARKDOWN)
+    page = opened(open_page, site, theme)
+    ask(page, "What does it do?")
+    answered(page, "See Fetch NBA players").locator(".tool summary").click()
+    page.mouse.move(300, 700)
+    return page
+
+
+def proposal(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    script.play(proposes(CHANGE))
+    page = opened(open_page, site, theme)
+    ask(page, "Make it a warning")
+    expect(page.locator(".ghost")).to_have_count(1)
+    return page
+
+
+def proposal_in_edit(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = proposal(open_page, site, script, theme)
+    press(card(page, "pending"), "Edit…")
+    return page
+
+
+def review_queue(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    script.play(proposes(CHANGE))
+    site.rest("POST", "/api/ai/chat", json={"graphKey": "testgraph001", "message": "change it"})
+    page = opened(open_page, site, theme, panel="review")
+    expect(card(page, "pending", "review")).to_be_visible()
+    return page
+
+
+def threads(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    script.play("Yes.")
+    site.rest("POST", "/api/ai/chat", json={"graphKey": "testgraph001", "message": "Is it so?"})
+    page = opened(open_page, site, theme, panel="threads")
+    expect(page.locator(".thread")).to_have_count(1)
+    return page
+
+
+def inspector(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = opened(open_page, site, theme)
+    node(page, "fetch-api").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".inspector")).to_be_visible()
+    return page
+
+
+def help_dialog(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = opened(open_page, site, theme)
+    page.locator(".stage").focus()
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_be_visible()
+    return page
+
+
+SCENES: tuple[Scene, ...] = (
+    home,
+    canvas_and_answer,
+    proposal,
+    proposal_in_edit,
+    review_queue,
+    threads,
+    inspector,
+    help_dialog,
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_nothing_keeps_somebody_from_using(
+    scene: Scene, theme: str, site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    page = scene(open_page, site, script, theme)
+    found = Axe().run(page).response["violations"]
+    grave = [
+        f"{one['impact']} {one['id']}: {at['html'][:160]} {at['failureSummary'][:260]}"
+        for one in found
+        if one["impact"] in GRAVE
+        for at in one["nodes"]
+    ]
+    assert not grave, "\n".join(grave)
