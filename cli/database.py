@@ -30,6 +30,7 @@ def init(
             "--print-user-script", help="Print a script for arangosh that makes a user; do no more."
         ),
     ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be made; make nothing.")] = False,
     user: Annotated[str, typer.Option("--user", metavar="NAME", help="The user of that script.")] = "nodius",
     as_json: JsonOption = False,
     db: DbOption = None,
@@ -40,13 +41,16 @@ def init(
     if print_user_script:
         _print_script(settings, user)
         return
-    done = _run(settings, prepare_database(settings.db, settings.workspace))
+    done = _run(settings, prepare_database(settings.db, settings.workspace, dry_run=dry_run))
     if as_json:
-        render.json({"done": done})
+        render.json({"to_do" if dry_run else "done": done})
         return
     for line in done:
         render.line(line)
-    render.note("the database is set up" if done else "nothing to do: the database is set up")
+    if not done:
+        render.note("nothing to do: the database is set up")
+    else:
+        render.note("nothing was made: --dry-run" if dry_run else "the database is set up")
 
 
 def _print_script(settings: Settings, user: str) -> None:

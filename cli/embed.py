@@ -110,8 +110,9 @@ class _Server:
     def address(self, db: str | None) -> str | None:
         """Return the database address they make, `db` where none is given; both at once end the program."""
         if self.server is None:
-            if self.name is not None or self.user is not None:
-                fail("--arangodb-name and --arangodb-user need --arangodb URL", code=EXIT_USAGE)
+            if any(given is not None for given in (self.name, self.user, self.password)):
+                reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
+                fail(reason, code=EXIT_USAGE)
             return db
         if db is not None:
             fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)

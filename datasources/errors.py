@@ -14,6 +14,7 @@
     ├── DatabaseVersion      the file was made by a newer or unknown version
     ├── SourceTimeout        the store did not answer in time
     ├── SourceUnavailable    the store cannot be reached
+    │   ├── SourceBusy           others hold what was asked for
     │   └── DatabaseUnprepared   the server has no such database, or it was not set up
     └── InstructionError     an instruction cannot be carried out on its document
         ├── InstructionMalformed   it lacks an operand, or has one of the wrong kind
@@ -125,7 +126,11 @@ class SourceTimeout(SourceError):
 class SourceUnavailable(SourceError):
     def __init__(self, *, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
-        super().__init__(f"{source} is not available: {reason}")
+        super().__init__(f"{source}: {reason}")
+
+
+class SourceBusy(SourceUnavailable):
+    """It answers, but what was asked for is held by others."""
 
 
 class DatabaseUnprepared(SourceUnavailable):

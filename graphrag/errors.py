@@ -71,6 +71,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     data.DatabaseDamaged: Meaning(code="damaged", http_status=500),
     data.DatabaseVersion: Meaning(code="damaged", http_status=500),
     data.SourceTimeout: Meaning(code="timeout", http_status=504, retryable=True),
+    data.SourceBusy: Meaning(code="busy", http_status=503, retryable=True),
     data.SourceUnavailable: Meaning(code="unavailable", http_status=503, retryable=True),
     data.InstructionError: Meaning(code="invalid", http_status=422),
     embeddings.EmbeddingUnauthorized: Meaning(code="auth_error", http_status=502),

@@ -95,16 +95,20 @@ def database_file(url: str) -> Path | None:
     raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {scheme!r}")
 
 
-async def prepare_database(url: str, workspace: str) -> list[str]:
+async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -> list[str]:
     """Make what a database lacks, as often as one likes; return what was done, one line each.
+
+    A `dry_run` makes nothing and returns what would be done.
 
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
     if is_arango(url):
         async with ArangoDatabase(parse_address(url), prepared=False) as arango:
-            return await arango.set_up()
+            return await arango.rehearse() if dry_run else await arango.set_up()
     file = database_file(url)
     missing = file is not None and not await asyncio.to_thread(file.exists)
+    if dry_run:
+        return [f"would make {url}"] if missing else []
     async with open_database(url, workspace):
         return [f"made {url}"] if missing else []
 

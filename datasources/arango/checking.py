@@ -14,15 +14,13 @@ from datasources.arango import statements_setup as aql
 from datasources.arango.catalogue import all_statements
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.migrations import VERSION, stored_version
+from datasources.arango.missing import missing_parts
 from datasources.arango.names import NODES, VIEW
-from datasources.arango.setup import index_bodies
+from datasources.arango.server_version import OLDEST, shown, version_of
 from datasources.arango.statements import Statement
 from datasources.arango.statements_large import SEARCH_NEAR
-from datasources.arango.vectors import LEAST_VERSION, indexed_dimension, usable_fields, version_of
+from datasources.arango.vectors import LEAST_VERSION, indexed_dimension, usable_fields
 from datasources.base import Finding
-
-OLDEST = (3, 12, 4)
-"""Earlier 3.12 servers sort wrongly by some indexes. Source: ArangoDB 3.12 release notes."""
 
 _SHOWN = 5
 _INIT = "run `nodius db init`"
@@ -79,30 +77,19 @@ def _look(database: StandardDatabase) -> list[Finding]:
 def _server(database: StandardDatabase) -> Finding:
     details: Any = database.version(details=True)
     version = version_of(database)
-    shown = f"ArangoDB {details['version']}, {details.get('license', 'unknown')} edition"
+    name = f"ArangoDB {details['version']}, {details.get('license', 'unknown')} edition"
     if version < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        fix = f"upgrade the server to {oldest} or later"
-        return Finding(name="server", status="error", detail=f"{shown} is too old", fix=fix)
-    return Finding(name="server", status="ok", detail=shown)
+        fix = f"upgrade the server to {shown(OLDEST)} or later"
+        return Finding(name="server", status="error", detail=f"{name} is too old", fix=fix)
+    return Finding(name="server", status="ok", detail=name)
 
 
 def _parts(database: StandardDatabase) -> Finding:
-    collections: Any = database.collections()
-    there = {row["name"] for row in collections}
-    missing = [f"collection {name}" for name in layout.ALL_COLLECTIONS if name not in there]
-    for name, bodies in layout.all_indexes().items():
-        if name in there:
-            named = {index["name"] for index in index_bodies(database, name)}
-            missing += [f"index {body['name']} of {name}" for body in bodies if body["name"] not in named]
-    views: Any = database.views()
-    if VIEW not in {view["name"] for view in views}:
-        missing.append(f"View {VIEW}")
+    missing = missing_parts(database)
     if missing:
-        shown = ", ".join(missing[:_SHOWN]) + (
-            f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
-        )
-        return Finding(name="set-up", status="error", detail=f"missing: {shown}", fix=_INIT)
+        more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
+        detail = f"missing: {', '.join(missing[:_SHOWN])}{more}"
+        return Finding(name="set-up", status="error", detail=detail, fix=_INIT)
     indexes = sum(len(bodies) for bodies in layout.all_indexes().values())
     detail = f"{len(layout.ALL_COLLECTIONS)} collections, {indexes} indexes, the View {VIEW}"
     return Finding(name="set-up", status="ok", detail=detail)
@@ -111,8 +98,7 @@ def _parts(database: StandardDatabase) -> Finding:
 def _vectors(database: StandardDatabase) -> Finding:
     dimension = indexed_dimension(database)
     if dimension is None:
-        least = ".".join(map(str, LEAST_VERSION))
-        how = "" if version_of(database) >= LEAST_VERSION else f" (an index needs {least})"
+        how = "" if version_of(database) >= LEAST_VERSION else f" (an index needs {shown(LEAST_VERSION)})"
         return Finding(name="vectors", status="ok", detail=f"exact cosine, no vector index{how}")
     trained = usable_fields(database)
     waiting = [field for field in layout.VECTOR_FIELDS if field not in trained]

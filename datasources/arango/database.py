@@ -13,6 +13,7 @@ from datasources.arango.connection import ArangoConnection
 from datasources.arango.engine import Engine, Limits
 from datasources.arango.intents import recover
 from datasources.arango.migrations import VERSION, stored_version
+from datasources.arango.missing import rehearse
 from datasources.arango.records import ArangoRecords
 from datasources.arango.setup import set_up
 from datasources.arango.source import ArangoSource
@@ -57,6 +58,10 @@ class ArangoDatabase:
         done = await set_up(self.engine.connection)
         await self._look()
         return done
+
+    async def rehearse(self) -> list[str]:
+        """Return what `set_up` would do; makes nothing. Raises: SourceError."""
+        return await rehearse(self.engine.connection)
 
     async def check(self) -> list[Finding]:
         began = time.perf_counter()

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import requests
 from arango.exceptions import ArangoError, ArangoServerError
 
-from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
+from datasources.errors import DatabaseUnprepared, SourceBusy, SourceError, SourceTimeout, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +36,10 @@ _REASONS: Mapping[int, str] = {
     11: "it refuses the sign-in; check the user, the password and what the user may do",
     401: "it refuses the sign-in; check the user and the password",
     32: "the request exceeds a limit of the server",
-    CONFLICT: "another writer was first; try again",
+    CONFLICT: "others are changing the same, or a change cut off by a crash holds it for a minute at most; "
+    "nothing was changed",
     UNIQUE: "a document of that key exists already",
-    LOCK_TIMEOUT: "a collection stayed locked; try again",
+    LOCK_TIMEOUT: "a collection stayed locked; nothing was changed",
     CURSOR_LOST: "it lost the rest of an answer; try again",
     1653: "the transaction was over already",
     1654: "the transaction was aborted",
@@ -54,7 +55,7 @@ class ServerRefused(SourceUnavailable):
         super().__init__(source=source, reason=reason)
 
 
-class WriteConflict(ServerRefused):
+class WriteConflict(ServerRefused, SourceBusy):
     pass
 
 

@@ -14,9 +14,11 @@ from arango.exceptions import ArangoServerError
 
 from datasources.arango import layout
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
+from datasources.arango.errors import DUPLICATE_NAME
 from datasources.arango.migrations import fill_words, migrate
+from datasources.arango.missing import index_names, is_there
 from datasources.arango.names import EDGES, NAMED_GRAPH, NODES, VIEW
+from datasources.arango.server_version import refuse_old
 from datasources.arango.vectors import prepare_vectors
 
 Step = Callable[[StandardDatabase], list[str]]
@@ -25,7 +27,7 @@ Step = Callable[[StandardDatabase], list[str]]
 async def set_up(connection: ArangoConnection) -> list[str]:
     """Make what is missing; return what was done, one line each, none when all was there.
 
-    Raises: SourceError; DatabaseVersion where a newer program set it up.
+    Raises: SourceError, also where the server is too old; DatabaseVersion where a newer program set it up.
     """
     done = await connection.run(lambda _: _make_database(connection), idempotent=True)
     steps: tuple[Step, ...] = (_make_collections, _make_indexes, _make_view, _make_named_graph)
@@ -38,13 +40,9 @@ async def set_up(connection: ArangoConnection) -> list[str]:
 
 
 def _make_database(connection: ArangoConnection) -> list[str]:
-    name = connection.address.database
-    try:
-        connection.database_named(name).properties()
-    except ArangoServerError as exc:
-        if exc.error_code != DATABASE_MISSING:
-            raise
-    else:
+    name, there = connection.address.database, is_there(connection)
+    refuse_old(connection.database_named(name if there else "_system"), source=connection.source)
+    if there:
         return []
     # In a cluster one database server then leads all of it, and transactions are whole.
     _unless_there(lambda: connection.database_named("_system").create_database(name, sharding="single"))
@@ -76,7 +74,7 @@ def _make_collections(database: StandardDatabase) -> list[str]:
 def _make_indexes(database: StandardDatabase) -> list[str]:
     done: list[str] = []
     for name, bodies in layout.all_indexes().items():
-        there = {index["name"] for index in index_bodies(database, name)}
+        there = index_names(database, name)
         for body in bodies:
             if body["name"] not in there:
                 database.collection(name).add_index(body)
@@ -111,9 +109,3 @@ def _make_named_graph(database: StandardDatabase) -> list[str]:
             raise
         return []
     return [f"made the named graph {NAMED_GRAPH}"]
-
-
-def index_bodies(database: StandardDatabase, collection: str) -> list[dict[str, Any]]:
-    """Return the indexes of a collection as the server describes them."""
-    found: Any = database.collection(collection).indexes()
-    return list(found)

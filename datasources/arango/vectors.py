@@ -9,7 +9,6 @@ Source: ArangoDB 3.12 documentation, "Vector indexes"; FILTER before APPROX_NEAR
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from arango.database import StandardDatabase
@@ -17,15 +16,11 @@ from arango.exceptions import ArangoServerError
 
 from datasources.arango import layout
 from datasources.arango.names import EMBEDDING, NODES
+from datasources.arango.server_version import version_of
 from datasources.arango.statements_setup import VECTOR_LENGTHS
 
 WORTH_AN_INDEX = 20_000
 LEAST_VERSION = (3, 12, 10)
-
-
-def version_of(database: StandardDatabase) -> tuple[int, ...]:
-    """Return the server's version as numbers."""
-    return tuple(int(part) for part in re.findall(r"\d+", str(database.version()))[:3])
 
 
 def indexed_dimension(database: StandardDatabase) -> int | None:
@@ -50,19 +45,27 @@ def _vector_indexes(database: StandardDatabase) -> list[dict[str, Any]]:
     return [index for index in found if index["type"] == "vector"]
 
 
-def prepare_vectors(database: StandardDatabase) -> list[str]:
-    """Make vector indexes where they are worth it; return what was done."""
+def worth_an_index(database: StandardDatabase) -> int | None:
+    """Return the length of vectors that indexes should be made for, None where none should."""
     if version_of(database) < LEAST_VERSION or indexed_dimension(database) is not None:
-        return []
+        return None
     rows: Any = database.aql.execute(VECTOR_LENGTHS.text, bind_vars=VECTOR_LENGTHS.binds({}))
     lengths = list(rows)
     if len(lengths) != 1 or lengths[0]["amount"] < WORTH_AN_INDEX:
+        return None
+    return int(lengths[0]["length"])
+
+
+def prepare_vectors(database: StandardDatabase) -> list[str]:
+    """Make vector indexes where they are worth it; return what was done."""
+    length = worth_an_index(database)
+    if length is None:
         return []
     done: list[str] = []
     for field in layout.VECTOR_FIELDS:
         try:
-            database.collection(NODES).add_index(layout.vector_index(field, lengths[0]["length"]))
+            database.collection(NODES).add_index(layout.vector_index(field, length))
         except ArangoServerError as exc:  # the server was started without --vector-index
             return [*done, f"made no vector index of {field} (error {exc.error_code}): search stays exact"]
-        done.append(f"made the vector index of {field}, {lengths[0]['length']} dimensions")
+        done.append(f"made the vector index of {field}, {length} dimensions")
     return done

@@ -24,6 +24,10 @@ def test_a_database_is_set_up_once_and_then_healthy(address: str) -> None:
     before = invoke("db", "check", "--db", address)
     assert before.exit_code == 1
     assert "nodius db init" in before.output
+    rehearsed = invoke("db", "init", "--dry-run", "--db", address)
+    assert rehearsed.exit_code == 0
+    assert "would make the collection nodius_nodes" in rehearsed.output
+    assert invoke("db", "check", "--db", address).exit_code == 1
     first = invoke("db", "init", "--db", address)
     assert first.exit_code == 0
     assert "made the collection nodius_nodes" in first.output
@@ -77,6 +81,8 @@ def test_a_file_is_made_and_looked_at_too(folder: Path) -> None:
     url = f"sqlite:{folder / 'a.db'}"
     missing = invoke("db", "check", "--db", url)
     assert missing.exit_code == 1
+    assert not (folder / "a.db").exists()
+    assert f"would make {url}" in invoke("db", "init", "--dry-run", "--db", url).output
     assert not (folder / "a.db").exists()
     assert f"made {url}" in invoke("db", "init", "--db", url).output
     assert invoke("db", "check", "--db", url).exit_code == 0

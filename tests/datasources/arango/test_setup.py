@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from datasources.arango import ArangoDatabase, parse_address
+from datasources.arango import ArangoDatabase, parse_address, server_version
 from datasources.arango.checking import examine
 from datasources.arango.migrations import VERSION
 from datasources.arango.names import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
-from tests.support.arango import ArangoServer, arango
+from tests.support.arango import ArangoServer, arango, arango_double
 
-__all__ = ["arango"]
+__all__ = ["arango", "arango_double"]
 
 # As the Nodius editor stores a graph; vectors of its own, which no field says the model of.
 NODIUS: dict[str, list[dict[str, Any]]] = {
@@ -99,6 +99,45 @@ async def test_a_second_time_there_is_nothing_to_do(place: Place) -> None:
     assert f"made the database {place.name}" in first
     assert f"brought the database to version {VERSION}" in first
     assert await place.set_up() == []
+
+
+async def test_a_rehearsal_says_what_will_be_made_and_makes_nothing(place: Place) -> None:
+    async with place.opened(prepared=False) as database:
+        said = await database.rehearse()
+        assert said[0] == f"would make the database {place.name}"
+        place.fill()
+        before = place.documents()
+        said = await database.rehearse()
+        assert "would give words to 4 nodes" in said  # one of them cannot be read
+        assert "would make the collection nodius_nodes" not in said
+        assert place.documents() == before
+        done = await database.set_up()
+        made = {line for line in done if line.startswith("made ")}
+        assert {f"would make {line.removeprefix('made ')}" for line in made} <= set(said)
+        assert f"would bring the database to version {VERSION}" in said
+        place.call("DELETE", f"/_api/document/{NODES}/broken")
+        assert await database.rehearse() == []
+
+
+async def test_a_server_too_old_is_refused_before_anything_is_made(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_version, "OLDEST", (99, 1))
+    with pytest.raises(SourceUnavailable, match="too old; upgrade the server to 99"):
+        await place.set_up()
+    assert place.name not in place.server.call("GET", "/_api/database")["result"]
+
+
+@pytest.mark.parametrize("path", ["/_api/cursor", "/_api/view", "/_api/explain", "/_api/version"])
+async def test_a_check_that_may_not_look_says_so(
+    arango_double: ArangoServer, place: Place, path: str
+) -> None:
+    await place.set_up()
+    async with place.opened() as database:
+        arango_double.inject(path, "error:11", 1_000)
+        findings = await database.check()
+    said = " ".join(finding.detail for finding in findings if finding.status == "error")
+    assert "refuses the sign-in" in said or "error 11" in said
 
 
 async def test_what_was_removed_is_made_again(place: Place) -> None:

@@ -1,0 +1,29 @@
+"""Which servers this adapter works with."""
+
+from __future__ import annotations
+
+import re
+
+from arango.database import StandardDatabase
+
+from datasources.errors import SourceUnavailable
+
+OLDEST = (3, 12, 4)
+"""Earlier 3.12 servers sort wrongly by some indexes. Source: ArangoDB 3.12 release notes."""
+
+
+def version_of(database: StandardDatabase) -> tuple[int, ...]:
+    """Return the server's version as numbers."""
+    return tuple(int(part) for part in re.findall(r"\d+", str(database.version()))[:3])
+
+
+def shown(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def refuse_old(database: StandardDatabase, *, source: str) -> None:
+    """Raises: SourceUnavailable where the server is older than any this adapter works with."""
+    version = version_of(database)
+    if version < OLDEST:
+        reason = f"ArangoDB {shown(version)} is too old; upgrade the server to {shown(OLDEST)} or later"
+        raise SourceUnavailable(source=source, reason=reason)
