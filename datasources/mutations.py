@@ -9,26 +9,27 @@ BadDocument), a record changed (RecordConflict).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.types import Document, Edge, Graph, Mutation, NodeTypeConfig, NodeVector
+from datasources.types import Document, Edge, Graph, Link, Mutation, NodeTypeConfig, NodeVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Existing:
     """Keys: those a check needs to know of, or those of them that are stored. Configs: of the workspace.
 
-    `on_dropped` are the stored nodes on `dropped_sheets`.
+    `on_dropped` are the stored nodes on `dropped_sheets`, `edges_on_dropped` the edges with their ends.
     """
 
     nodes: Set[str] = frozenset()
     edges: Set[str] = frozenset()
     configs: Set[str] = frozenset()
     on_dropped: Set[str] = frozenset()
+    edges_on_dropped: Mapping[str, Link] = field(default_factory=dict[str, Link])
 
 
 def keys_to_look_up(mutation: Mutation) -> Existing:
@@ -59,9 +60,7 @@ def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> N
     _check_lists(mutation)
     _check_owners(mutation, graph)
     _check_sheets(mutation, graph)
-    moved = {node.key for node in mutation.put_nodes}
-    left = existing.on_dropped - moved - set(mutation.delete_nodes)
-    _refuse_if(mutation, "nodes stand on a sheet that would be taken away", left)
+    _check_dropped(mutation, existing)
     _check_known(mutation, existing)
     check_vectors(mutation.graph_key, mutation.put_vectors)
 
@@ -117,6 +116,15 @@ def _check_sheets(mutation: Mutation, graph: Graph) -> None:
     for noun, documents in (("nodes", mutation.put_nodes), ("edges", mutation.put_edges)):
         lost = [document.key for document in documents if document.sheet not in sheets]
         _refuse_if(mutation, f"{noun} on a sheet that the graph does not have", lost)
+
+
+def _check_dropped(mutation: Mutation, existing: Existing) -> None:
+    gone = set(mutation.delete_nodes)
+    left = existing.on_dropped - gone - {node.key for node in mutation.put_nodes}
+    _refuse_if(mutation, "nodes stand on a sheet that would be taken away", left)
+    named = {edge.key for edge in mutation.put_edges} | set(mutation.delete_edges)
+    hanging = {key for key, ends in existing.edges_on_dropped.items() if gone.isdisjoint(ends)}
+    _refuse_if(mutation, "edges are drawn on a sheet that would be taken away", hanging - named)
 
 
 def _check_known(mutation: Mutation, existing: Existing) -> None:

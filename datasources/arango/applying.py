@@ -26,7 +26,7 @@ from datasources.arango.documents import (
     vector_fields,
 )
 from datasources.arango.intents import Intents, changes, is_sharded, revisions
-from datasources.arango.keys import document_key, encoded, local_key, node_id
+from datasources.arango.keys import document_key, encoded, end_key, local_key, node_id
 from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, INTENTS, LOCAL_KEY, NODES, TEXT
 from datasources.arango.records import Step, prepared, write_records
 from datasources.arango.statements_intents import HANGING_EDGES
@@ -35,7 +35,7 @@ from datasources.arango.transactions import Mark, Statements, Transactions
 from datasources.base import RecordWrite
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, keys_to_look_up
-from datasources.types import Graph, Mutation
+from datasources.types import Graph, Link, Mutation
 
 KEPT = [name for name in HIDDEN if name != TEXT]
 """What a node keeps when its document is replaced: its vectors."""
@@ -94,8 +94,7 @@ class Change:
                 expected=self.expected_revision,
                 actual=state.graph.revision,
             )
-        existing = replace(state.existing, on_dropped=self._on_dropped(at, state.graph))
-        check_mutation(self.mutation, graph=state.graph, existing=existing)
+        check_mutation(self.mutation, graph=state.graph, existing=self._with_dropped(at, state))
         state.refuse_taken(self.mutation)
         self._delete(at, state)
         self._put(at, state)
@@ -110,11 +109,18 @@ class Change:
         write_records(at, self.workspace, self.records)
         return new.revision
 
-    def _on_dropped(self, at: Statements, graph: Graph) -> set[str]:
-        """Return the nodes on sheets that the mutation takes away."""
-        sheets = sorted(dropped_sheets(self.mutation, graph))
-        rows = at.rows(aql.APPLY_ON_SHEETS, graphKey=graph.key, sheets=sheets) if sheets else []
-        return {local_key(row, graph.key) for row in rows}
+    def _with_dropped(self, at: Statements, state: _State) -> Existing:
+        """Add what stands on sheets that the mutation takes away."""
+        key, sheets = state.graph.key, sorted(dropped_sheets(self.mutation, state.graph))
+        if not sheets:
+            return state.existing
+        (found,) = at.rows(aql.APPLY_ON_SHEETS, graphKey=key, sheets=sheets)
+        edges = {
+            local_key(row, key): Link(end_key(row, "_from", key), end_key(row, "_to", key))
+            for row in found["edges"]
+        }
+        nodes = {local_key(row, key) for row in found["nodes"]}
+        return replace(state.existing, on_dropped=nodes, edges_on_dropped=edges)
 
     def touched(self, at: Statements) -> dict[str, list[str]]:
         """Return the keys of every document that it may change, by collection."""

@@ -36,12 +36,23 @@ RETURN { stored, nodes, edges, configs }
 APPLY_ON_SHEETS = Statement(
     name="APPLY_ON_SHEETS",
     text="""
-FOR n IN @@nodes
-  FILTER n.graphKey == @graphKey
-  FILTER NOT_NULL(n.sheet, "0") IN @sheets
-  RETURN { _key: n._key, localKey: n.localKey }
+LET nodes = (
+  FOR n IN @@nodes
+    FILTER n.graphKey == @graphKey
+    FILTER NOT_NULL(n.sheet, "0") IN @sheets
+    RETURN { _key: n._key, localKey: n.localKey }
+)
+LET edges = (
+  FOR e IN @@edges
+    FILTER e.graphKey == @graphKey
+    FILTER NOT_NULL(e.sheet, "0") IN @sheets
+    RETURN {
+      _key: e._key, localKey: e.localKey, _from: e._from, _to: e._to, source: e.source, target: e.target
+    }
+)
+RETURN { nodes, edges }
 """,
-    collections=("nodes",),
+    collections=("nodes", "edges"),
     values=("graphKey", "sheets"),
 )
 

@@ -184,6 +184,11 @@ class MemorySource:
             edges=state.edges.keys(),
             configs=own.keys(),
             on_dropped={key for key, node in state.nodes.items() if node.sheet in dropped},
+            edges_on_dropped={
+                key: Link(edge.source, edge.target)
+                for key, edge in state.edges.items()
+                if edge.sheet in dropped
+            },
         )
         check_mutation(mutation, graph=state.graph, existing=existing)
         new_state = state.after(mutation)

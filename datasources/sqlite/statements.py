@@ -105,6 +105,9 @@ NODES_OF_TYPES = """
 SELECT n.rid, n.body FROM json_each(:types) j CROSS JOIN nodes n ON n.graph = :graph AND n.type = j.value"""
 
 NODE_KEYS_ON_SHEET = "SELECT key FROM nodes WHERE graph = :graph AND sheet = :sheet"
+EDGES_ON_SHEET = """
+SELECT e.key, s.key, t.key FROM edges e JOIN nodes s ON s.rid = e.source JOIN nodes t ON t.rid = e.target
+WHERE e.graph = :graph AND e.sheet = :sheet"""
 NODE_INSERT = "INSERT INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
 NODE_UPDATE = "UPDATE nodes SET sheet = ?, type = ?, body = ? WHERE rid = ?"
 NODE_DELETE = "DELETE FROM nodes WHERE rid = ?"

@@ -66,6 +66,8 @@ class VectorIndex:
         Shapes: `unit` is float32[dim] of length 1.
         """
         if self.walk is not None:
+            if not len(self.walk):  # usearch refuses to look in nothing
+                return np.zeros(0, dtype=np.int64)
             with self._lock:  # two searches must not share the index's scratch space
                 matches: Any = self.walk.search(codes_of(unit[None])[0], count + len(hidden), threads=1)
             found = self.nodes.rows(matches.keys.astype(np.int64))

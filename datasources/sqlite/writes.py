@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
@@ -26,6 +27,7 @@ from datasources.sqlite.words import WordChanges, reindex_types, stored_words, w
 from datasources.types import (
     ROOT_WORKSPACE,
     Graph,
+    Link,
     Mutation,
     NodeTypeConfig,
     NodeVector,
@@ -129,18 +131,22 @@ class _Apply:
         )
         configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
         stored = parse_document(Graph, self.row.body, "graphs")
+        dropped = dropped_sheets(m, stored)
         existing = Existing(
             nodes=self.nodes.keys(),
             edges=self.edges.keys(),
             configs={key for (key,) in configs},
-            on_dropped=self._on(dropped_sheets(m, stored)),
+            on_dropped={key for (key,) in self._on(dropped, sql.NODE_KEYS_ON_SHEET)},
+            edges_on_dropped={
+                key: Link(source, target) for key, source, target in self._on(dropped, sql.EDGES_ON_SHEET)
+            },
         )
         check_mutation(m, graph=stored, existing=existing)
 
-    def _on(self, sheets: Set[str]) -> set[str]:
-        """Return the keys of the nodes on sheets."""
-        asked = ({"graph": self.row.id, "sheet": sheet} for sheet in sheets)
-        return {key for one in asked for (key,) in self.connection.execute(sql.NODE_KEYS_ON_SHEET, one)}
+    def _on(self, sheets: Set[str], statement: str) -> Iterator[tuple[Any, ...]]:
+        """Yield what a statement finds on each of the sheets."""
+        for sheet in sheets:
+            yield from self.connection.execute(statement, {"graph": self.row.id, "sheet": sheet})
 
     def write(self) -> None:
         m = self.mutation

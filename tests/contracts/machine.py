@@ -175,7 +175,7 @@ class SourceMachine(RuleBasedStateMachine):
         async def stored() -> Stored:
             return Stored(
                 graph=await source.get_graph(key),
-                nodes={node.key for node in await source.get_nodes(key)},
+                nodes={node.key: node.sheet for node in await source.get_nodes(key)},
                 edges=await source.get_edges(key),
                 configs={c.key for c in await source.get_node_configs() if c.workspace == workspace},
             )

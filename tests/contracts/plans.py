@@ -142,20 +142,21 @@ plans = _plans(0, 4, st.sampled_from([True, True, True, True, False]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a plan is made to fit."""
+    """What a plan is made to fit. `nodes` gives each node's sheet."""
 
     graph: Graph
-    nodes: set[str]
+    nodes: Mapping[str, str]
     edges: list[Edge]
     configs: set[str]
 
 
 def made_to_fit(mutation: Mutation, stored: Stored) -> Mutation:
     """Return the mutation without what would be refused."""
-    sheets = (mutation.graph or stored.graph).sheets_list
+    graph = mutation.graph and _with_sheets_in_use(mutation.graph, stored)
+    sheets = (graph or stored.graph).sheets_list
     put_nodes = {node.key: _on_a_sheet(node, sheets) for node in mutation.put_nodes}
-    gone = stored.nodes.intersection(mutation.delete_nodes) - put_nodes.keys()
-    there = (stored.nodes - gone) | put_nodes.keys()
+    gone = stored.nodes.keys() & set(mutation.delete_nodes) - put_nodes.keys()
+    there = (stored.nodes.keys() - gone) | put_nodes.keys()
     put_edges = {
         edge.key: _on_a_sheet(edge, sheets)
         for edge in mutation.put_edges
@@ -173,8 +174,14 @@ def made_to_fit(mutation: Mutation, stored: Stored) -> Mutation:
         put_configs=list(configs.values()),
         delete_configs=sorted(stored.configs.intersection(mutation.delete_configs) - configs.keys()),
         put_vectors=list({v.key: v for v in mutation.put_vectors if v.key in there}.values()),
-        graph=mutation.graph,
+        graph=graph,
     )
+
+
+def _with_sheets_in_use(graph: Graph, stored: Stored) -> Graph:
+    used = {*stored.nodes.values(), *(edge.sheet for edge in stored.edges)}
+    kept = {key: name for key, name in stored.graph.sheets_list.items() if key in used}
+    return graph.replace(sheets_list={**kept, **graph.sheets_list})
 
 
 def _on_a_sheet(document: Any, sheets: Mapping[str, str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,9 +228,30 @@ class MutationContract(Contract):
         assert await snapshot(source) == before
         moved = on_it[0].replace(sheet="0")
         gone = [node.key for node in on_it[1:]]
-        await source.apply(Mutation(graph_key=FLOW, graph=less, put_nodes=[moved], delete_nodes=gone))
+        edges = [edge.replace(sheet="0") for edge in await source.get_edges(FLOW, sheet="1")]
+        kept = [edge for edge in edges if not {edge.source, edge.target} & set(gone)]
+        moving = Mutation(graph_key=FLOW, graph=less, put_nodes=[moved], delete_nodes=gone, put_edges=kept)
+        await source.apply(moving)
         assert (await source.get_graph(FLOW)).sheets_list == less.sheets_list
         assert on_it[0].key in {node.key for node in await source.get_nodes(FLOW, sheet="0")}
+
+    async def test_a_sheet_that_edges_are_drawn_on_is_not_taken_away(self, source: Source) -> None:
+        graph = (await source.get_graph(FLOW)).replace(sheets_list={"0": "main", "1": "side", "2": "more"})
+        drawn = [an_edge(f"e{i}", "a", "b", sheet="2") for i in range(3)]
+        hanging = an_edge("loose", "n", "a", sheet="2")
+        put = Mutation(graph_key=FLOW, graph=graph, put_nodes=[a_node("n")], put_edges=[*drawn, hanging])
+        await source.apply(put)
+        less = graph.replace(sheets_list={"0": "main", "1": "side"})
+        before = await snapshot(source)
+        without = Mutation(graph_key=FLOW, graph=less, delete_nodes=["n"], delete_edges=["e0"])
+        with pytest.raises(InvalidMutation) as refused:
+            await source.apply(without)
+        assert list(refused.value.keys) == ["e1", "e2"]
+        assert await snapshot(source) == before
+        moved = [edge.replace(sheet="1") for edge in drawn[1:]]
+        await source.apply(replace(without, put_edges=moved))
+        assert keys_of(await source.get_edges(FLOW, sheet="1"))[-2:] == ["e1", "e2"]
+        assert await source.get_edges(FLOW, sheet="2") == []
 
     async def test_new_nodes_their_edges_vectors_types_and_sheet_come_in_one_mutation(
         self, source: Source

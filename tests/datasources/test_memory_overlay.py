@@ -266,7 +266,7 @@ async def _fitted(source: MutableGraphDataSource, plan: Plan) -> Mutation:
     key = GRAPHS[0]
     stored = Stored(
         graph=await source.get_graph(key),
-        nodes=set(keys_of(await source.get_nodes(key))),
+        nodes={node.key: node.sheet for node in await source.get_nodes(key)},
         edges=await source.get_edges(key),
         configs={config.key for config in await source.get_node_configs()},
     )

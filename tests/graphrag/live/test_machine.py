@@ -18,7 +18,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
-from tests.contracts.samples import FLOW, WORKSPACE, keys_of, make_flow
+from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
     NEVER,
     Clock,
@@ -230,7 +230,7 @@ class Story:
     async def _mutation(self, plan: Plan) -> Mutation:
         stored = Stored(
             graph=await self.stored.get_graph(FLOW),
-            nodes=set(keys_of(await self.stored.get_nodes(FLOW))),
+            nodes={node.key: node.sheet for node in await self.stored.get_nodes(FLOW)},
             edges=await self.stored.get_edges(FLOW),
             configs=set(),
         )
