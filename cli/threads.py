@@ -20,6 +20,7 @@ from cli.common import (
 from cli.turn_view import readable
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.threads import Thread
+from graphrag.turn_lease import TurnLeases, as_it_stands
 from graphrag.wiring import Services
 
 threads = typer.Typer(help="See and delete stored conversations.", no_args_is_help=True)
@@ -45,7 +46,8 @@ def list_threads(
     """List conversations, newest first."""
 
     async def work(services: Services) -> list[Thread]:
-        return await services.threads.list(services.local_person(), graph_key=graph, limit=limit)
+        found = await services.threads.list(services.local_person(), graph_key=graph, limit=limit)
+        return [await _as_it_stands(services, thread) for thread in found]
 
     found = run(settings_of(db, workspace, lang), work)
     if as_json:
@@ -81,7 +83,8 @@ def show(
     """Show a conversation; with --json also what the model was told."""
 
     async def work(services: Services) -> Thread:
-        return (await services.threads.get(thread_id, services.local_person())).thread
+        stored = await services.threads.get(thread_id, services.local_person())
+        return await _as_it_stands(services, stored.thread)
 
     thread = run(settings_of(db, workspace, lang), work)
     if as_json:
@@ -91,6 +94,11 @@ def show(
     render.line(f"{thread.key}  {thread.graph_key}  {thread.turn.status}  {thread.title}", "bold")
     for message in thread.messages:
         _show_message(message)
+
+
+async def _as_it_stands(services: Services, thread: Thread) -> Thread:
+    leases = TurnLeases(services.database.records(services.settings.workspace))
+    return await as_it_stands(services.threads, leases, thread, services.local_person())
 
 
 def _show_message(message: Message) -> None:

@@ -62,7 +62,7 @@ class Agent:
     ) -> None:
         self.limits = limits or AgentLimits()
         self._source, self._retriever, self._asker, self._calls = source, retriever, asker, calls
-        self._threads, self._leases, self._approvals = threads, leases, approvals
+        self._threads, self.leases, self._approvals = threads, leases, approvals
         self._context_options = context_options
 
     @property
@@ -96,7 +96,7 @@ class Agent:
         if thread.graph_key != graph_key:
             raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
         language = language or self._context_options.language
-        async with self._leases.held(thread.key) as hold:
+        async with self.leases.held(thread.key) as hold:
             if thread_id is not None:
                 stored = await taken_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
@@ -126,7 +126,7 @@ class Agent:
         """
         await self._threads.get(thread_id, person)  # nobody else's thread is held
         language = language or self._context_options.language
-        async with self._leases.held(thread_id) as hold:
+        async with self.leases.held(thread_id) as hold:
             stored = await taken_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.answer.append(turn.state.text)
@@ -148,7 +148,7 @@ class Agent:
         Raises: ThreadNotFound.
         """
         await self._threads.get(thread_id, person)
-        return await self._leases.ask_to_stop(thread_id)
+        return await self.leases.ask_to_stop(thread_id)
 
     async def _oldest(self, turn: RunningTurn) -> str:
         _, waiting = await turn.settle(self._approvals, keep_waiting=True)

@@ -138,7 +138,7 @@ class ChatAnswer(Answer):
 
 
 class ThreadSummary(Answer):
-    """Units: times in milliseconds since 1970, cost in US dollars."""
+    """Units: times in milliseconds since 1970, cost in US dollars. `status`: where the last turn stands."""
 
     thread_id: str
     graph_key: str
@@ -152,6 +152,7 @@ class ThreadSummary(Answer):
     tool_call_count: int = 0
     created_time: int = 0
     last_updated_time: int = 0
+    status: str = "idle"
 
 
 class ThreadList(Answer):

@@ -131,6 +131,7 @@ class Thread(Document):
             "toolCallCount": self.tool_call_count,
             "createdTime": self.created_time,
             "lastUpdatedTime": self.last_updated_time,
+            "status": self.turn.status,
         }
 
 

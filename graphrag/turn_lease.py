@@ -18,10 +18,10 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from datasources.base import Record, RecordStore
-from datasources.errors import RecordConflict, SourceError
+from datasources.errors import BadDocument, RecordConflict, SourceError
 from graphrag.owners import is_dead_here, new_owner
 from graphrag.people import Person
-from graphrag.threads import StoredThread, ThreadBusy, ThreadError, Threads, now_ms
+from graphrag.threads import StoredThread, Thread, ThreadBusy, ThreadError, Threads, now_ms
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,11 @@ class TurnLeases:
                 await asyncio.shield(hold.end(keeping))
         finally:
             self._here.discard(thread_id)
+
+    async def runs(self, thread_id: str) -> bool:
+        """Say whether somebody holds a thread now. Raises: SourceError."""
+        found = await self._records.get(KIND, _key(thread_id))
+        return found is not None and not _is_free(found.data, self._owner, self._clock())
 
     async def ask_to_stop(self, thread_id: str) -> bool:
         """Leave word that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
@@ -219,6 +224,24 @@ async def taken_over(threads: Threads, thread_id: str, person: Person) -> Stored
         except ThreadBusy:
             log.info("late_owner_met", extra={"thread_id": thread_id})
     raise ThreadBusy(thread_id=thread_id)
+
+
+async def as_it_stands(threads: Threads, leases: TurnLeases, thread: Thread, person: Person) -> Thread:
+    """Return a thread with the true status of its turn: one whose owner is gone failed. Nothing is stored.
+
+    Raises: SourceError.
+    """
+    for _ in range(_TRIES):
+        if thread.turn.status != "running" or await leases.runs(thread.key):
+            return thread
+        try:
+            now = (await threads.get(thread.key, person)).thread
+        except (ThreadError, BadDocument):  # deleted meanwhile, or unreadable: as it was read
+            return thread
+        if now.turn == thread.turn and now.last_updated_time == thread.last_updated_time:
+            return now.model_copy(update={"turn": now.turn.model_copy(update={"status": "failed"})})
+        thread = now  # it ended, or another began, between the two looks
+    return thread
 
 
 def _key(thread_id: str) -> str:

@@ -15,6 +15,7 @@ from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.messages import Language
 from graphrag.people import Person
 from graphrag.threads import Thread, ThreadNotFound
+from graphrag.turn_lease import as_it_stands
 from graphrag.wiring import Services
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
@@ -32,6 +33,10 @@ class Place:
     @property
     def language(self) -> Language:
         return self.services.settings.language
+
+    async def as_it_stands(self, thread: Thread) -> Thread:
+        """Return a stored thread with the true status of its turn. Raises: SourceError."""
+        return await as_it_stands(self.services.threads, self.agent.leases, thread, self.person)
 
 
 class Places:

@@ -82,9 +82,10 @@ async def threads(
     """List the caller's own conversations, newest first."""
     found: list[Thread] = []
     for place in await places_of(request, who, workspace).all():
-        found += await place.services.threads.list(
+        stored = await place.services.threads.list(
             place.person, graph_key=asked.graph_key, context_type=asked.context_type, limit=asked.limit
         )
+        found += [await place.as_it_stands(thread) for thread in stored]
     found.sort(key=lambda thread: thread.last_updated_time, reverse=True)
     return ThreadList(threads=[ThreadSummary.model_validate(t.summary()) for t in found[: asked.limit]])
 
@@ -95,6 +96,7 @@ async def messages(
 ) -> ThreadMessages:
     """Return a conversation with what it waits for."""
     place, thread = await places_of(request, who, workspace).of_thread(thread_id)
+    thread = await place.as_it_stands(thread)
     return ThreadMessages(
         thread_id=thread.key,
         conversation_history=thread.conversation_history,

@@ -16,7 +16,7 @@ from datasources.mock import open_nba
 from graphrag.events import Completed, Failed, Token, ToolStarted, TurnStarted
 from graphrag.providers.base import AssistantMessage
 from graphrag.threads import ThreadBusy, ThreadNotFound
-from graphrag.turn_lease import HELD_MS, KIND, TurnLeases
+from graphrag.turn_lease import HELD_MS, KIND, TurnLeases, as_it_stands
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, setting_of, setting_on, shown, up_to
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
@@ -250,6 +250,29 @@ async def test_a_turn_stopped_while_nobody_takes_its_events_ends_before_the_next
             assert rest == [Completed(thread_id=thread_id, text="a", stopped=True)]
             assert shown(await base.ask("next", thread_id)) == "Next."
             check_valid(await base.messages(thread_id))
+
+
+async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_stored() -> None:
+    held, clock = asyncio.Event(), Clock()
+    with ScriptedProvider(Says(text="slow", held=held)) as model:
+        async with setting_of(model) as base:
+            setting, here = process_on(base, model, clock), leases(base.database.records("default"), clock)
+            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+                thread_id = (await up_to(turn, TurnStarted)).thread_id
+                await up_to(turn, Token)
+                stored = await base.threads.get(thread_id, EDITOR)
+                assert stored.thread.turn.status == "running"
+                assert await as_it_stands(base.threads, here, stored.thread, EDITOR) == stored.thread
+                clock.ms += HELD_MS  # as if its process slept
+                seen = await as_it_stands(base.threads, here, stored.thread, EDITOR)
+                assert (seen.turn.status, seen.messages) == ("failed", stored.thread.messages)
+                assert await base.threads.get(thread_id, EDITOR) == stored
+                clock.ms -= HELD_MS
+                held.set()
+                _ = [event async for event in turn]
+            # What was read while it ran is looked at once more before anything is said of it.
+            now = await as_it_stands(base.threads, here, stored.thread, EDITOR)
+            assert (now.turn.status, now.messages[-1].content) == ("idle", "slow")
 
 
 async def test_a_wish_to_stop_does_not_reach_the_next_turn() -> None:
