@@ -11,6 +11,7 @@ import httpx2
 from pydantic import ValidationError
 
 from graphrag.approvals.model import Status
+from graphrag.client_errors import ServiceError, ServiceUnreachable
 from graphrag.service_documents import (
     Answer,
     ApprovalDocument,
@@ -35,39 +36,11 @@ from graphrag.service_documents import (
     WhoAmI,
 )
 
+__all__ = ["NodiusClient", "ServiceError", "ServiceUnreachable"]
+
 A = TypeVar("A", bound=Answer)
 TIMEOUT_S = 330.0
 """A turn may take as long as the service lets a model answer."""
-
-
-class ServiceError(Exception):
-    """The service refused or failed. `code` and `retryable` are its own; `status` is HTTP's.
-
-    `retry_after_s` is the pause that it asked for.
-    """
-
-    def __init__(
-        self,
-        *,
-        status: int,
-        code: str,
-        reason: str,
-        retryable: bool = False,
-        request_id: str = "",
-        details: Any = None,
-        retry_after_s: float | None = None,
-    ) -> None:
-        self.status, self.code, self.reason, self.retryable = status, code, reason, retryable
-        self.request_id, self.details, self.retry_after_s = request_id, details, retry_after_s
-        super().__init__(f"{code} (HTTP {status}): {reason}")
-
-
-class ServiceUnreachable(Exception):
-    """Nothing answered at the address."""
-
-    def __init__(self, *, address: str, reason: str) -> None:
-        self.address, self.reason = address, reason
-        super().__init__(f"no service answers at {address}: {reason}")
 
 
 class NodiusClient:

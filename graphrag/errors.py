@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from datasources import errors as data
-from graphrag import client, embeddings
+from graphrag import client_errors as client
+from graphrag import embeddings
 from graphrag.approvals import errors as approvals
 from graphrag.config import SettingsError
 from graphrag.evaluate import QueryFileError

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from datasources.arango import ArangoDatabase, is_arango, parse_address, user_script
+from datasources.arango import ArangoAddress, is_arango, parse_address
 from datasources.base import Database, Finding, MutableGraphDataSource
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
@@ -34,6 +35,9 @@ from graphrag.usage import CallUsage, UsageLimits, UsageMeter
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
+
+if TYPE_CHECKING:
+    from datasources.arango import ArangoDatabase
 
 LOCAL_USER = "local"
 
@@ -75,9 +79,16 @@ def open_database(url: str, workspace: str) -> Database:
     Raises: InvalidDatabaseUrl.
     """
     if is_arango(url):
-        return ArangoDatabase(parse_address(url))
+        return _arango(parse_address(url))
     file = database_file(url)
     return open_nba(workspace) if file is None else SqliteDatabase(file)
+
+
+def _arango(address: ArangoAddress, *, prepared: bool = True) -> ArangoDatabase:
+    # Its driver takes longer to load than most commands take on the other databases.
+    from datasources.arango import ArangoDatabase
+
+    return ArangoDatabase(address, prepared=prepared)
 
 
 def database_file(url: str) -> Path | None:
@@ -103,7 +114,7 @@ async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
     if is_arango(url):
-        async with ArangoDatabase(parse_address(url), prepared=False) as arango:
+        async with _arango(parse_address(url), prepared=False) as arango:
             return await arango.rehearse() if dry_run else await arango.set_up()
     file = database_file(url)
     missing = file is not None and not await asyncio.to_thread(file.exists)
@@ -119,7 +130,7 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
     Raises: InvalidDatabaseUrl.
     """
     if is_arango(url):
-        async with ArangoDatabase(parse_address(url), prepared=False) as arango:
+        async with _arango(parse_address(url), prepared=False) as arango:
             return await arango.check()
     file = database_file(url)
     if file is not None and not await asyncio.to_thread(file.exists):
@@ -137,6 +148,8 @@ def database_user_script(url: str, user: str) -> str | None:
     if not is_arango(url):
         database_file(url)
         return None
+    from datasources.arango import user_script
+
     address = parse_address(url)
     return user_script(user=user, database=address.database, host=address.hosts[0])
 
