@@ -41,8 +41,12 @@ def _settle(outcomes: Sequence[_Outcome]) -> None:
             continue
         if error is None:
             done.set_result(result)
-        else:
+            continue
+        try:
             done.set_exception(error)
+        except TypeError as exc:  # a future takes no StopIteration; the others must still be told
+            exc.__cause__ = error
+            done.set_exception(exc)
 
 
 class Pool:
@@ -108,9 +112,12 @@ class Pool:
     def _read(self, asked: Sequence[_Asked]) -> None:
         """Do the work in one transaction; each has its own result or failure, all are told at once."""
         outcomes = [self._outcome(one) for one in asked]
-        with suppress(sqlite3.Error):
-            self._mine().execute("ROLLBACK")
-        asked[0].done.get_loop().call_soon_threadsafe(_settle, outcomes)
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is not None:  # None: it could not be made, and each outcome says why
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        with suppress(RuntimeError):  # the event loop was closed: nobody waits any more
+            asked[0].done.get_loop().call_soon_threadsafe(_settle, outcomes)
 
     def _outcome(self, asked: _Asked) -> _Outcome:
         result, error = None, None
