@@ -48,8 +48,11 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,80}(?:/[a-z0-9][a-z0-9._-]{0,80}){0,4
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def index(request: Request) -> Response:
-    """Return the page."""
-    return _file(request, "index.html")
+    """Return the page; it names all its scripts, so that a browser reads them at once."""
+    names = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("js/**/*.js"))
+    links = "".join(f'<link rel="modulepreload" href="/web/{name}">\n' for name in names)
+    page = (ROOT / "index.html").read_text(encoding="utf-8").replace("</head>", f"{links}</head>", 1)
+    return _answer(request, page.encode(), KINDS[".html"])
 
 
 @router.api_route("/web/{name:path}", methods=["GET", "HEAD"])
@@ -63,7 +66,10 @@ def _file(request: Request, name: str) -> Response:
     kind = KINDS.get(path.suffix)
     if kind is None or not _NAME.fullmatch(name) or not path.is_file():
         raise HTTPException(404)
-    content = path.read_bytes()
+    return _answer(request, path.read_bytes(), kind)
+
+
+def _answer(request: Request, content: bytes, kind: str) -> Response:
     headers = {**HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
     asked = request.headers.get("if-none-match", "")
     if headers["ETag"] in (tag.strip().removeprefix("W/") for tag in asked.split(",")):

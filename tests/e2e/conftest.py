@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.e2e.site import GRAPH, Site, running_site
 from tests.support.scripted_provider import ScriptedProvider
@@ -25,6 +25,10 @@ FLAGS = [
 ]
 CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
 HERE = Path(__file__).parent
+PATIENCE_MS = 60_000
+"""How long a page may take on a machine that is busy with other work; a good page takes none of it."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -84,7 +88,7 @@ def contexts(browser: Browser, trouble: Trouble) -> Iterator[Callable[..., Brows
     def new(**options: Any) -> BrowserContext:
         given: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **options}
         context = browser.new_context(**given)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         context.on("page", lambda page: trouble.watch(page))  # the driver marks what it is given
         made.append(context)
         return context

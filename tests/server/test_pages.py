@@ -109,3 +109,12 @@ def test_both_languages_have_the_same_texts_with_the_same_places() -> None:
 def _texts(source: str) -> dict[str, set[str]]:
     entries = re.findall(r'^\s*"?([\w.:]+)"?:\s*(.+?),?$', source, re.MULTILINE)
     return {key: set(re.findall(r"\{(\w+)\}", text)) for key, text in entries}
+
+
+async def test_the_page_names_every_script_before_it_is_needed() -> None:
+    async with service() as running, running.client() as client:
+        page = (await client.get("/")).text
+        again = await client.get("/", headers={"if-none-match": (await client.get("/")).headers["etag"]})
+    named = set(re.findall(r'<link rel="modulepreload" href="/web/([^"]+)">', page))
+    assert named == {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.js")}
+    assert again.status_code == 304
