@@ -28,7 +28,8 @@ _SCANS = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS"})
 """Statements of set-up and of this check, which are meant to read all nodes."""
 
 _SAMPLES: Mapping[str, Any] = {
-    "depth": 1, "limit": 1, "candidates": 1, "lenders": [], "lendersOf": [[]], "nameLendersOf": [[]],
+    "depth": 1, "limit": 1, "candidates": 1, "lenders": [], "lendersOf": [[]], "bareLendersOf": [[]],
+    "nameLendersOf": [[]],
     "links": 1, "first": 1, "least": 0, "prefix": 2, "version": 1, "typed": True,
     "terms": ["x"], "places": [0], "vector": [1, 0], "lent": {}, "sheet": None, "types": None, "others": [],
     "document": {"_key": "x"}, "mark": {"_key": "x"}, "workspaces": ["x", "root"], "kept": ["x"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -68,17 +69,25 @@ def _values(asked: SearchAsked, graph_key: str, types: Mapping[str, NodeTypeConf
     terms: Sequence[str] = values["terms"]
     words = {type_name: TypeWords.of(config) for type_name, config in types.items()}
     in_name = [[t for t, w in words.items() if w.name[term]] for term in terms]
-    anywhere = [
-        [t for t, w in words.items() if w.name[term] or w.description[term] or w.process[term]]
-        for term in terms
-    ]
+    to_all = [[t for t, w in words.items() if w.name[term] or w.description[term]] for term in terms]
+    to_bare = _bare_lenders(terms, types)
     return {
         **values,
-        "lenders": sorted({type_name for names in anywhere for type_name in names}),
-        "lendersOf": anywhere,
+        "lenders": sorted({type_name for names in (*to_all, *to_bare) for type_name in names}),
+        "lendersOf": to_all,
+        "bareLendersOf": to_bare,
         "nameLendersOf": in_name,
         "candidates": max(CANDIDATES, asked.limit),
     }
+
+
+def _bare_lenders(terms: Sequence[str], types: Mapping[str, NodeTypeConfig]) -> list[list[str]]:
+    """Return for each term the types that lend it by their code alone, and so only to nodes without code."""
+    words = {type_name: TypeWords.of(config) for type_name, config in types.items()}
+    return [
+        [t for t, w in words.items() if w.process[term] and not (w.name[term] or w.description[term])]
+        for term in terms
+    ]
 
 
 async def _sums(engine: Engine, ask: Ask, name: Name) -> Sums:
@@ -102,7 +111,8 @@ def _scored(
 ) -> SearchedAtOnce:
     total, length, name_length = _totals(sums, types)
     rows = sorted(row["rows"], key=lambda r: r["key"])
-    text = _bm25(rows, "content", "length", row["having"], total, length, asked.limit)
+    having = _having(row, _bare_lenders(asked.terms[:MAX_TERMS], types), sums)
+    text = _bm25(rows, "content", "length", having, total, length, asked.limit)
     name = _bm25(rows, "name", "nameLength", row["nameHaving"], total, name_length, asked.limit)
     return SearchedAtOnce(
         text=text,
@@ -112,6 +122,16 @@ def _scored(
         links=read_links(row["links"], graph_key),
         first=row["first"],
     )
+
+
+def _having(row: Mapping[str, Any], bare_lenders: Sequence[Sequence[str]], sums: Sums) -> list[int]:
+    """Return in how many nodes each term occurs: of its own or a type's words, or lent to a bare node."""
+    bare = Counter[str]()
+    for type_name, _, is_bare, amount, _, _ in sums.rows:
+        bare[type_name] += amount if is_bare else 0
+    counted = zip(row["having"], row["bareHaving"], bare_lenders, strict=True)
+    # Numbers of two moments: a node deleted between them must not count less than none.
+    return [had + max(0, sum(bare[t] for t in lenders) - anyway) for had, anyway, lenders in counted]
 
 
 def _totals(sums: Sums, types: Mapping[str, NodeTypeConfig]) -> tuple[int, int, int]:

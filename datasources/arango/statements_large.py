@@ -2,7 +2,9 @@
 
 The View gives the nodes that its own BM25 ranks highest, in how many nodes each word occurs, and
 what is needed to score those nodes by this graph's statistics. It lags a second behind writes, and
-knows a node by its stored words only.
+knows a node by its stored words only. Types that lend a word by their code lend it to nodes without
+code of their own: those are counted apart (`bareHaving`, of nodes that have the word anyway), since
+the View does not know which these are.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ _VALUES = (
     "unlent",
     "lenders",
     "lendersOf",
+    "bareLendersOf",
     "nameLendersOf",
     "vector",
     "model",
@@ -59,6 +62,16 @@ LET having = (
     RETURN LENGTH(
       FOR n IN @@view
         SEARCH n.graphKey == @graphKey AND (n.nodiusText.words == @terms[i] OR n.type IN @lendersOf[i])
+        RETURN 1
+    )
+)
+LET bareHaving = (
+  FILTER found
+  FOR i IN @places
+    RETURN LENGTH(
+      FOR n IN @@view
+        SEARCH n.graphKey == @graphKey AND n.nodiusText.words == @terms[i] AND n.type IN @bareLendersOf[i]
+        FILTER n.process == null
         RETURN 1
     )
 )
@@ -118,7 +131,7 @@ LET first = (
     LIMIT @first
     RETURN SUBSTRING(n._key, @prefix)
 )
-RETURN { found, rows, having, nameHaving, vector, nameVector, links, first }""",
+RETURN { found, rows, having, bareHaving, nameHaving, vector, nameVector, links, first }""",
     collections=("graphs", "nodes", "edges", "view"),
     values=_VALUES,
 )
@@ -152,6 +165,16 @@ LET having = (
     RETURN LENGTH(
       FOR n IN @@view
         SEARCH n.graphKey == @graphKey AND (n.nodiusText.words == @terms[i] OR n.type IN @lendersOf[i])
+        RETURN 1
+    )
+)
+LET bareHaving = (
+  FILTER found
+  FOR i IN @places
+    RETURN LENGTH(
+      FOR n IN @@view
+        SEARCH n.graphKey == @graphKey AND n.nodiusText.words == @terms[i] AND n.type IN @bareLendersOf[i]
+        FILTER n.process == null
         RETURN 1
     )
 )
@@ -201,7 +224,7 @@ LET first = (
     LIMIT @first
     RETURN SUBSTRING(n._key, @prefix)
 )
-RETURN { found, rows, having, nameHaving, vector, nameVector, links, first }""",
+RETURN { found, rows, having, bareHaving, nameHaving, vector, nameVector, links, first }""",
     collections=("graphs", "nodes", "edges", "view"),
     values=_VALUES,
 )

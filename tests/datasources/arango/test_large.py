@@ -10,8 +10,20 @@ import pytest
 from datasources.arango import ArangoDatabase, Limits, parse_address
 from datasources.arango.layout import vector_index
 from datasources.arango.names import NODES, VIEW
-from datasources.types import Mutation
-from tests.contracts.samples import FLOW, MODEL, a_node, a_vector, floats, keys_of, make_flow
+from datasources.mock import MemoryDatabase
+from datasources.types import Mutation, TypeTemplate
+from tests.contracts.samples import (
+    FLOW,
+    MODEL,
+    a_graph,
+    a_node,
+    a_type,
+    a_vector,
+    assert_same_hits,
+    floats,
+    keys_of,
+    make_flow,
+)
 from tests.contracts.test_arango import prepare
 from tests.support.arango import ArangoServer, arango, arango_double
 
@@ -147,3 +159,23 @@ async def test_pages_are_whole_on_a_server_that_orders_text_otherwise(place: Pla
             seen += keys_of(found)
             after = found[-1].key
     assert seen == ["B", "a", "apart", "b", "c", "d", "x y", "é"]
+
+
+async def test_code_of_a_type_counts_for_the_nodes_without_code_of_their_own(place: Place) -> None:
+    nodes = [
+        a_node("own", type="task", process="refund(customer)"),
+        a_node("bare", type="task", data={"name": "refund"}),
+        a_node("plain", type="task"),
+        a_node("other", type="task", process="notify()"),
+        a_node("elsewhere", type="log", data={"name": "refund"}),
+    ]
+    nodes = [node.replace(process=None) if node.key in ("bare", "plain") else node for node in nodes]
+    task = a_type("task").replace(node=TypeTemplate(type="task", process="refund(order)"))
+    async with place.opened() as database, MemoryDatabase() as memory:
+        for source in (memory.source("acme"), database.source("acme")):
+            await source.create_graph(a_graph(FLOW))
+            await source.put_node_config(task)
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
+        for query in ("refund", "refund order notify", "customer"):
+            exact = await memory.source("acme").search_text(FLOW, query, limit=9)
+            assert_same_hits(await database.source("acme").search_text(FLOW, query, limit=9), exact, limit=9)
