@@ -10,7 +10,7 @@ from graphrag.service_documents import Answer
 class GraphView(Answer):
     """A graph as it is at one moment.
 
-    `timestamp` is that of the last live edit it holds (0: nobody edits it). Units: milliseconds since 1970.
+    `timestamp`: it holds every live edit up to then (0: nobody edits it). Units: milliseconds since 1970.
     """
 
     graph: dict[str, Any]

@@ -34,7 +34,7 @@ async def view(request: Request, who: Caller, graph_key: Id, workspace: Workspac
     if live is not None:
         # Nothing is awaited between these: the time is that of all of it.
         graph, nodes, edges = live.document(), live.nodes, live.edges
-        timestamp = graph.last_updated_time
+        timestamp = live.timestamp
     return GraphView(
         graph=graph.to_document(),
         nodes=[node.to_document() for node in nodes],

@@ -126,6 +126,11 @@ class LiveGraph:
         """The stored revision; while changes are unsaved a greater number, another after each."""
         return self._copy.revision
 
+    @property
+    def timestamp(self) -> int:
+        """The time up to which who looks now has seen everything."""
+        return self._room.seen
+
     def document(self) -> Graph:
         """Return the graph document; its revision is the live one."""
         return self._copy.live_graph(self._room.latest)

@@ -84,12 +84,16 @@ class Member:
 
 
 class Room:
-    """The members of one live graph and the latest messages, in the order of their timestamps."""
+    """The members of one live graph and the latest messages, in the order of their timestamps.
+
+    `since` is the time of the stored graph, which an import may have set to any. What happened before
+    the room was opened is known only in part: an earlier time is never answered as complete.
+    """
 
     def __init__(self, graph_key: str, clock: Callable[[], int], *, since: int) -> None:
         self._graph_key, self._clock = graph_key, clock
-        self._floor = since
         self._latest = since
+        self._opened = self._floor = max(since, clock())
         self._remembered: deque[Told] = deque()
         self.members: dict[Member, None] = {}
 
@@ -97,9 +101,14 @@ class Room:
     def latest(self) -> int:
         return self._latest
 
+    @property
+    def seen(self) -> int:
+        """The time up to which who looks now has seen everything."""
+        return max(self._latest, self._opened)
+
     def stamp(self) -> int:
         """Return a time later than every one before, also when the clock goes backwards."""
-        self._latest = max(self._clock(), self._latest + 1)
+        self._latest = max(self._clock(), self.seen + 1)
         return self._latest
 
     def stamped(self, message: Message, sheets: frozenset[str] | None, user_id: str) -> Told:
@@ -111,7 +120,7 @@ class Room:
     def join(self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED) -> Member:
         """Add a member, with what happened on the sheet after a time (None: nothing was missed)."""
         member = Member(self._graph_key, user_id, sheet, queued)
-        member.timestamp = self._latest
+        member.timestamp = self.seen
         if from_timestamp is not None:
             member.missed = tuple(
                 told.message
@@ -130,7 +139,7 @@ class Room:
         self._latest = max(self._latest, told.timestamp)
         self._remembered.append(told)
         if len(self._remembered) > REMEMBERED:
-            self._floor = self._remembered.popleft().timestamp
+            self._floor = max(self._floor, self._remembered.popleft().timestamp)
 
     def tell(self, told: Told, sender: Member | None = None) -> None:
         """Tell all on the message's sheets but its sender, and keep it for who is away."""

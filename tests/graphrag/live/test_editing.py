@@ -273,11 +273,25 @@ async def test_who_comes_back_is_told_what_was_missed_also_when_the_clock_went_b
 async def test_who_was_away_for_too_long_is_told_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphrag.live.members.REMEMBERED", 3)
     async with a_bench() as bench:
-        stored_time = (await bench.stored.get_graph(FLOW)).last_updated_time
-        assert bench.live.join("bob", "0", stored_time).is_complete
+        assert bench.live.join("bob", "0", bench.live.join("ann", "0").timestamp).is_complete
         done = [await bench.live.apply_instructions([rename("b", str(i))], "ann") for i in range(6)]
         assert not bench.live.join("bob", "0", done[1].timestamp).is_complete
         assert bench.live.join("bob", "0", done[2].timestamp).is_complete
+
+
+async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() -> None:
+    """Neither the time of a stored graph nor a clock that goes back tells what others stored meanwhile."""
+    async with a_bench() as bench:
+        stored_time = (await bench.stored.get_graph(FLOW)).last_updated_time
+        assert not bench.live.join("bob", "0", stored_time).is_complete
+        seen = bench.live.join("bob", "0").timestamp
+        assert bench.live.join("bob", "0", seen).is_complete
+        assert not bench.live.join("bob", "0", seen - 1).is_complete
+        bench.clock.now -= 60_000
+        done = await bench.live.apply_instructions([rename("b", "one")], "ann")
+        assert done.timestamp > seen
+        back = bench.live.join("bob", "0", seen)
+        assert (len(back.missed), back.is_complete) == (1, True)
 
 
 async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
