@@ -19,7 +19,7 @@ from graphrag.importers import (
     import_workflow,
     to_mutation,
 )
-from graphrag.importers.keys import own_key
+from graphrag.importers.keys import key_fault, own_key
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -133,6 +133,10 @@ async def import_bytes(
 
 
 async def _create(source: MutableGraphDataSource, result: ImportResult, file_name: str) -> str:
+    fault = key_fault(result.graph.key)
+    if fault is not None:
+        reason = f"{fault}; this one is {result.graph.key!r}: choose another key"
+        raise UnreadableWorkflow(file=file_name, reason=reason)
     try:
         await source.create_graph(result.graph)
     except GraphExists as exc:

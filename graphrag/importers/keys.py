@@ -12,6 +12,7 @@ MAX_SLUG = 60
 MAX_KEY = 200
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def slug(text: str, *, limit: int = MAX_SLUG) -> str:
@@ -34,6 +35,27 @@ def node_key_base(name: str) -> str:
 def clean(text: str, *, limit: int = 200) -> str:
     """Return text as a key may be: no control characters, not too long."""
     return _CONTROL.sub(" ", text).strip()[:limit].strip()
+
+
+def key_fault(key: str) -> str | None:
+    """Return why a graph could not be asked for by this key, None for a good one.
+
+    Decision: a key stands in addresses, where servers and proxies take some spellings for others.
+    Such a key makes no new graph; graphs that have one stay listed, and reachable but by an address.
+    """
+    if not key or len(key) > MAX_KEY or _CONTROL.search(key):
+        return f"a graph key has 1-{MAX_KEY} characters, none of them a control character"
+    if key != key.strip():
+        return "a graph key neither begins nor ends with a space"
+    if "/" in key or "\\" in key or set(key) == {"."}:
+        return "a graph key has no slash and is not made of dots: it stands in addresses"
+    if _ESCAPE.search(key):
+        return "a graph key has no % with two hexadecimal digits: in addresses it reads as another key"
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return "a graph key is valid Unicode"
+    return None
 
 
 def file_stem(file_name: str) -> str:
