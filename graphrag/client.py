@@ -35,6 +35,7 @@ from graphrag.service_documents import (
     UsageAnswer,
     WhoAmI,
 )
+from graphrag.view_documents import Editor, EditorList, GraphView
 
 __all__ = ["NodiusClient", "ServiceError", "ServiceUnreachable"]
 
@@ -131,6 +132,14 @@ class NodiusClient:
 
     async def graph(self, graph_key: str) -> GraphDetail:
         return await self._call(GraphDetail, "GET", f"/api/graphs/{_part(graph_key)}")
+
+    async def view(self, graph_key: str) -> GraphView:
+        """Return all of a graph at one moment, unsaved edits too."""
+        return await self._call(GraphView, "GET", f"/api/graphs/{_part(graph_key)}/view")
+
+    async def editors(self, graph_key: str) -> list[Editor]:
+        """Return who edits a graph through this server now."""
+        return (await self._call(EditorList, "GET", f"/api/graphs/{_part(graph_key)}/editors")).editors
 
     async def nodes(self, graph_key: str, *, sheet: str | None = None) -> AsyncGenerator[dict[str, Any]]:
         """Yield every node's document, by key, page after page."""

@@ -56,11 +56,36 @@ async def test_a_reviewer_decides_and_reads_the_audit_log() -> None:
 async def test_graphs_are_exported_and_imported() -> None:
     async with service() as running, client(running) as ed:
         raw = await ed.export_graph(GRAPH)
-        made = await ed.import_graph(raw, graph_key="a copy/with #signs")
+        made = await ed.import_graph(raw, graph_key="a copy with #signs?")
         assert made.action == "created"
-        assert made.graph_key.startswith("a copy/with #signs-")
+        assert made.graph_key.startswith("a copy with #signs?-")
         assert [g.graph_key for g in await ed.graphs()] == [made.graph_key, GRAPH]
         assert len(await ed.edges(GRAPH)) == (await ed.graph(GRAPH)).edges
+
+
+@pytest.mark.parametrize("key", ["a/b", "a\\b", "a%2Fb", " a", "a\x01b"])
+async def test_a_key_that_no_address_can_name_makes_no_graph(key: str) -> None:
+    async with service() as running, client(running) as ed:
+        raw = await ed.export_graph(GRAPH)
+        with pytest.raises(ServiceError) as refused:
+            await ed.import_graph(raw, graph_key=key)
+        assert refused.value.status == 422
+        assert "key" in str(refused.value)
+        assert [g.graph_key for g in await ed.graphs()] == [GRAPH]
+
+
+async def test_a_graph_is_looked_at_whole_and_nobody_edits_it() -> None:
+    async with service() as running, client(running) as ed:
+        seen = await ed.view(GRAPH)
+        assert (seen.graph["_key"], seen.timestamp) == (GRAPH, 0)
+        detail = await ed.graph(GRAPH)
+        assert (len(seen.nodes), len(seen.edges)) == (detail.nodes, detail.edges)
+        assert set(detail.types) <= {shown["type"] for shown in seen.types}
+        assert await ed.editors(GRAPH) == []
+        for lost in (ed.view("nowhere"), ed.editors("nowhere")):
+            with pytest.raises(ServiceError) as missing:
+                await lost
+            assert missing.value.status == 404
 
 
 async def test_a_refusal_carries_what_the_service_said() -> None:
