@@ -307,3 +307,45 @@ async def snapshot(context: ToolContext) -> Any:
         [node.to_document() for node in await source.get_nodes(key)],
         [edge.to_document() for edge in await source.get_edges(key)],
     )
+
+
+async def test_nodes_of_a_type_and_sheet_are_listed_page_by_page_each_once() -> None:
+    nodes = [
+        Node(key=f"n{i:04}", graph_key="g", type=f"t{i % 3}", sheet=str(i % 2), data={"i": i})
+        for i in range(5_000)
+    ]
+    context = await made(nodes, sheets_list={"0": "main", "1": "side"})
+    wanted = [node.key for node in nodes if node.type == "t1" and node.sheet == "1"]
+    first = await call(context, "search_nodes", type="t1", sheet="side", limit=50)
+    assert [row["_key"] for row in first.data] == wanted[:50]
+    assert f"{len(wanted) - 50} more: the same call with after={wanted[49]!r}." in first.text
+    seen = list(wanted[:50])
+    while (page := await call(context, "search_nodes", type="t1", sheet="1", limit=50, after=seen[-1])).data:
+        seen += [row["_key"] for row in page.data]
+    assert seen == wanted
+    assert page.text == "No more nodes."
+
+
+async def test_a_list_of_a_very_large_graph_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.read_tools.search.PAGE", 10)
+    monkeypatch.setattr("tools.read_tools.search.LOOKED_AT", 30)
+    nodes = [
+        Node(key=f"n{i:03}", graph_key="g", type="rare" if i in (55, 70) else "usual") for i in range(100)
+    ]
+    context = await made(nodes)
+    after, found = None, []
+    for _ in range(5):
+        more = {} if after is None else {"after": after}
+        result = await call(context, "search_nodes", type="rare", **more)
+        found += [row["_key"] for row in result.data]
+        if "more" not in result.text or result.text == "No more nodes.":
+            break
+        after = result.text.rpartition("after='")[2].rstrip("'.")
+    assert found == ["n055", "n070"]
+
+
+async def test_a_list_of_nothing_says_which_types_there_are(nba: ToolContext) -> None:
+    text = (await call(nba, "search_nodes", type="no-such")).text
+    assert "No node is of type 'no-such'. Types: log-node" in text
+    assert len((await call(nba, "search_nodes", limit=50)).data) == 9
+    assert (await call(nba, "search_nodes", query="x", after="root")).is_error

@@ -1,4 +1,4 @@
-"""`search_nodes`: finds nodes by words and meaning."""
+"""`search_nodes`: finds nodes by words and meaning, or lists those of a type or sheet."""
 
 from __future__ import annotations
 
@@ -7,21 +7,31 @@ from typing import Annotated
 
 from pydantic import Field
 
-from datasources.types import ScoredNode
-from tools.base import Tool, ToolArguments, ToolContext, ToolResult
-from tools.compact import cut_name
-from tools.read_tools.views import digest, find_sheet, node_row, table, unknown_sheet
+from datasources.types import Graph, Node, ScoredNode
+from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.compact import cut, cut_name
+from tools.read_tools.views import MAX_TYPE_CHARS, digest, find_sheet, node_row, table, unknown_sheet
 
 MAX_RESULTS = 50
+_TYPES_TOLD = 20
 _WIDER = 5
 """With a filter, this many times more nodes are ranked before the filter is applied."""
 
 
+PAGE = 1_000
+LOOKED_AT = 20_000
+"""Nodes that one listing reads at most."""
+
+
 class SearchNodes(ToolArguments):
-    query: Annotated[str, Field(min_length=1, max_length=1000, description="what the node does or is called")]
+    query: Annotated[
+        str | None,
+        Field(min_length=1, max_length=1000, description="what it does or is called; none: list by key"),
+    ] = None
     limit: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="rows")] = 10
     type: Annotated[str | None, Field(max_length=400)] = None
     sheet: Annotated[str | None, Field(max_length=400, description="id or name")] = None
+    after: Annotated[str | None, Field(max_length=400, description="lists: go on after this _key")] = None
 
 
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
@@ -31,6 +41,10 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         sheet = find_sheet(graph, arguments.sheet)
         if sheet is None:
             return unknown_sheet(graph, arguments.sheet)
+    if arguments.query is None:
+        return await _listed(arguments, context, graph, sheet)
+    if arguments.after is not None:
+        return failure("invalid_arguments", Problem(what="goes on a list, without query", where="after"))
     filtered = sheet is not None or arguments.type is not None
     wanted = arguments.limit * (_WIDER if filtered else 1)
     found = [
@@ -56,6 +70,49 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
     return ToolResult(text=text, data=rows)
 
 
+async def _listed(
+    arguments: SearchNodes, context: ToolContext, graph: Graph, sheet: str | None
+) -> ToolResult:
+    """List nodes by key; count them all where the graph is small enough to be looked at whole."""
+    found: list[Node] = []
+    matching, looked_at, last = 0, 0, arguments.after
+    while looked_at < LOOKED_AT:
+        page = await context.source.get_nodes(graph.key, sheet=sheet, after=last, limit=PAGE)
+        for node in page:
+            if arguments.type is None or node.type == arguments.type:
+                matching += 1
+                if len(found) < arguments.limit:
+                    found.append(node)
+        looked_at += len(page)
+        is_whole = len(page) < PAGE
+        if is_whole:
+            break
+        last = page[-1].key
+    else:
+        is_whole = False
+    if not found and is_whole:
+        return await _nothing_listed(arguments, context)
+    rows = [{**node_row(node, graph), "holds": digest(node, 120)} for node in found]
+    more = matching - len(found)
+    parts = [table("found", rows, ["_key", "type", "sheet", "name", "holds"])] if rows else []
+    if more or not is_whole:
+        least = "" if is_whole else "at least "
+        going_on = found[-1].key if more else last
+        parts.append(f"{least}{more} more: the same call with after={going_on!r}.")
+    return ToolResult(text="\n".join(parts), data=rows)
+
+
+async def _nothing_listed(arguments: SearchNodes, context: ToolContext) -> ToolResult:
+    if arguments.after is not None:
+        return ToolResult(text="No more nodes.", data=[])
+    types = (await context.source.get_stats(context.graph_key)).types
+    if arguments.type is None or arguments.type in types:
+        return ToolResult(text="No node there.", data=[])
+    most = sorted(types, key=lambda name: (-types[name], name))[:_TYPES_TOLD]
+    shown = ", ".join(cut(name, MAX_TYPE_CHARS) for name in most)
+    return ToolResult(text=f"No node is of type {arguments.type[:80]!r}. Types: {shown}.", data=[])
+
+
 async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[ScoredNode]:
     if context.search is not None:
         return await context.search(context.graph_key, query, limit=limit)
@@ -67,7 +124,10 @@ async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[Scor
 
 SEARCH_NODES = Tool(
     name="search_nodes",
-    description=("Find nodes by words and meaning, best first: when the context lacks a node or its key."),
+    description=(
+        "Find nodes by words and meaning, best first, when the context lacks a node or its key; without query"
+        " list those of a type or sheet."
+    ),
     arguments=SearchNodes,
     run=search_nodes,
     example={"query": "send the error by mail", "limit": 5},
