@@ -2,8 +2,13 @@
 
 Decision: a key that the server takes is stored as Nodius writes it, `{graphKey}-{localKey}`. Any
 other is percent-encoded, or where that is too long replaced by a digest; the document then holds
-its local key in `localKey`, which is what readers go by. Two graphs whose keys differ by a part
-after a hyphen could share a document key; a write that meets another graph's document is refused.
+its local key in `localKey`, which is what readers go by.
+
+Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then share
+a document key; the later write is refused by name, and neither reads or overwrites the other. To
+encode them would lose the documents of Nodius, which a key alone does not tell from ours, or cost
+two look-ups a key. Whoever would occupy keys of a graph in advance must own the graph of the part
+before a hyphen and guess local keys: those made for editors and proposals are random.
 
 Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).
 """
