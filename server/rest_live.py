@@ -48,7 +48,8 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     """Return what is shown of a type; the page it draws, which can be large, is not."""
     document = config.to_document()
     shown = {name: document[name] for name in _SHOWN if document.get(name) is not None}
-    return {**shown, "type": config.type, "process": config.node.process}
+    made = {name: document["node"][name] for name in ("handles", "size") if name in document["node"]}
+    return {**shown, **made, "type": config.type, "process": config.node.process}
 
 
 @router.get("/{graph_key}/editors", response_model=EditorList)

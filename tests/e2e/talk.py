@@ -13,6 +13,12 @@ CHANGE = {"node_key": "error-handler", "changes": {"data.level": "warning"}, "re
 RENAME = {"node_key": "fetch-api", "changes": {"data.name": "Get the players"}, "reason": "a better name"}
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>"><svg onload=alert(3)>'
 
+IS_SEEN = """([found, box]) => {
+  const stage = document.querySelector(box).getBoundingClientRect();
+  const { left, top, right, bottom } = found.getBoundingClientRect();
+  return left >= stage.left && top >= stage.top && right <= stage.right && bottom <= stage.bottom;
+}"""
+
 
 def proposes(*arguments: dict[str, Any], text: str = "I propose this.") -> Says:
     """A step in which the model proposes changes of nodes."""
@@ -48,3 +54,8 @@ def node(page: Page, key: str) -> Locator:
 
 def texts(locator: Locator) -> Sequence[str]:
     return [text.strip() for text in locator.all_inner_texts()]
+
+
+def seen(found: Locator) -> None:
+    """Wait until something stands whole within the canvas."""
+    found.page.wait_for_function(IS_SEEN, arg=[found.element_handle(), ".stage"])

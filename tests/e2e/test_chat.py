@@ -276,7 +276,7 @@ def test_what_a_model_or_a_person_writes_is_never_run(
     ask(page, HOSTILE)
     press(card(page, "pending"), "Approve")
     answered(page, "onerror")
-    expect(page.locator(".turn.is-assistant .chip").last).to_contain_text("<img")
+    expect(page.locator(".turn.is-assistant .md .chip").last).to_contain_text("<img")
     for tag in ("img", "script", "a[href^=javascript]", "[onload]", "[onerror]"):
         assert page.locator(f"#side {tag}").count() == 0
     page.goto(f"{site.url}#graph={GRAPH}&panel=review")

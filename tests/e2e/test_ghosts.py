@@ -6,7 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
-from tests.e2e.talk import CHANGE, RENAME, answered, ask, card, press, proposes
+from tests.e2e.talk import CHANGE, RENAME, answered, ask, card, press, proposes, seen
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 FAR_AWAY = {
@@ -17,20 +17,10 @@ FAR_AWAY = {
     "data": {"name": "Far away"},
     "reason": "it was asked for",
 }
-IS_SEEN = """([found, box]) => {
-  const stage = document.querySelector(box).getBoundingClientRect();
-  const { left, top, right, bottom } = found.getBoundingClientRect();
-  return left >= stage.left && top >= stage.top && right <= stage.right && bottom <= stage.bottom;
-}"""
 
 
 def ghost(page: Page, key: str) -> Locator:
     return page.locator(f".ghost[data-key='{key}']")
-
-
-def seen(found: Locator) -> None:
-    """Wait until something stands whole within the canvas."""
-    found.page.wait_for_function(IS_SEEN, arg=[found.element_handle(), ".stage"])
 
 
 def hide_chip(page: Page) -> Locator:

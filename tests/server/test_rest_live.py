@@ -22,6 +22,8 @@ async def test_a_look_holds_the_graph_its_nodes_edges_and_types() -> None:
     assert "await fetch" in types["api-call"]["process"]
     assert types["starter"]["icon"] == "Play"
     assert "content" not in types["html"]
+    assert set(types["api-call"]["handles"]) == {"L", "R"}
+    assert types["api-call"]["size"]["width"] > 0
 
 
 async def test_a_look_of_a_live_graph_tells_the_time_of_the_last_edit_it_holds() -> None:

@@ -119,6 +119,19 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
     }]);
   }
 
+  // Adds a node without its key; resolves to the key that it got, or null.
+  async function create(node, name) {
+    if (!check()) return null;
+    const answer = await socket.request({ type: "generateUniqueId", ids: [0] }).catch(refused);
+    if (!answer) return null;
+    const made = { ...node, _key: answer.ids[0] };
+    const isDone = await run(t("edit.create", { name }), [{
+      message: { type: "batchCreateElements", sheetId: node.sheet, nodes: [made], edges: [] },
+      back: { type: "batchDeleteElements", sheetId: node.sheet, nodeKeys: [made._key], edgeKeys: [] },
+    }]);
+    return isDone ? made._key : null;
+  }
+
   async function connect(source, sourceHandle, target, targetHandle) {
     if (!check()) return false;
     const { graphKey, sheet, nodes, nodeTypes } = store.get();
@@ -143,7 +156,7 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
 
   store.on("graphKey", () => (undone = []));
   return {
-    move, remove, connect, setField, sheetEdit, mayEdit, check,
+    move, remove, create, connect, setField, sheetEdit, mayEdit, check,
     undo: () => step(doneList, undoneList, "canvas.undone"),
     redo: () => step(undoneList, doneList, "canvas.redone"),
     canUndo: () => done.some((one) => one.graphKey === store.get().graphKey),

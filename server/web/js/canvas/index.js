@@ -13,6 +13,7 @@ import { createCanvasKeys } from "./keys.js";
 import { createMinimap } from "./minimap.js";
 import { boundsOf, boxOf } from "./model.js";
 import { createNodes } from "./nodes.js";
+import { createPalette } from "./palette.js";
 import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
 
@@ -43,10 +44,11 @@ export function createCanvas(app, element) {
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, preview, edits, view };
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, preview, edits, view };
+  const palette = createPalette({ app, edits, view, canvas, ordered: () => order });
   const inspector = createInspector(parts.inspector, { app, edits, canvas });
   createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, edits, app, shown: () => order, open: inspect });
-  canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
+  canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, palette, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
 
   // The nodes of the sheet as they are read: in columns of the flow; notes and frames first, they lie behind.
   function ordered() {
@@ -265,6 +267,11 @@ export function createCanvas(app, element) {
     if (!isSeen) view.centre(x + w / 2, y + high / 2, { inset: inset() });
   }
 
+  function focusNew(key) {
+    draw();
+    focusNode(key);
+  }
+
   function focusSelected() {
     const found = nodes.element(state().selection[0]);
     (found ?? stage).focus({ preventScroll: true });
@@ -289,7 +296,7 @@ export function createCanvas(app, element) {
     made.percent = h("button.percent", { type: "button", onclick: () => view.zoomTo(1) }, "100 %");
     made.minimap = h("canvas.minimap", { role: "img" });
     made.tools = h("div.canvas-tools.floating", { role: "toolbar" },
-      tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
+      tool("add_node", "palette.title", () => palette.open(), "edit-only"), h("span.tool-gap"), tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
       tool("minus", "canvas.zoom_out", () => view.zoomBy(1 / ZOOM.step)), made.percent, tool("plus", "canvas.zoom_in", () => view.zoomBy(ZOOM.step)), tool("fit", "canvas.fit", () => fit()));
     made.sheets = h("div.sheets.floating");
     made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });

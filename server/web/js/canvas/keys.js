@@ -6,7 +6,7 @@ const PAN = 80;
 const QUIET_MS = 450;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-export function createCanvasKeys({ app, canvas, view, edits, inspector, sheets, stage, ordered, isGhostShown }) {
+export function createCanvasKeys({ app, canvas, view, edits, inspector, palette, sheets, stage, ordered, isGhostShown }) {
   const { store } = app;
   let nudges = null; // {by, timer}: steps of the arrow keys that make one edit
 
@@ -27,6 +27,8 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, sheets, 
     "-": () => view.zoomBy(0.8),
     _: () => view.zoomBy(0.8),
     0: () => view.zoomTo(1),
+    n: () => palette.open(),
+    N: () => palette.open(),
     f: () => canvas.fit(),
     F: () => canvas.fit(),
     PageUp: () => sheets.step(-1),

@@ -9,14 +9,14 @@ import { fromDocument, isOpen } from "../review/approvals.js";
 import { describeAction } from "../review/describe.js";
 import { getApproval } from "../review/service.js";
 import { endingOf } from "./ending.js";
+import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
+import { remember, remembered } from "./memory.js";
 import { createProposals } from "./proposals.js";
 import { getMessages, listThreads } from "./service.js";
 import { showStored } from "./stored.js";
 import { createQuestion, createTurn } from "./turn.js";
 
 const ELSEWHERE_MS = 5000;
-const LOOK_AGAIN_MS = 2500;
-const TITLE_CHARS = 80;
 
 export function createConversation(app, parts) {
   return new Conversation(app, parts);
@@ -26,7 +26,7 @@ class Conversation {
   constructor(app, { log, composer, onChange }) {
     Object.assign(this, { app, t: app.t, log, composer, onChange });
     this.clear();
-    app.socket.on("open", () => this.reconnected());
+    app.socket.on("open", () => reconnected(this));
   }
 
   clear() {
@@ -64,14 +64,14 @@ class Conversation {
     this.shownGraph = graphKey;
     this.clear();
     this.onChange();
-    const kept = threadId ?? this.remembered();
+    const kept = threadId ?? remembered(this.graphKey);
     if (graphKey && kept) this.open(kept, { isQuiet: !threadId });
   }
 
   startNew() {
     if (this.isBusy) this.stop();
     this.clear();
-    this.remember(null);
+    remember(this.graphKey, null);
     this.app.store.set({ threadId: null, usage: null });
     this.onChange();
     this.composer.focus();
@@ -122,7 +122,7 @@ class Conversation {
     const stream = this.app.socket.stream(message, (event) => this.hears(stream, event) && this.take(turn, event));
     this.stream = stream;
     stream.done.catch((error) => {
-      if (this.stream === stream && this.isBusy && turn === this.turn) this.failed(turn, { error: error.message, code: error.code, retryable: error.retryable });
+      if (this.stream === stream && this.isBusy && turn === this.turn) failed(this, turn, { error: error.message, code: error.code, retryable: error.retryable });
     });
   }
 
@@ -158,7 +158,7 @@ class Conversation {
     }
     if (event.type === "ai:tool_limit") this.limit = event;
     else if (event.type === "ai:complete") this.completed(turn, event);
-    else if (event.type === "ai:error") this.failed(turn, event);
+    else if (event.type === "ai:error") failed(this, turn, event);
     else turn.take(event);
   }
 
@@ -240,72 +240,6 @@ class Conversation {
     else this.timer = setTimeout(goOn, ELSEWHERE_MS);
   }
 
-  // ---- failures
-
-  failed(turn, event) {
-    turn.end("failed");
-    const { request } = this;
-    const threadId = event.details?.threadId;
-    if (threadId) this.keep(threadId);
-    const isTaken = request?.kind === "resume" && ["busy", "stale", "conflict"].includes(event.code);
-    this.enter("idle");
-    if (isTaken && this.threadId) {
-      this.stream = this.earlier ?? this.stream;
-      this.earlier = null;
-      this.timer = setTimeout(() => this.open(this.threadId, { isQuiet: true }), LOOK_AGAIN_MS);
-      turn.note(event.code === "busy" ? this.t("chat.busy_elsewhere") : event.error);
-      return;
-    }
-    this.isLost = event.code === "network" && !threadId && !this.app.socket.isOpen;
-    if (request?.kind === "chat" && !threadId) this.composer.restore(request.text);
-    const wait = event.details?.retryAfterS;
-    const text = wait ? `${event.error} ${this.t("chat.retry_after", { n: Math.ceil(wait) })}` : event.error;
-    turn.fail(text, ...(event.retryable ? [this.retryButton(turn, threadId)] : []));
-  }
-
-  retryButton(turn, threadId) {
-    const again = () => {
-      if (turn !== this.turn || this.isBusy) return;
-      const { request } = this;
-      if (threadId && request) this.resume(request.kind === "resume" && request.fields.approved === false ? request.fields : { approved: true });
-      else if (request?.kind === "chat") {
-        if (this.composer.text.trim() === request.text) this.composer.fill("");
-        this.sendChat(request.text);
-      } else if (request) this.resume(request.fields);
-    };
-    return h("button", { type: "button", class: "primary", onclick: again }, this.t("chat.retry"));
-  }
-
-  /** The connection was lost in a turn: the server has stopped and kept it; show what it kept. */
-  async reconnected() {
-    if (this.phase === "waiting" && this.stream) {
-      this.stream.close();
-      this.stream = null; // the new connection does not hear of decisions made elsewhere by itself
-    }
-    if (!this.isLost) return;
-    this.isLost = false;
-    const text = this.request?.kind === "chat" ? this.request.text : null;
-    const threadId = this.threadId ?? (text && (await this.threadOf(text)));
-    if (threadId) {
-      await this.open(threadId, { isQuiet: true });
-      if (this.composer.text.trim() === text && this.holds(text)) this.composer.fill("");
-    }
-  }
-
-  holds(text) {
-    return [...this.log.content.querySelectorAll(".turn.is-user")].at(-1)?.textContent === text;
-  }
-
-  async threadOf(text) {
-    try {
-      const [newest] = await listThreads(this.app.api, this.graphKey, 1);
-      return newest?.title === text.slice(0, TITLE_CHARS) ? newest.threadId : null;
-    } catch (error) {
-      if (error.name !== "ApiError") throw error;
-      return null;
-    }
-  }
-
   // ---- stored conversations
 
   /** Show a stored conversation. `isQuiet`: one that is gone is no news. */
@@ -338,7 +272,7 @@ class Conversation {
   notOpened(threadId, error, isQuiet) {
     if (this.threadId !== threadId) return;
     this.clear();
-    if (error.status === 404) this.remember(null);
+    if (error.status === 404) remember(this.graphKey, null);
     this.app.store.set({ threadId: null });
     if (!isQuiet || error.status !== 404) this.app.toast("error", error.message);
     this.onChange();
@@ -352,7 +286,7 @@ class Conversation {
 
   keep(threadId) {
     this.threadId = threadId;
-    this.remember(threadId);
+    remember(this.graphKey, threadId);
     if (this.app.store.get().threadId !== threadId) this.app.store.set({ threadId });
   }
 
@@ -367,24 +301,6 @@ class Conversation {
       this.onChange();
     } catch (error) {
       if (error.name !== "ApiError") throw error; // sums are no reason to disturb
-    }
-  }
-
-  remembered() {
-    try {
-      return sessionStorage.getItem(`nodius.thread.${this.graphKey}`);
-    } catch {
-      return null;
-    }
-  }
-
-  remember(threadId) {
-    if (!this.graphKey) return;
-    try {
-      if (threadId) sessionStorage.setItem(`nodius.thread.${this.graphKey}`, threadId);
-      else sessionStorage.removeItem(`nodius.thread.${this.graphKey}`);
-    } catch {
-      // without storage a reload begins anew
     }
   }
 }

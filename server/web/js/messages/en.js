@@ -183,4 +183,10 @@ export default {
   "help.help": "This help",
   "help.mouse": "With the mouse: drag a node to move it, drag the canvas to pan, Ctrl + wheel to zoom, Shift + drag to select several, double-click for details, drag from a handle to another to connect.",
   "time.now": "just now",
+  "help.add": "Add a node",
+  "palette.title": "Add a node",
+  "palette.filter": "Find a type",
+  "palette.none": "No type is called like this.",
+  "palette.added": "Added {name}",
+  "edit.create": "added {name}",
 };

@@ -183,4 +183,10 @@ export default {
   "help.help": "Cette aide",
   "help.mouse": "À la souris : glissez un nœud pour le déplacer, le fond pour déplacer la vue, Ctrl + molette pour zoomer, Maj + glisser pour sélectionner plusieurs nœuds, double-clic pour les détails, glissez d’un point de connexion à un autre pour connecter.",
   "time.now": "à l’instant",
+  "help.add": "Ajouter un nœud",
+  "palette.title": "Ajouter un nœud",
+  "palette.filter": "Trouver un type",
+  "palette.none": "Aucun type ne porte ce nom.",
+  "palette.added": "{name} ajouté",
+  "edit.create": "ajout de {name}",
 };

@@ -5,13 +5,14 @@
  */
 
 import { h, replace } from "../dom.js";
-import { timeText, untilText } from "../names.js";
-import { counts, fromDocument, isExpired, isOpen, stateOf, waitsFor } from "./approvals.js";
+import { counts, fromDocument, isOpen, stateOf, waitsFor } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { renderChanges } from "./changes.js";
-import { describeAction, describeParts } from "./describe.js";
+import { describeAction } from "./describe.js";
 import { createActionForm, NotJson } from "./edit.js";
+import { factsOf, outcomeOf } from "./facts.js";
 import { ghostsOf } from "./ghosts.js";
+import { createPin } from "./pin.js";
 import * as service from "./service.js";
 
 const ICONS = { pending: "◔", claimed: "◔", applied: "✓", edited: "✓", rejected: "✕", expired: "⌛", stale: "⚠", failed: "⚠", undone: "↶", undo: "↶" };
@@ -35,6 +36,7 @@ class Card {
     this.book = bookOf(app);
     this.ghosts = ghostsOf(app);
     this.approval = this.book.put(approval);
+    this.pin = createPin(app, () => this.approval);
     this.id = `card-${++cards}`;
     this.title = h("h3", { class: "card-title", id: `${this.id}-title` });
     this.badge = h("span", { class: "card-state" });
@@ -46,7 +48,7 @@ class Card {
     this.element.dataset.approval = this.approval.id;
     this.stops = [
       this.book.read(this.approval.id, (news) => this.update(news)),
-      this.ghosts.watch(() => this.showPin()),
+      this.ghosts.watch(() => this.pin.draw()),
       app.store.on("lang", () => this.render()),
       app.store.on("nodes", () => this.renderHead()),
     ];
@@ -93,9 +95,10 @@ class Card {
     const state = stateOf(approval);
     this.element.className = `card is-${state}`;
     this.renderHead();
+    this.pin.draw();
     replace(this.badge, h("span", { "aria-hidden": "true" }, ICONS[state] ?? "•"), ` ${t(`state.${state}`)}`);
-    replace(this.body, this.reasonLine(), this.partsList(), this.metaLine(), this.changesBox());
-    this.renderOutcome(state);
+    replace(this.body, ...factsOf(this.app, approval), this.changesBox());
+    replace(this.told, ...outcomeOf(this.app, approval, state));
     this.renderFoot(state);
     clearTimeout(this.timer);
     const left = approval.expires - Date.now();
@@ -104,31 +107,6 @@ class Card {
 
   renderHead() {
     this.title.textContent = describeAction(this.app, this.approval.action, this.approval.preview);
-  }
-
-  reasonLine() {
-    const { reason } = this.approval;
-    return reason ? h("p", { class: "card-reason" }, h("span", { class: "card-label" }, this.t("card.why")), " ", reason) : "";
-  }
-
-  partsList() {
-    const parts = describeParts(this.app, this.approval.action, this.approval.preview);
-    return parts.length ? h("ol", { class: "card-parts" }, ...parts.slice(0, 12).map((part) => h("li", {}, part)), parts.length > 12 ? h("li", {}, "…") : "") : "";
-  }
-
-  metaLine() {
-    const { approval, t, app } = this;
-    const { lang, me, graphKey, graphs } = app.store.get();
-    const isMine = approval.asker && approval.asker === me?.userId;
-    const graph = approval.graphKey !== graphKey ? (graphs ?? []).find((one) => one.graphKey === approval.graphKey)?.name ?? approval.graphKey : "";
-    const facts = [
-      approval.asker && t("card.asked_by", { who: isMine ? t("card.you") : approval.asker }),
-      approval.model,
-      approval.created && timeText(approval.created, lang),
-      graph && t("card.in_graph", { graph }),
-      isOpen(approval) && !isExpired(approval) && t("card.expires", { when: untilText(approval.expires, lang) }),
-    ].filter(Boolean);
-    return h("p", { class: "card-meta" }, facts.join(" · "));
   }
 
   changesBox() {
@@ -144,23 +122,6 @@ class Card {
     box.firstChild.addEventListener("click", () => (this.isShown = !box.open));
     fill();
     return box;
-  }
-
-  renderOutcome(state) {
-    const { approval, t, app } = this;
-    const { lang } = app.store.get();
-    const { decision, result } = approval;
-    const lines = [];
-    if (decision && decision.verdict !== "expire") {
-      const key = decision.verdict === "reject" ? "outcome.rejected_by" : state === "edited" ? "outcome.edited_by" : state === "undo" ? "outcome.undone_by" : "outcome.approved_by";
-      lines.push(h("p", {}, t(key, { who: decision.by, when: timeText(decision.at, lang) }), state === "applied" || state === "edited" ? revisionText(t, result) : ""));
-      if (decision.feedback) lines.push(h("p", { class: "card-feedback" }, "“", decision.feedback, "”"));
-    }
-    if (["stale", "failed"].includes(state)) lines.push(h("p", { class: "warn-text" }, approval.outcome));
-    if (["stale", "failed", "expired"].includes(state)) lines.push(h("p", { class: "note" }, t(`outcome.${state}_next`)));
-    if (state === "undone") lines.push(h("p", { class: "note" }, t("outcome.undone")));
-    if (state === "claimed") lines.push(h("p", { class: "note" }, t("outcome.claimed")));
-    replace(this.told, ...lines);
   }
 
   /** Say what went wrong where the person has just acted. */
@@ -180,9 +141,10 @@ class Card {
 
   footPending() {
     const { t, app, approval } = this;
+    this.pin.element.disabled = this.isBusy;
     const { me } = app.store.get();
     if (me && !DECIDERS.has(me.role)) {
-      this.foot.append(h("p", { class: "note" }, t("card.viewer")), this.pinButton());
+      this.foot.append(h("p", { class: "note" }, t("card.viewer")), this.pin.element);
       return;
     }
     const first = waitsFor(approval, this.options.siblings?.() ?? []);
@@ -194,7 +156,7 @@ class Card {
     approve.disabled = first.length > 0;
     const edit = this.button("card.edit", "", () => this.openEdit());
     edit.disabled = first.length > 0;
-    this.foot.append(h("div", { class: "card-buttons" }, approve, edit, this.button("card.reject", "", () => this.openReject()), this.pinButton()));
+    this.foot.append(h("div", { class: "card-buttons" }, approve, edit, this.button("card.reject", "", () => this.openReject()), this.pin.element));
   }
 
   footApplied() {
@@ -211,31 +173,6 @@ class Card {
 
   button(key, kind, fn) {
     return h("button", { type: "button", class: kind, onclick: fn, disabled: this.isBusy }, this.t(key));
-  }
-
-  pinButton() {
-    this.pin = h("button", { type: "button", class: "quiet", onclick: () => this.togglePin() });
-    this.showPin();
-    return this.pin;
-  }
-
-  showPin() {
-    if (!this.pin) return;
-    const isShown = this.ghosts.isResting(this.approval);
-    const label = this.t(isShown ? "card.hide_canvas" : "card.show_canvas");
-    if (this.pin.textContent !== label) this.pin.textContent = label;
-  }
-
-  async togglePin() {
-    const { app, approval } = this;
-    if (this.ghosts.isResting(approval) && !isNarrow()) {
-      this.ghosts.hide(approval);
-      return;
-    }
-    if (approval.graphKey !== app.store.get().graphKey) await app.live.open(approval.graphKey);
-    this.ghosts.show(approval);
-    if (isNarrow()) app.store.set({ panel: "canvas" });
-    app.canvas.revealGhosts();
   }
 
   openEdit() {
@@ -372,8 +309,3 @@ class Card {
     return Object.entries(names).map(([kind, n]) => this.t(`undo.${kind}`, { n })).join(", ");
   }
 }
-
-/** Where the canvas and the panels share one place. */
-const isNarrow = () => matchMedia("(max-width: 760px)").matches;
-
-const revisionText = (t, result) => (result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "");

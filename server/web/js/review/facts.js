@@ -1,0 +1,56 @@
+/** What a card says of its proposal: why, in which parts, whose, and what became of it. */
+
+import { h } from "../dom.js";
+import { timeText, untilText } from "../names.js";
+import { isExpired, isOpen } from "./approvals.js";
+import { describeParts } from "./describe.js";
+
+const PARTS = 12;
+
+/** Return the lines over the changes: the reason, the parts of a batch, and who asked for it when. */
+export function factsOf(app, approval) {
+  const { reason } = approval;
+  const why = reason ? h("p", { class: "card-reason" }, h("span", { class: "card-label" }, app.t("card.why")), " ", reason) : "";
+  return [why, partsList(app, approval), metaLine(app, approval)];
+}
+
+function partsList(app, approval) {
+  const parts = describeParts(app, approval.action, approval.preview);
+  return parts.length ? h("ol", { class: "card-parts" }, ...parts.slice(0, PARTS).map((part) => h("li", {}, part)), parts.length > PARTS ? h("li", {}, "…") : "") : "";
+}
+
+function metaLine(app, approval) {
+  const { t } = app;
+  const { lang, me, graphKey, graphs } = app.store.get();
+  const isMine = approval.asker && approval.asker === me?.userId;
+  const graph = approval.graphKey !== graphKey ? (graphs ?? []).find((one) => one.graphKey === approval.graphKey)?.name ?? approval.graphKey : "";
+  const facts = [
+    approval.asker && t("card.asked_by", { who: isMine ? t("card.you") : approval.asker }),
+    approval.model,
+    approval.created && timeText(approval.created, lang),
+    graph && t("card.in_graph", { graph }),
+    isOpen(approval) && !isExpired(approval) && t("card.expires", { when: untilText(approval.expires, lang) }),
+  ].filter(Boolean);
+  return h("p", { class: "card-meta" }, facts.join(" · "));
+}
+
+/** Return the lines that say who decided, and what can be done where it could not be carried out. */
+export function outcomeOf(app, approval, state) {
+  const { t } = app;
+  const { decision } = approval;
+  const lines = [];
+  if (decision && decision.verdict !== "expire") lines.push(...decided(app, approval, state));
+  if (["stale", "failed"].includes(state)) lines.push(h("p", { class: "warn-text" }, approval.outcome));
+  if (["stale", "failed", "expired"].includes(state)) lines.push(h("p", { class: "note" }, t(`outcome.${state}_next`)));
+  if (state === "undone") lines.push(h("p", { class: "note" }, t("outcome.undone")));
+  if (state === "claimed") lines.push(h("p", { class: "note" }, t("outcome.claimed")));
+  return lines;
+}
+
+function decided({ t, store }, { decision, result }, state) {
+  const byState = { edited: "outcome.edited_by", undo: "outcome.undone_by" };
+  const key = decision.verdict === "reject" ? "outcome.rejected_by" : byState[state] ?? "outcome.approved_by";
+  const revision = ["applied", "edited"].includes(state) && result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "";
+  const line = h("p", {}, t(key, { who: decision.by, when: timeText(decision.at, store.get().lang) }), revision);
+  return decision.feedback ? [line, h("p", { class: "card-feedback" }, "“", decision.feedback, "”")] : [line];
+}
