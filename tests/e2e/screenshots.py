@@ -56,6 +56,7 @@ def take(browser: Browser, folder: Path, theme: str, size: tuple[int, int] = (12
         expect(page.locator(".ghost.added")).to_be_attached()
         path = folder / f"page-{theme}.png"
         settle(page)
+        page.locator(".card").evaluate("(card) => card.scrollIntoView({ block: 'center' })")
         page.screenshot(path=path, animations="disabled")
         page.context.close()
     return path
