@@ -4,6 +4,10 @@ Fusion adds scores normalised to each search's best, because a rank alone forget
 node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
 behind it must not lose by more than it does.
 
+A name search always has a best hit, however little its names say. What it finds is part of what the
+search of all text reads, by the same formula or model, so it counts by as much as that one bears it
+out: the projection of its scores on the other's. No constant is fitted.
+
 Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
 `sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
@@ -32,6 +36,9 @@ SAME = 1e-6
 
 DIGITS = 12
 """Scores are rounded to as many, so that the order in which edges come does not show in them."""
+
+BORNE_OUT_BY = {"name": "text", "name-vector": "vector"}
+"""Searches of names, and the search of all text that computes alike."""
 
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
@@ -69,13 +76,16 @@ def fuse(
     """Return the weighted sum of each node's scores, every signal from 0 to its own best.
 
     Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
-    all that is behind.
+    all that is behind. A name search weighs as much of its weight as the search of all text bears out.
     """
     fused: dict[str, float] = {}
     for name, hits in signals.items():
         best, weight = _best(hits), weights.get(name, 0.0)
         if best <= 0 or weight <= 0:
             continue
+        whole = BORNE_OUT_BY.get(name, "")
+        if weights.get(whole, 0.0) > 0:
+            weight *= borne_out(hits, signals.get(whole, ()))
         cut = candidates is not None and len(hits) >= candidates
         least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
@@ -85,6 +95,20 @@ def fuse(
             if score > least:
                 fused[key] = fused.get(key, 0.0) + weight * ((score - least) / span)
     return fused
+
+
+def borne_out(names: Sequence[Hit], whole: Sequence[Hit]) -> float:
+    """Return the share of a name search that the search of all text bears out, from 0 to 1.
+
+    It is 1 where the same nodes score as well by their names as by all their text or better, or
+    where there is nothing to compare with; it is small where names score low or name other nodes.
+    """
+    scores = {key: score for key, score in whole if score > 0}
+    most = sum(score * score for score in scores.values())
+    if most <= 0:
+        return 1.0
+    found = sum(score * scores[key] for key, score in names if key in scores)
+    return min(1.0, max(0.0, found / most))
 
 
 def _best(hits: Sequence[Hit]) -> float:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.types import Hit, Link, LinkTable
-from graphrag.rank import RankOptions, adjacency, fuse, rank, spread
+from graphrag.rank import RankOptions, adjacency, borne_out, fuse, rank, spread
 
 keys = st.sampled_from([f"n{i}" for i in range(12)])
 hits = st.lists(st.builds(Hit, keys, st.floats(0, 100)), max_size=12, unique_by=lambda hit: hit.key).map(
@@ -26,6 +26,40 @@ def test_fusion_normalises_each_signal_to_its_own_best() -> None:
 def test_signal_without_weight_or_score_changes_nothing() -> None:
     found = {"text": [Hit("a", 1)], "other": [Hit("b", 9)], "vector": [Hit("c", 0.0), Hit("d", -1.0)]}
     assert fuse(found, {"text": 1, "vector": 1}) == {"a": 1.0}
+
+
+def test_names_that_say_nothing_do_not_drown_what_all_text_says() -> None:
+    text = [Hit("right", 30.0), Hit("other", 10.0), *(Hit(f"t{i:02}", 9.0) for i in range(20))]
+    by_chance = [Hit("wrong", 6.0), Hit("other", 5.0)]
+    fused = fuse({"text": text, "name": by_chance}, {"text": 0.6, "name": 1.0})
+    assert max(fused, key=fused.__getitem__) == "right"
+    assert fused["right"] == pytest.approx(0.6)
+    assert fused["wrong"] < 0.1
+
+
+def test_names_that_all_text_bears_out_weigh_in_full() -> None:
+    text, names = [Hit("a", 8.0), Hit("b", 6.0)], [Hit("b", 9.0), Hit("a", 5.0)]
+    assert borne_out(names, text) == pytest.approx(94 / 100)
+    assert borne_out([Hit("a", 8.0), Hit("b", 6.0)], text) == 1.0
+    assert borne_out([Hit("a", 80.0)], text) == 1.0
+    assert fuse({"text": text, "name": names[:1]}, {"text": 1, "name": 1})["b"] == pytest.approx(0.75 + 0.54)
+
+
+def test_names_count_in_full_where_nothing_can_bear_them_out() -> None:
+    names = [Hit("a", 2.0)]
+    assert fuse({"name": names}, {"text": 1, "name": 1}) == {"a": 1.0}
+    assert fuse({"name": names, "text": [Hit("b", 5.0)]}, {"name": 1}) == {"a": 1.0}
+    assert fuse({"name": names, "text": [Hit("b", 0.0), Hit("c", -1.0)]}, {"text": 1, "name": 1}) == {
+        "a": 1.0
+    }
+
+
+@given(hits, hits, st.floats(1e-3, 1e3))
+def test_the_share_borne_out_knows_no_unit(names: list[Hit], whole: list[Hit], unit: float) -> None:
+    share = borne_out(names, whole)
+    assert 0 <= share <= 1
+    scaled = [[Hit(key, score * unit) for key, score in found] for found in (names, whole)]
+    assert borne_out(*scaled) == pytest.approx(share, abs=1e-6)
 
 
 def test_node_between_two_good_ones_outranks_an_equal_one_alone() -> None:
