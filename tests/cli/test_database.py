@@ -37,6 +37,7 @@ def test_a_database_is_set_up_once_and_then_healthy(address: str) -> None:
     assert {"server", "database", "set-up", "vectors", "words", "statements"} == {f["name"] for f in findings}
 
 
+@pytest.mark.slow
 def test_other_commands_work_on_it(address: str, folder: Path) -> None:
     assert invoke("graphs", "--db", address).exit_code == 1  # it is not set up
     invoke("db", "init", "--db", address)

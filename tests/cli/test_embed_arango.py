@@ -15,9 +15,9 @@ from datasources.types import Mutation
 from graphrag.embed_nodes import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
-from tests.support.arango import PASSWORD, ArangoServer, arango, arango_address, arango_double, one_database
+from tests.support.arango import PASSWORD, ArangoServer, arango, arango_address, arango_faults, one_database
 
-__all__ = ["arango", "arango_address", "arango_double", "one_database"]
+__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 WORKSPACE = "default"
 NODES_OF_FLOW = 40
 
@@ -134,9 +134,9 @@ async def test_a_vector_of_another_length_is_renewed_and_stops_nothing(
 
 
 @pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
-async def test_a_fault_in_between_stops_no_run(arango_double: ArangoServer, name: str, action: str) -> None:
+async def test_a_fault_in_between_stops_no_run(arango_faults: ArangoServer, name: str, action: str) -> None:
     async def fail(_: int) -> None:
-        arango_double.inject("/_api/cursor", action)
+        arango_faults.inject("/_api/cursor", action)
 
-    report = await embedded(arango_double, name, embedder := Embedder(fail))
+    report = await embedded(arango_faults, name, embedder := Embedder(fail))
     assert (report.embedded, report.failed, embedder.asked) == (NODES_OF_FLOW, 0, 4)

@@ -30,6 +30,8 @@ __all__ = [
     "test_of_two_different_decisions_one_wins_and_the_other_is_told",
 ]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def database(arango_address: str) -> ArangoDatabase:
@@ -42,7 +44,6 @@ async def bench(database: ArangoDatabase) -> AsyncIterator[Bench]:
         yield await a_bench(database, clock=now_ms)
 
 
-@pytest.mark.slow
 async def test_processes_that_race_apply_each_approval_once(bench: Bench, arango_address: str) -> None:
     ids = [(await bench.propose("create_node", typeKey="task", data={"n": n})).id for n in range(4)]
     before = await bench.revision()
@@ -66,7 +67,6 @@ async def test_processes_that_race_apply_each_approval_once(bench: Bench, arango
     assert len(await bench.approvals().audit.entries()) == 4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("what", "writes", "status"), [step for step in STEPS if step[0] != "expire"])
 async def test_after_a_kill_every_approval_is_where_it_belongs(
     bench: Bench, arango_address: str, what: str, writes: int, status: str

@@ -45,7 +45,7 @@ class LargeArangoMachine(ArangoMachine):
 
 
 class TestArango(ArangoMachine.TestCase):
-    settings = settings(DEFAULT, max_examples=6, stateful_step_count=15)
+    settings = settings(DEFAULT, max_examples=4, stateful_step_count=12)
 
     @pytest.fixture(autouse=True)
     def server(self, arango: ArangoServer) -> None:

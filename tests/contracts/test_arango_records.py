@@ -43,9 +43,11 @@ class _InParts:
         return lambda: InParts(parse_address(arango_address))
 
 
+@pytest.mark.slow
 class TestArangoRecordsInParts(_InParts, JoinedRecordsContract):
     pass
 
 
+@pytest.mark.slow
 class TestArangoMutationsInParts(_InParts, MutationContract):
     pass

@@ -14,22 +14,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 import requests
 
 from datasources.arango import ArangoDatabase, layout, parse_address
 from datasources.arango.names import META
+from tests.support.arango_faults import faulty_way
 
 DOUBLE = Path(__file__).parents[2] / "../shared/arangodouble"
 PASSWORD = "secret"
 MISSING = "no ArangoDB: set ARANGO_URL, or put the double at ../shared/arangodouble"
+_KEPT = [name for name in layout.ALL_COLLECTIONS if name != META]
+EMPTY = "\n".join([*(f"LET from_{c} = (FOR d IN {c} REMOVE d IN {c})" for c in _KEPT), "RETURN null"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArangoServer:
-    """A running server. `is_double`: it counts requests and injects faults."""
+    """A running server, or the way to one; both count requests and inject faults."""
 
     url: str
     user: str
@@ -65,12 +68,7 @@ class ArangoServer:
 
     def empty(self, database: str) -> None:
         """Remove what a set-up database holds; quicker than to set up another."""
-        names = [name for name in layout.ALL_COLLECTIONS if name != META]
-        counts = ", ".join(f"LENGTH({name})" for name in names)
-        row = self.call("POST", f"/_db/{database}/_api/cursor", {"query": f"RETURN [{counts}]"})["result"][0]
-        for name, count in zip(names, row, strict=True):
-            if count:
-                self.call("PUT", f"/_db/{database}/_api/collection/{name}/truncate")
+        self.call("POST", f"/_db/{database}/_api/cursor", {"query": EMPTY})
 
     def inject(self, match: str, action: str, times: int = 1) -> None:
         """Make the double fail: `drop`, `drop-after`, `status:503`, `delay:MS`, `error:NUMBER`."""
@@ -97,15 +95,38 @@ def start_double() -> tuple[subprocess.Popen[str], ArangoServer]:
     return process, ArangoServer(url=url, user="root", password=PASSWORD, is_double=True)
 
 
+class WrongServer(Exception):
+    """ARANGO_URL names no server that could be tested on."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"ARANGO_URL: {reason}; it must read http://root:PASSWORD@HOST:8529")
+
+
+def _real(address: str) -> tuple[str, dict[str, str]]:
+    """Return where the server of ARANGO_URL is, and the sign-in. Raises: WrongServer."""
+    parts = urlsplit(address.removeprefix("arango+"))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise WrongServer("that is no address of a server")
+    url = f"{parts.scheme}://{parts.hostname}:{parts.port or 8529}"
+    login = {"user": unquote(parts.username or "root"), "password": unquote(parts.password or "")}
+    try:
+        answer = requests.get(f"{url}/_api/version", auth=(login["user"], login["password"]), timeout=30)
+    except requests.RequestException as exc:
+        raise WrongServer(f"no server answers at {url}") from exc
+    if answer.status_code != 200:
+        raise WrongServer(
+            f"{url} answers with {answer.status_code}: user and password are wrong, or it is no ArangoDB"
+        )
+    return url, login
+
+
 def running_server() -> Iterator[ArangoServer]:
     """Yield a server for a session of tests, or skip."""
     real = os.environ.get("ARANGO_URL")
     if real:
-        parts = urlsplit(real)
-        url = f"{parts.scheme.removeprefix('arango+')}://{parts.hostname}:{parts.port or 8529}"
-        yield ArangoServer(
-            url=url, user=parts.username or "root", password=parts.password or "", is_double=False
-        )
+        url, login = _real(real)
+        with faulty_way(url) as way:
+            yield ArangoServer(url=way, **login, is_double=False)
         return
     if not DOUBLE.is_dir():
         pytest.skip(MISSING)
@@ -146,12 +167,22 @@ def arango_address(arango: ArangoServer, one_database: str) -> Iterator[str]:
     arango.empty(one_database)
 
 
+def _without_faults(server: ArangoServer) -> Iterator[ArangoServer]:
+    server.heal()
+    server.forget_counts()
+    yield server
+    server.heal()
+
+
+@pytest.fixture
+def arango_faults(arango: ArangoServer) -> Iterator[ArangoServer]:
+    """The server, without faults before and after."""
+    yield from _without_faults(arango)
+
+
 @pytest.fixture
 def arango_double(arango: ArangoServer) -> Iterator[ArangoServer]:
     """The server, if it is the double, without faults before and after."""
     if not arango.is_double:
-        pytest.skip("only the double counts requests and injects faults")
-    arango.heal()
-    arango.forget_counts()
-    yield arango
-    arango.heal()
+        pytest.skip("only the double tells of its queries and trains a vector index on a few nodes")
+    yield from _without_faults(arango)

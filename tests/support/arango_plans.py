@@ -15,7 +15,7 @@ from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.catalogue import all_statements
 from datasources.arango.checking import sample_binds
 from tests.contracts.samples import make_flow
-from tests.support.arango import ArangoServer, running_server
+from tests.support.arango import ArangoServer, WrongServer, running_server
 
 
 def plans(database: StandardDatabase) -> list[str]:
@@ -52,5 +52,8 @@ async def report(server: ArangoServer) -> None:
 
 
 if __name__ == "__main__":
-    for running in running_server():
-        asyncio.run(report(running))
+    try:
+        for running in running_server():
+            asyncio.run(report(running))
+    except WrongServer as exc:
+        raise SystemExit(str(exc)) from exc

@@ -20,9 +20,9 @@ from datasources.arango.errors import ServerRefused, WriteConflict, translate
 from datasources.arango.statements_reading import PING
 from datasources.arango.statements_setup import SET_VERSION
 from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
-from tests.support.arango import ArangoServer, arango, arango_double, one_database
+from tests.support.arango import ArangoServer, arango, arango_faults, one_database
 
-__all__ = ["arango", "arango_double", "one_database"]
+__all__ = ["arango", "arango_faults", "one_database"]
 
 
 @asynccontextmanager
@@ -41,64 +41,64 @@ def cursors(server: ArangoServer) -> int:
 
 @pytest.mark.parametrize("fault", ["drop", "drop-after", "status:503"])
 async def test_a_read_is_asked_again_a_write_is_not(
-    arango_double: ArangoServer, one_database: str, fault: str
+    arango_faults: ArangoServer, one_database: str, fault: str
 ) -> None:
-    async with connected(arango_double.address(one_database)) as connection:
-        arango_double.inject("_api/cursor", fault)
+    async with connected(arango_faults.address(one_database)) as connection:
+        arango_faults.inject("_api/cursor", fault)
         assert await connection.query(PING) == [1]
-        assert cursors(arango_double) == 2
-        arango_double.forget_counts()
-        arango_double.inject("_api/cursor", fault)
+        assert cursors(arango_faults) == 2
+        arango_faults.forget_counts()
+        arango_faults.inject("_api/cursor", fault)
         with pytest.raises(SourceUnavailable):
             await connection.query(SET_VERSION, version=1)
-        assert cursors(arango_double) == 1
+        assert cursors(arango_faults) == 1
 
 
-async def test_reading_is_given_up_after_a_few_times(arango_double: ArangoServer, one_database: str) -> None:
-    async with connected(arango_double.address(one_database)) as connection:
-        arango_double.inject("_api/cursor", "drop", times=50)
+async def test_reading_is_given_up_after_a_few_times(arango_faults: ArangoServer, one_database: str) -> None:
+    async with connected(arango_faults.address(one_database)) as connection:
+        arango_faults.inject("_api/cursor", "drop", times=50)
         with pytest.raises(SourceUnavailable, match="broke before an answer came"):
             await connection.query(PING)
-        assert cursors(arango_double) == connection.bounds.read_attempts
+        assert cursors(arango_faults) == connection.bounds.read_attempts
 
 
 async def test_a_slow_answer_is_a_timeout_and_not_asked_for_again(
-    arango_double: ArangoServer, one_database: str
+    arango_faults: ArangoServer, one_database: str
 ) -> None:
-    async with connected(arango_double.address(one_database, options="?timeout=0.2")) as connection:
-        arango_double.inject("_api/cursor", "delay:600", times=9)
+    async with connected(arango_faults.address(one_database, options="?timeout=0.2")) as connection:
+        arango_faults.inject("_api/cursor", "delay:600", times=9)
         with pytest.raises(SourceTimeout) as late:
             await connection.query(PING)
         assert late.value.seconds == 0.2
-        assert cursors(arango_double) == 1
+        assert cursors(arango_faults) == 1
 
 
-async def test_a_write_that_lost_a_race_runs_again(arango_double: ArangoServer, one_database: str) -> None:
-    async with connected(arango_double.address(one_database)) as connection:
-        arango_double.inject("_api/cursor", "error:1200", times=3)
+async def test_a_write_that_lost_a_race_runs_again(arango_faults: ArangoServer, one_database: str) -> None:
+    async with connected(arango_faults.address(one_database)) as connection:
+        arango_faults.inject("_api/cursor", "error:1200", times=3)
         assert await connection.query(SET_VERSION, version=1) == [1]
-        assert cursors(arango_double) == 4
-        arango_double.inject("_api/cursor", "error:1200", times=99)
+        assert cursors(arango_faults) == 4
+        arango_faults.inject("_api/cursor", "error:1200", times=99)
         with pytest.raises(WriteConflict):
             await connection.query(SET_VERSION, version=1)
 
 
-async def test_a_lost_cursor_is_opened_again(arango_double: ArangoServer, one_database: str) -> None:
-    async with connected(arango_double.address(one_database)) as connection:
-        arango_double.inject("_api/cursor", "error:1600")
+async def test_a_lost_cursor_is_opened_again(arango_faults: ArangoServer, one_database: str) -> None:
+    async with connected(arango_faults.address(one_database)) as connection:
+        arango_faults.inject("_api/cursor", "error:1600")
         assert await connection.query(PING) == [1]
 
 
 async def test_the_next_host_is_asked_when_one_is_gone(
-    arango_double: ArangoServer, one_database: str
+    arango_faults: ArangoServer, one_database: str
 ) -> None:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and not listening: connections are refused
         gone = f"127.0.0.1:{taken.getsockname()[1]}"
-        address = arango_double.address(one_database, place=f"{gone},{arango_double.place}")
+        address = arango_faults.address(one_database, place=f"{gone},{arango_faults.place}")
         async with connected(address) as connection:
             assert await connection.query(SET_VERSION, version=1) == [1]
-            assert cursors(arango_double) == 1
+            assert cursors(arango_faults) == 1
 
 
 @pytest.fixture
@@ -132,15 +132,15 @@ async def test_wrong_passwords_and_missing_databases_are_told_apart(arango: Aran
 
 
 async def test_no_secret_and_no_data_is_logged_or_told(
-    arango_double: ArangoServer, one_database: str, caplog: pytest.LogCaptureFixture
+    arango_faults: ArangoServer, one_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with connected(arango_double.address(one_database)) as connection:
-        arango_double.inject("_api/cursor", "error:1501")
+    async with connected(arango_faults.address(one_database)) as connection:
+        arango_faults.inject("_api/cursor", "error:1501")
         with pytest.raises(ServerRefused) as refused:
             await connection.query(PING)
     told = f"{refused.value} {caplog.text}"
-    assert arango_double.password not in told
+    assert arango_faults.password not in told
     assert "RETURN" not in str(refused.value)
     assert refused.value.code == 1501
 

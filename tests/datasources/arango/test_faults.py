@@ -24,9 +24,9 @@ from tests.datasources.arango.kit import (
     revision,
     with_flow,
 )
-from tests.support.arango import ArangoServer, arango, arango_address, arango_double, one_database
+from tests.support.arango import ArangoServer, arango, arango_address, arango_faults, one_database
 
-__all__ = ["arango", "arango_address", "arango_double", "one_database"]
+__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 
 QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:1600"]
 TOO_LATE = f"delay:{TOO_LONG_MS}"
@@ -36,19 +36,19 @@ REQUESTS = 8
 
 
 @pytest.fixture
-def address(arango_double: ArangoServer, one_database: str, arango_address: str) -> Iterator[str]:
+def address(arango_faults: ArangoServer, one_database: str, arango_address: str) -> Iterator[str]:
     yield with_flow(arango_address)
-    arango_double.heal()
+    arango_faults.heal()
     # A transaction that nobody could end keeps its documents locked, as it would for a minute.
     open_ones = f"/_db/{one_database}/_api/transaction"
-    for left in arango_double.call("GET", open_ones)["transactions"]:
-        arango_double.call("DELETE", f"{open_ones}/{left['id']}")
+    for left in arango_faults.call("GET", open_ones)["transactions"]:
+        arango_faults.call("DELETE", f"{open_ones}/{left['id']}")
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("action", FAULTS)
 async def test_a_change_is_applied_once_whichever_request_fails(
-    address: str, arango_double: ArangoServer, action: str, times: int
+    address: str, arango_faults: ArangoServer, action: str, times: int
 ) -> None:
     late = action == TOO_LATE
     async with opened(address, impatient=late) as database:
@@ -56,9 +56,9 @@ async def test_a_change_is_applied_once_whichever_request_fails(
         for number in range(0, REQUESTS, 3 if late else 1):
             key = f"{action.replace(':', '')}-{times}-{number}"
             mutation, records = a_change(key)
-            hit(arango_double, number, action, times)
+            hit(arango_faults, number, action, times)
             after = await source.apply(mutation, expected_revision=before, records=records)
-            arango_double.heal()
+            arango_faults.heal()
             assert (after, await revision(database)) == (before + 1, before + 1)
             assert await applied(database, key)
             before = after
@@ -66,41 +66,41 @@ async def test_a_change_is_applied_once_whichever_request_fails(
 
 @pytest.mark.parametrize("action", FAULTS)
 async def test_a_record_is_written_and_removed_once_whichever_request_fails(
-    address: str, arango_double: ArangoServer, action: str
+    address: str, arango_faults: ArangoServer, action: str
 ) -> None:
     async with opened(address, impatient=action == TOO_LATE) as database:
         records = database.records(WORKSPACE)
         key = f"lease {action}"
         for number in (0, 1):
-            hit(arango_double, number, action, 2)
+            hit(arango_faults, number, action, 2)
             made = await records.put(a_record(key, owner="me"), expected_version=None)
-            hit(arango_double, number, action, 2)
+            hit(arango_faults, number, action, 2)
             renewed = await records.put(a_record(key, owner="me"), expected_version=made.version)
-            arango_double.heal()
+            arango_faults.heal()
             assert await records.get("lease", key) == renewed
-            hit(arango_double, number, action, 2)
+            hit(arango_faults, number, action, 2)
             with pytest.raises(RecordConflict):
                 await records.put(a_record(key, owner="another"), expected_version=made.version)
-            hit(arango_double, number, action, 2)
+            hit(arango_faults, number, action, 2)
             await records.delete("lease", key, expected_version=renewed.version or "")
-            arango_double.heal()
+            arango_faults.heal()
             assert await records.get("lease", key) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
 async def test_a_server_that_always_fails_is_given_up_with_nothing_half_done(
-    address: str, arango_double: ArangoServer, action: str
+    address: str, arango_faults: ArangoServer, action: str
 ) -> None:
     async with opened(address) as database:
         before = await revision(database)
         mutation, records = a_change(f"never {action}")
-        hit(arango_double, 2, action, 1_000_000)
-        arango_double.forget_counts()
+        hit(arango_faults, 2, action, 1_000_000)
+        arango_faults.forget_counts()
         with pytest.raises(SourceError) as given_up:
             await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
-        assert sum(arango_double.count().values()) < 100
-        arango_double.heal()
+        assert sum(arango_faults.count().values()) < 100
+        arango_faults.heal()
         assert "arango+http://root@" in str(given_up.value)
         assert "secret" not in str(given_up.value)
         done = await applied(database, f"never {action}")
@@ -109,11 +109,11 @@ async def test_a_server_that_always_fails_is_given_up_with_nothing_half_done(
 
 @pytest.mark.slow
 async def test_after_a_time_out_the_late_first_try_changes_nothing_more(
-    address: str, arango_double: ArangoServer
+    address: str, arango_faults: ArangoServer
 ) -> None:
     async with opened(address, impatient=True) as database:
         before = await revision(database)
-        arango_double.inject("/_api/transaction/1", f"delay:{TOO_LONG_MS}")  # the commit: begin has no number
+        arango_faults.inject("/_api/transaction/1", f"delay:{TOO_LONG_MS}")  # the commit: begin has no number
         mutation, records = a_change("late")
         await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
         # Whatever is asked next waits in line behind the late request: the double does one at a time.
@@ -124,24 +124,24 @@ async def test_after_a_time_out_the_late_first_try_changes_nothing_more(
 @pytest.mark.slow
 @pytest.mark.parametrize(("action", "done"), [("drop", False), ("drop-after", True)])
 async def test_a_server_that_goes_during_a_commit_leaves_it_open_and_says_so(
-    address: str, arango_double: ArangoServer, action: str, done: bool
+    address: str, arango_faults: ArangoServer, action: str, done: bool
 ) -> None:
     async with opened(address) as database:
         before = await revision(database)
         mutation, records = a_change("unknown")
         # The first request for a transaction with a number is its commit; then nobody answers.
-        arango_double.inject("/_api/transaction/1", action)
-        arango_double.inject("/_api/transaction/1", "drop", 1_000_000)
+        arango_faults.inject("/_api/transaction/1", action)
+        arango_faults.inject("/_api/transaction/1", "drop", 1_000_000)
         with pytest.raises(CommitUnknown, match="look whether it was made"):
             await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
-        arango_double.heal()
+        arango_faults.heal()
         assert await applied(database, "unknown") == done
         assert await revision(database) == before + done
 
 
 @pytest.mark.slow
 async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
-    address: str, arango_double: ArangoServer
+    address: str, arango_faults: ArangoServer
 ) -> None:
     chance = random.Random(7)
     async with opened(address) as database:
@@ -154,10 +154,10 @@ async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
                 return None
 
         for _ in range(60):
-            arango_double.inject("", "delay:0", chance.randrange(1, 8))
-            arango_double.inject("", chance.choice(QUICK))
+            arango_faults.inject("", "delay:0", chance.randrange(1, 8))
+            arango_faults.inject("", chance.choice(QUICK))
         revisions = await asyncio.gather(*(write(number) for number in range(40)))
-        arango_double.heal()
+        arango_faults.heal()
         done = [found for found in revisions if found is not None]
         there = await source.get_nodes_by_key(FLOW, [f"many{number}" for number in range(40)])
         assert len(set(done)) == len(done)
@@ -168,7 +168,7 @@ async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
 
 
 async def test_a_change_waits_for_what_a_dead_process_still_keeps_locked(
-    address: str, arango_double: ArangoServer
+    address: str, arango_faults: ArangoServer
 ) -> None:
     async with opened(address) as database:
         run, before = database.engine.connection.run, await revision(database)
@@ -179,11 +179,11 @@ async def test_a_change_waits_for_what_a_dead_process_still_keeps_locked(
             return transaction
 
         left = await run(lock)
-        arango_double.forget_counts()
+        arango_faults.forget_counts()
         mutation, records = a_change("patient")
         waiting = asyncio.create_task(database.source(WORKSPACE).apply(mutation, records=records))
         async with asyncio.timeout(20):
-            while sum(n for path, n in arango_double.count().items() if path.endswith("begin")) < 3:  # noqa: ASYNC110
+            while sum(n for path, n in arango_faults.count().items() if path.endswith("begin")) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await run(lambda _: left.abort_transaction())  # as the server does a minute later
         assert await waiting == before + 1

@@ -17,9 +17,9 @@ from datasources.base import RecordWrite
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_vector, an_edge, snapshot
 from tests.datasources.arango.kit import a_change, hit, opened, revision, with_flow
-from tests.support.arango import ArangoServer, arango, arango_address, arango_double, one_database
+from tests.support.arango import ArangoServer, arango, arango_address, arango_faults, one_database
 
-__all__ = ["arango", "arango_address", "arango_double", "one_database"]
+__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 
 
 @pytest.fixture
@@ -137,18 +137,19 @@ async def test_what_somebody_else_wrote_since_is_left_alone(address: str) -> Non
         assert await revision(database) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
 async def test_a_change_in_parts_is_applied_once_whichever_request_fails(
-    address: str, arango_double: ArangoServer, action: str
+    address: str, arango_faults: ArangoServer, action: str
 ) -> None:
     async with opened(address, in_parts=True) as database:
         for number in range(8):
             mutation, records = a_change(f"n{number}")
-            hit(arango_double, 2 * number, action)
+            hit(arango_faults, 2 * number, action)
             applied = await database.source(WORKSPACE).apply(
                 mutation, expected_revision=number + 1, records=records
             )
-            arango_double.heal()
+            arango_faults.heal()
             assert applied == number + 2 == await revision(database)
         await recover(database.engine.connection)  # an intent that could not be withdrawn was carried out
         assert await open_intents(database) == 0

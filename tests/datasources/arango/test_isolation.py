@@ -41,7 +41,7 @@ near = st.sampled_from(
 graphs = st.builds("".join, st.lists(near | st.text(max_size=3), min_size=1, max_size=2))
 
 
-@pytest.fixture(params=[5_000, -1], ids=["small", "large"])
+@pytest.fixture(params=[5_000, pytest.param(-1, marks=pytest.mark.slow)], ids=["small", "large"])
 async def database(
     arango: ArangoServer, arango_address: str, request: pytest.FixtureRequest
 ) -> AsyncIterator[Database]:

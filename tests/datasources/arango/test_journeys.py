@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.arango_journeys import measure
-from tests.support.arango import ArangoServer, arango, arango_double
+from tests.support.arango import ArangoServer, arango, arango_faults
 from tests.support.arango_counting import Journeys
 
-__all__ = ["arango", "arango_double"]
+__all__ = ["arango", "arango_faults"]
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ async def test_operations_take_few_round_trips(counted: dict[str, Journeys]) -> 
     assert counted["store 100 embeddings"].requests == 1
 
 
-async def test_the_double_counts_the_same(arango_double: ArangoServer) -> None:
-    before = sum(arango_double.count().values())
-    counted = await measure(arango_double)
-    after = sum(arango_double.count().values())
+async def test_the_double_counts_the_same(arango_faults: ArangoServer) -> None:
+    before = sum(arango_faults.count().values())
+    counted = await measure(arango_faults)
+    after = sum(arango_faults.count().values())
     assert after - before > sum(journeys.requests for journeys in counted.values())

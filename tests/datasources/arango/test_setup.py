@@ -14,9 +14,9 @@ from datasources.arango.names import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
-from tests.support.arango import ArangoServer, arango, arango_double
+from tests.support.arango import ArangoServer, arango, arango_faults
 
-__all__ = ["arango", "arango_double"]
+__all__ = ["arango", "arango_faults"]
 
 # As the Nodius editor stores a graph; vectors of its own, which no field says the model of.
 NODIUS: dict[str, list[dict[str, Any]]] = {
@@ -130,11 +130,11 @@ async def test_a_server_too_old_is_refused_before_anything_is_made(
 
 @pytest.mark.parametrize("path", ["/_api/cursor", "/_api/view", "/_api/explain", "/_api/version"])
 async def test_a_check_that_may_not_look_says_so(
-    arango_double: ArangoServer, place: Place, path: str
+    arango_faults: ArangoServer, place: Place, path: str
 ) -> None:
     await place.set_up()
     async with place.opened() as database:
-        arango_double.inject(path, "error:11", 1_000)
+        arango_faults.inject(path, "error:11", 1_000)
         findings = await database.check()
     said = " ".join(finding.detail for finding in findings if finding.status == "error")
     assert "refuses the sign-in" in said or "error 11" in said

@@ -13,17 +13,17 @@ from graphrag.approvals import Approve, Reject
 from graphrag.approvals.errors import ApprovalError
 from tests.datasources.arango.kit import hit
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
-from tests.support.arango import ArangoServer, arango, arango_address, arango_double, one_database
+from tests.support.arango import ArangoServer, arango, arango_address, arango_faults, one_database
 
-__all__ = ["arango", "arango_address", "arango_double", "one_database"]
+__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 FOREVER = 1_000_000
 
 
 @pytest.fixture
-async def bench(arango_double: ArangoServer, arango_address: str) -> AsyncIterator[Bench]:
+async def bench(arango_faults: ArangoServer, arango_address: str) -> AsyncIterator[Bench]:
     async with ArangoDatabase(parse_address(arango_address)) as database:
         yield await a_bench(database)
-    arango_double.heal()
+    arango_faults.heal()
 
 
 async def check_whole(bench: Bench, approval_id: str, number: int, before: int) -> str:
@@ -42,16 +42,19 @@ async def check_whole(bench: Bench, approval_id: str, number: int, before: int) 
     return approval.status
 
 
-@pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
+@pytest.mark.parametrize(
+    "action",
+    ["drop-after", *(pytest.param(a, marks=pytest.mark.slow) for a in ("drop", "status:503", "error:1200"))],
+)
 async def test_one_fault_anywhere_stops_no_approval(
-    bench: Bench, arango_double: ArangoServer, action: str
+    bench: Bench, arango_faults: ArangoServer, action: str
 ) -> None:
     for number in range(0, 24, 2 if action == "drop-after" else 4):
         approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": f"Name {number}"})
         before = await bench.revision()
-        hit(arango_double, number, action)
+        hit(arango_faults, number, action)
         decided = await bench.approvals().decide(approval.id, Approve(), EDITOR)
-        arango_double.heal()
+        arango_faults.heal()
         assert decided.status == "applied"
         assert await check_whole(bench, approval.id, number, before) == "applied"
 
@@ -60,16 +63,16 @@ async def test_one_fault_anywhere_stops_no_approval(
 @pytest.mark.parametrize("decision", [Approve(), Reject("no")], ids=["approve", "reject"])
 @pytest.mark.parametrize("action", ["drop", "drop-after"])
 async def test_a_server_that_goes_for_good_at_any_moment_leaves_no_decision_half_done(
-    bench: Bench, arango_double: ArangoServer, action: str, decision: Any
+    bench: Bench, arango_faults: ArangoServer, action: str, decision: Any
 ) -> None:
     for number in range(0, 20, 2):
         approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": f"Name {number}"})
         before = await bench.revision()
-        hit(arango_double, number, action, FOREVER)
+        hit(arango_faults, number, action, FOREVER)
         try:
             decided = await bench.approvals().decide(approval.id, decision, EDITOR)
         except (SourceError, ApprovalError):
             decided = None
-        arango_double.heal()
+        arango_faults.heal()
         status = await check_whole(bench, approval.id, number, before)
         assert decided is None or decided.status == status
