@@ -88,10 +88,14 @@ arango-token: ## Print a token to sign in to that page with, good for 12 hours
 	  'roles': ['admin'], 'workspaces': ['default'], 'exp': int(time.time()) + 43200}, \
 	  pathlib.Path('/run/secrets/nodius_auth').read_text().strip(), algorithm='HS256'))"
 
+ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_database.py \
+  tests/cli/test_embed_arango.py tests/graphrag/test_one_trip.py tests/graphrag/approvals/test_on_arango.py \
+  tests/concurrency/test_on_arango.py tests/server/test_two_on_arango.py
+
 arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@127.0.0.1:8529 make arango-test
-	@test -n "$(ARANGO_URL)" || { echo "set ARANGO_URL, as http://root:PASSWORD@127.0.0.1:8529"; exit 2; }
-	ARANGO_URL="$(ARANGO_URL)" $(PY) -m tests.support.arango_plans
-	ARANGO_URL="$(ARANGO_URL)" $(PY) -m pytest -p no:xdist $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango
+	@test -n "$$ARANGO_URL" || { echo "set ARANGO_URL, as http://root:PASSWORD@127.0.0.1:8529"; exit 2; }
+	@$(PY) -m tests.support.arango_plans
+	$(PY) -m pytest -p no:xdist $(ARANGO_TESTS)
 
 arango-down: ## Stop what arango-up started; the data stays (docker compose down --volumes removes it)
 	docker compose down
