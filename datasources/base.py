@@ -206,6 +206,10 @@ class RecordStore(Protocol):
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None: ...
 
+    async def write(self, writes: Sequence[RecordWrite]) -> None:
+        """Carry out several writes in one transaction: all, or none of them. Raises: RecordConflict."""
+        ...
+
     async def query(
         self,
         kind: str,

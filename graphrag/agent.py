@@ -238,6 +238,7 @@ class Agent:
             thread_id=turn.thread_id,
             turn=turn.state.number,
             model=self._asker.provider.model,
+            through=turn.hold.write,
         )
         turn.change(rounds_used=turn.state.rounds_used + 1)
         async with aclosing(self._calls.run(requested, place)) as answers:

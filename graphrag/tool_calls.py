@@ -16,9 +16,11 @@ from typing import Any
 
 from datasources.errors import SourceError
 from graphrag.approvals import Approval, ApprovalError, Approvals, Person, ProposalRefused
+from graphrag.approvals.store import Through
 from graphrag.events import ToolFinished
 from graphrag.history import cut_text
 from graphrag.providers.base import ToolCall, ToolMessage
+from graphrag.threads import ThreadBusy
 from tools.arguments import MalformedArguments, parse_arguments
 from tools.base import Problem, Tool, ToolBox, ToolContext, ToolResult, failure
 from tools.proposals import MalformedProposal, canonical_json
@@ -42,13 +44,14 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlace:
-    """Where the calls of a step run, and for whom."""
+    """Where the calls of a step run, and for whom. `through` stores proposals while the turn is held."""
 
     context: ToolContext
     person: Person
     thread_id: str
     turn: int
     model: str
+    through: Through | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +218,7 @@ class ToolCalls:
                 asker=place.person,
                 model=place.model,
                 reason=_reason(self._box.get(call.name), call),
+                through=place.through,
             )
             kept.append(approval)
             return replace(result, data=approval.to_document()["action"])
@@ -233,7 +237,7 @@ async def _refusals_told(work: Awaitable[ToolResult]) -> ToolResult:
         return failure("invalid_arguments", *problems)
     except (ApprovalError, MalformedProposal) as exc:
         return failure("invalid_arguments", Problem(what=str(exc)))
-    except SourceError as exc:
+    except (SourceError, ThreadBusy) as exc:
         log.warning("proposal_failed", extra={"error": type(exc).__name__})
         return failure("unavailable", Problem(what="the proposal could not be stored; tell the person"))
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict, SourceError
 from graphrag.owners import is_dead_here, new_owner
 from graphrag.people import Person
@@ -145,6 +145,27 @@ class TurnHold:
     def _may_take(self, data: Mapping[str, Any]) -> bool:
         # One of this owner that is still there could not be given back: nobody holds it.
         return data.get("owner") == self._owner or _is_free(data, self._owner, self._clock())
+
+    async def write(self, write: RecordWrite) -> None:
+        """Carry out a write if the thread is still held, both in one transaction.
+
+        Raises: ThreadBusy when it is another's, RecordConflict, SourceError.
+        """
+        for _ in range(_TRIES):
+            found = await self._records.get(KIND, _key(self._thread_id))
+            self._read(found)
+            if found is None or self._lost:
+                break
+            held = RecordWrite(kind=KIND, key=found.key, data=found.data, expected_version=found.version)
+            try:
+                await self._records.write([held, write])
+            except RecordConflict as exc:
+                if exc.kind != KIND:
+                    raise
+                continue  # renewed, given back or taken over meanwhile
+            self._read(await self._records.get(KIND, found.key))  # it has another version now
+            return
+        raise ThreadBusy(thread_id=self._thread_id)
 
     async def keep(self, look_s: float) -> None:
         """Renew and look until `end`, or until the hold is lost."""

@@ -23,7 +23,7 @@ from datasources.arango.record_documents import (
     written_by,
 )
 from datasources.arango.statements import Statement
-from datasources.arango.transactions import NOT_REACHED, Patience, Running, Statements
+from datasources.arango.transactions import NOT_REACHED, Mark, Patience, Running, Statements, Transactions
 from datasources.base import Record, RecordWrite
 from datasources.errors import RecordConflict
 
@@ -57,6 +57,25 @@ class ArangoRecords:
         write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
         step = prepared(self.workspace, write)
         await self.connection.run(lambda database: self._write(database, step))
+
+    async def write(self, writes: Sequence[RecordWrite]) -> None:
+        """See RecordStore. In a sharded cluster a crash within the commit may leave a part of them."""
+        steps = [prepared(self.workspace, write) for write in writes]
+        collections = sorted({aql.collection_of(step.write.kind) for step in steps})
+
+        def work(database: StandardDatabase) -> int:
+            transactions = Transactions(
+                connection=self.connection, database=database, write=collections, mark=uuid.uuid4().hex
+            )
+            return transactions.do(carry_out)
+
+        def carry_out(at: Statements, mark: Mark) -> int:
+            write_records(at, self.workspace, steps)
+            at.rows(aql.MARK_PUT, mark=mark(0))
+            return 0
+
+        if steps:
+            await self.connection.run(work)
 
     async def query(
         self,

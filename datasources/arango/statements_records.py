@@ -150,6 +150,18 @@ FOR d IN @@records
     values=("workspace", "field", "value", "others", "order", "limit"),
 )
 
+MARK_PUT = Statement(
+    name="MARK_PUT",
+    text="""
+INSERT @mark INTO @@intents
+RETURN NEW._key
+""",
+    collections=("intents",),
+    values=("mark",),
+    writes=True,
+    repeatable=False,
+)
+
 MARK_GET = Statement(
     name="MARK_GET",
     text="""
@@ -171,5 +183,6 @@ ALL = (
     RECORDS_ALL_BACKWARDS,
     RECORDS_WHERE,
     RECORDS_WHERE_BACKWARDS,
+    MARK_PUT,
     MARK_GET,
 )

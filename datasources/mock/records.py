@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -39,6 +39,9 @@ class MemoryRecords:
         self.stored = self.after(
             [RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)]
         )
+
+    async def write(self, writes: Sequence[RecordWrite]) -> None:
+        self.stored = self.after(writes)
 
     def after(self, writes: Iterable[RecordWrite]) -> dict[Name, Record]:
         """Return the records as they are after the writes, one upon the other; changes nothing yet.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,13 @@ class SqliteRecords:
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
         await self.pool.write(lambda c: write_record(c, self.workspace, write))
+
+    async def write(self, writes: Sequence[RecordWrite]) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            for write in writes:
+                write_record(connection, self.workspace, write)
+
+        await self.pool.write(work)
 
     async def query(
         self,

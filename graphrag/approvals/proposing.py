@@ -9,6 +9,7 @@ from typing import Any
 from graphrag.approvals.desk import Desk
 from graphrag.approvals.errors import ApprovalNotFound, NotPermitted, ProposalRefused
 from graphrag.approvals.model import Action, Approval, clean
+from graphrag.approvals.store import Through
 from graphrag.approvals.waiting import additions_of, own_names, renamed, used_by, with_additions
 from graphrag.people import Person
 from graphrag.review import Reviewed, review
@@ -21,7 +22,10 @@ MAX_WAITING = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Where a proposal comes from. `model` is `person` for what somebody proposes by hand."""
+    """Where a proposal comes from. `model` is `person` for what somebody proposes by hand.
+
+    `through` stores it only as long as its turn is not another process's.
+    """
 
     graph_key: str
     thread_id: str
@@ -30,13 +34,14 @@ class Asked:
     asker: Person
     model: str
     reason: str = ""
+    through: Through | None = None
 
 
 async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
     """Review an action and store it as pending.
 
     Raises: ProposalRefused, NotPermitted, ApprovalNotFound (another workspace), MalformedProposal,
-    GraphNotFound.
+    GraphNotFound, and what `through` raises.
     """
     asker = asked.asker
     if not desk.is_home(asker):
@@ -72,7 +77,7 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
         depends_on=depends_on,
         names=own_names(meant, reviewed.action),
     )
-    return await desk.store.put(approval)
+    return await desk.store.put(approval, through=asked.through)
 
 
 async def _waiting(desk: Desk, asked: Asked) -> list[Approval]:

@@ -12,7 +12,7 @@ from graphrag.approvals import deciding, proposing, undoing
 from graphrag.approvals.desk import CLAIM_MS, Desk
 from graphrag.approvals.errors import AlreadyDecided
 from graphrag.approvals.model import Action, Approval, Decision, Status
-from graphrag.approvals.store import ApprovalStore
+from graphrag.approvals.store import ApprovalStore, Through
 from graphrag.approvals.view import PendingView
 from graphrag.approvals.waiting import additions_of
 from graphrag.audit import Audit
@@ -74,11 +74,12 @@ class Approvals:
         asker: Person,
         model: str,
         reason: str = "",
+        through: Through | None = None,
     ) -> Approval:
         """Review an action and keep it for a person to decide. Nothing of the graph changes.
 
         Raises: ProposalRefused with what is wrong, NotPermitted, ApprovalNotFound (the asker is of
-        another workspace), MalformedProposal, GraphNotFound.
+        another workspace), MalformedProposal, GraphNotFound, and what `through` raises.
         """
         asked = proposing.Asked(
             graph_key=graph_key,
@@ -88,6 +89,7 @@ class Approvals:
             asker=asker,
             model=model,
             reason=reason,
+            through=through,
         )
         return await proposing.propose(self._desk, action, asked)
 

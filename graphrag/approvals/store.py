@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from graphrag.approvals.model import KIND, Approval, Status, from_record
+
+Through = Callable[[RecordWrite], Awaitable[None]]
+"""Carries out a write together with a check of its own, or raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +24,14 @@ class ApprovalStore:
         approval = from_record(record) if record else None
         return approval if approval and approval.workspace == self.workspace else None
 
-    async def put(self, approval: Approval) -> Approval:
-        """Store it; return it with its new version."""
+    async def put(self, approval: Approval, *, through: Through | None = None) -> Approval:
+        """Store it; return it with its new version. `through` carries the write out, or refuses to."""
+        if through is not None:
+            data = approval.to_document()
+            await through(
+                RecordWrite(kind=KIND, key=approval.id, data=data, expected_version=approval.version)
+            )
+            return await self.get(approval.id) or approval
         record = Record(kind=KIND, key=approval.id, data=approval.to_document())
         return from_record(await self.records.put(record, expected_version=approval.version))
 

@@ -16,7 +16,7 @@ from graphrag.approvals import Approvals, Approve, Decision, Person, Reject
 from graphrag.approvals.errors import ApprovalError
 from tests.contracts.samples import FLOW, WORKSPACE
 
-_WRITES = ("put", "apply", "delete")
+_WRITES = ("put", "write", "apply", "delete")
 
 
 def _database(where: str) -> Database:

@@ -45,6 +45,26 @@ class RecordStoreContract(Contract):
         assert stored.version
         assert await records.get("approval", "k") == stored
 
+    async def test_several_records_are_written_all_or_none(self, records: RecordStore) -> None:
+        first = await records.put(a_record("a", n=1), expected_version=None)
+        await records.put(a_record("l", "lease", n=1), expected_version=None)
+        new, changed = a_write("b", None, {"n": 1}), a_write("a", first.version, {"n": 2})
+        stale = RecordWrite(kind="lease", key="l", data={"n": 2}, expected_version=first.version + "x")  # type: ignore[operator]
+        for writes in ([new, changed, stale], [stale, new, changed], [changed, new, new]):
+            with pytest.raises(RecordConflict):
+                await records.write(writes)
+            assert await records.get("approval", "a") == first
+            assert await records.get("approval", "b") is None
+        lease = await records.get("lease", "l")
+        assert lease is not None
+        right = RecordWrite(kind="lease", key="l", data=lease.data, expected_version=lease.version)
+        await records.write([new, right, changed])
+        found = [await records.get(*name) for name in (("approval", "b"), ("lease", "l"), ("approval", "a"))]
+        assert [record and record.data for record in found] == [{"n": 1}, {"n": 1}, {"n": 2}]
+        assert found[1] is not None
+        assert found[1].version != lease.version
+        await records.write([])
+
     async def test_a_new_record_must_be_absent(self, records: RecordStore) -> None:
         stored = await records.put(a_record("k", status="a"), expected_version=None)
         with pytest.raises(RecordConflict) as refused:

@@ -6,12 +6,14 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from typing import Any
 
 import pytest
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import RecordConflict
 from datasources.mock import open_nba
 from graphrag.events import Completed, Failed, Token, ToolStarted, TurnStarted
 from graphrag.providers.base import AssistantMessage
@@ -19,6 +21,7 @@ from graphrag.threads import ThreadBusy, ThreadNotFound
 from graphrag.turn_lease import HELD_MS, KIND, TurnLeases, as_it_stands
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, setting_of, setting_on, shown, up_to
 from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import CHANGE
 from tests.support.valid_history import check_valid
 
 PATIENCE_S = 10
@@ -250,6 +253,59 @@ async def test_a_turn_stopped_while_nobody_takes_its_events_ends_before_the_next
             assert rest == [Completed(thread_id=thread_id, text="a", stopped=True)]
             assert shown(await base.ask("next", thread_id)) == "Next."
             check_valid(await base.messages(thread_id))
+
+
+class Sleeping:
+    """Records of a process that was stopped just before it wrote several of them."""
+
+    def __init__(self, records: RecordStore, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self._records, self._meanwhile = records, meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    async def write(self, writes: Sequence[RecordWrite]) -> None:
+        await self._meanwhile()
+        await self._records.write(writes)
+
+
+async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the_thread_is_anothers() -> None:
+    now, thread_ids = Clock(), list[str]()
+    now.ms += HELD_MS
+    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "theirs") as model:
+        async with setting_of(model) as base:
+
+            async def taken_by_another() -> None:
+                await process_on(base, model, now).ask("second", thread_ids[0])
+
+            records: Any = Sleeping(base.database.records("default"), taken_by_another)
+            late = setting_on(base.database, model, leases=leases(records, Clock()))
+            async with aclosing(late.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+                thread_ids.append((await up_to(turn, TurnStarted)).thread_id)
+                last = [event async for event in turn][-1]
+            assert isinstance(last, Failed)
+            assert last.fault.code == "busy"
+            assert await base.approvals.list(by=EDITOR) == []
+            check_valid(await base.messages(thread_ids[0]))
+
+
+async def test_a_proposal_is_stored_though_the_hold_was_renewed_or_unwanted_meanwhile() -> None:
+    async with open_nba("default") as database:
+        records = database.records("default")
+        elsewhere, meanwhile = leases(records, Clock()), list[bool]()
+
+        async def unwanted() -> None:
+            if len(meanwhile) < 2:  # the first try meets another version of the lease
+                meanwhile.append(await elsewhere.ask_to_stop("t"))
+
+        sleeping: Any = Sleeping(records, unwanted)
+        async with leases(sleeping, Clock()).held("t") as hold:
+            await hold.write(RecordWrite(kind="approval", key="k", data={}, expected_version=None))
+            assert await records.get("approval", "k") is not None
+            with pytest.raises(RecordConflict):  # the write's own conflict is not the lease's
+                await hold.write(RecordWrite(kind="approval", key="k", data={}, expected_version=None))
+        assert meanwhile == [True, True]
+        assert await records.get(KIND, "turn/t") is None
 
 
 async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_stored() -> None:
