@@ -31,7 +31,6 @@ Source = MutableGraphDataSource
 CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_graph": lambda source, key: source.get_graph(key),
     "get_versions": lambda source, key: source.get_versions(key),
-    "get_versions": lambda source, key: source.get_versions(key),
     "get_stats": lambda source, key: source.get_stats(key),
     "get_nodes": lambda source, key: source.get_nodes(key),
     "get_edges": lambda source, key: source.get_edges(key),
