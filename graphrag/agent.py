@@ -223,7 +223,7 @@ class Agent:
             await turn.save("running")
 
     async def _round(
-        self, turn: RunningTurn, requested: Requested, waiting: list[Approval]
+        self, turn: RunningTurn, asked: Requested, waiting: list[Approval]
     ) -> AsyncGenerator[Event]:
         """Run the calls of a step; proposals made in it are added to `waiting`."""
         place = CallPlace(
@@ -241,7 +241,7 @@ class Agent:
             through=turn.hold.write,
         )
         turn.change(rounds_used=turn.state.rounds_used + 1)
-        async with aclosing(self._calls.run(requested, place)) as answers:
+        async with aclosing(self._calls.run(asked, place)) as answers:
             async for answered in answers:
                 if answered.approval is not None:
                     turn.opened([answered.approval])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+from hypothesis import settings
+
 from datasources.base import Database, MutableGraphDataSource
 from datasources.sqlite import Limits, SqliteDatabase, change_log
 from datasources.sqlite.source import SqliteSource
@@ -62,3 +64,6 @@ TestHeld = HeldMachine.TestCase
 TestLarge = LargeMachine.TestCase
 TestVast = VastMachine.TestCase
 TestCrossing = CrossingMachine.TestCase
+for case in (TestHeld, TestLarge, TestVast, TestCrossing):  # four machines share what one would be tried
+    case.settings = settings(case.settings, max_examples=settings().max_examples // 2)
+del case
