@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load bench-scale docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load bench-scale bench-page screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -68,6 +68,12 @@ bench-scale: .venv/.plots ## Measure editing, approving and importing from 1k to
 	@$(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[plots]' || \
 	   uv pip install -q --python $(PY) -c constraints.txt -e '.[plots]'
 	@touch $@
+
+bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)
+	$(PY) -m tests.benchmarks.page
+
+screenshots: setup ## Take the pictures of the page that the README shows (needs Chromium)
+	$(PY) -m tests.e2e.screenshots
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
