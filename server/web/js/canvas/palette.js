@@ -34,8 +34,8 @@ export function createPalette({ app, edits, view, canvas, ordered }) {
   const nameOf = (type) => type.displayName || type.type;
 
   function row(type, dialog) {
-    const { icon: name, letters, hue } = looks({ type: type.type }, store.get().nodeTypes);
-    const picture = h("span.node-icon", { style: { "--hue": String(hue) } }, name ? icon(name) : h("span.node-letters", letters));
+    const { icon: name, letters, hue, color } = looks({ type: type.type }, store.get().nodeTypes);
+    const picture = h("span.node-icon", { style: { "--hue": String(hue), ...(color ? { "--type-color": color } : {}) } }, name ? icon(name) : h("span.node-letters", letters));
     return h("li", h("button.palette-type", { type: "button", onclick: () => (dialog.close(), add(type)) },
       picture, h("span.palette-text", h("span.palette-name", nameOf(type)), type.description ? h("span.palette-about", type.description) : null)));
   }
