@@ -222,10 +222,8 @@ class Agent:
             turn.tidy()
             await turn.save("running")
 
-    async def _round(
-        self, turn: RunningTurn, asked: Requested, waiting: list[Approval]
-    ) -> AsyncGenerator[Event]:
-        """Run the calls of a step; proposals made in it are added to `waiting`."""
+    async def _round(self, turn: RunningTurn, step: Requested, made: list[Approval]) -> AsyncGenerator[Event]:
+        """Run the calls of a step; proposals made in it are added to `made`."""
         place = CallPlace(
             context=ToolContext(
                 source=self._source,
@@ -241,11 +239,11 @@ class Agent:
             through=turn.hold.write,
         )
         turn.change(rounds_used=turn.state.rounds_used + 1)
-        async with aclosing(self._calls.run(asked, place)) as answers:
+        async with aclosing(self._calls.run(step, place)) as answers:
             async for answered in answers:
                 if answered.approval is not None:
                     turn.opened([answered.approval])
-                    waiting.append(answered.approval)
+                    made.append(answered.approval)
                     continue
                 turn.messages.append(answered.message(self._calls.limits))
                 yield answered.event()
