@@ -65,7 +65,7 @@ def test_an_answer_says_which_nodes_were_looked_at_also_after_a_reload(
     ask(page, "Which node fetches the players?")
     looked = answered(page, "It fetches them.").locator(".looked")
     expect(looked).to_contain_text("Looked at:")
-    expect(looked.locator(".chip").first).to_have_text("Fetch NBA players")
+    expect(looked.get_by_role("button", name="Fetch NBA players")).to_be_visible()
     expect(looked.locator(".chip")).to_have_count(6)
     page.reload()
     looked = answered(page, "It fetches them.").locator(".looked")

@@ -54,8 +54,8 @@ async def test_the_end_names_the_nodes_retrieved_and_the_thread_keeps_them_by_qu
             second = (await chat(client, 2, "And which one returns?", threadId=first["threadId"]))[-1]
             services = await server.state.services("default")
             kept = await services.threads.get(first["threadId"], Person("ed", "editor", "default"))
-    assert first["contextNodes"][0] == "fetch-api"
-    assert second["contextNodes"][0] == "return"
+    assert "fetch-api" in first["contextNodes"]
+    assert "return" in second["contextNodes"]
     asked = [raw for raw in kept.thread.conversation_history if raw["role"] == "user"]
     assert [raw["contextNodes"] for raw in asked] == [first["contextNodes"], second["contextNodes"]]
 
