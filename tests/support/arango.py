@@ -68,7 +68,13 @@ class ArangoServer:
 
     def empty(self, database: str) -> None:
         """Remove what a set-up database holds; quicker than to set up another."""
+        self.end_transactions(database)  # one that nobody could end keeps its documents for a minute
         self.call("POST", f"/_db/{database}/_api/cursor", {"query": EMPTY})
+
+    def end_transactions(self, database: str) -> None:
+        open_ones = f"/_db/{database}/_api/transaction"
+        for left in self.call("GET", open_ones)["transactions"]:
+            self.call("DELETE", f"{open_ones}/{left['id']}")
 
     def inject(self, match: str, action: str, times: int = 1) -> None:
         """Make the double fail: `drop`, `drop-after`, `status:503`, `delay:MS`, `error:NUMBER`."""

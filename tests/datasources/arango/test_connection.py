@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 
 import pytest
 import requests
@@ -122,7 +123,7 @@ async def test_a_server_without_tls_is_refused_by_name(silent: str) -> None:
 
 
 async def test_wrong_passwords_and_missing_databases_are_told_apart(arango: ArangoServer) -> None:
-    wrong = arango.address("nodius").replace(arango.password, "wrong-password")
+    wrong = replace(arango, password="wrong-password").address("nodius")
     async with connected(wrong) as connection:
         with pytest.raises(ServerRefused, match="refuses the sign-in"):
             await connection.query(PING)

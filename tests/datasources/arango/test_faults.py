@@ -30,7 +30,14 @@ __all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 
 QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:1600"]
 TOO_LATE = f"delay:{TOO_LONG_MS}"
-FAULTS = [*QUICK, pytest.param(TOO_LATE, marks=pytest.mark.slow)]
+FAULTS = [
+    "drop-after",
+    "error:1200",
+    *(
+        pytest.param(fault, marks=pytest.mark.slow)
+        for fault in ("drop", "status:503", "error:1600", TOO_LATE)
+    ),
+]
 REQUESTS = 8
 """More than an apply with a record sends; a fault that nothing meets is none."""
 
@@ -39,10 +46,7 @@ REQUESTS = 8
 def address(arango_faults: ArangoServer, one_database: str, arango_address: str) -> Iterator[str]:
     yield with_flow(arango_address)
     arango_faults.heal()
-    # A transaction that nobody could end keeps its documents locked, as it would for a minute.
-    open_ones = f"/_db/{one_database}/_api/transaction"
-    for left in arango_faults.call("GET", open_ones)["transactions"]:
-        arango_faults.call("DELETE", f"{open_ones}/{left['id']}")
+    arango_faults.end_transactions(one_database)
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -113,7 +117,8 @@ async def test_after_a_time_out_the_late_first_try_changes_nothing_more(
 ) -> None:
     async with opened(address, impatient=True) as database:
         before = await revision(database)
-        arango_faults.inject("/_api/transaction/1", f"delay:{TOO_LONG_MS}")  # the commit: begin has no number
+        arango_faults.inject("/_api/transaction/begin", "delay:0")
+        arango_faults.inject("/_api/transaction/", f"delay:{TOO_LONG_MS}")  # the commit
         mutation, records = a_change("late")
         await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
         # Whatever is asked next waits in line behind the late request: the double does one at a time.
@@ -129,9 +134,10 @@ async def test_a_server_that_goes_during_a_commit_leaves_it_open_and_says_so(
     async with opened(address) as database:
         before = await revision(database)
         mutation, records = a_change("unknown")
-        # The first request for a transaction with a number is its commit; then nobody answers.
-        arango_faults.inject("/_api/transaction/1", action)
-        arango_faults.inject("/_api/transaction/1", "drop", 1_000_000)
+        # After its begin the first request for a transaction is its commit; then nobody answers.
+        arango_faults.inject("/_api/transaction/begin", "delay:0", 1_000_000)
+        arango_faults.inject("/_api/transaction/", action)
+        arango_faults.inject("/_api/transaction/", "drop", 1_000_000)
         with pytest.raises(CommitUnknown, match="look whether it was made"):
             await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
         arango_faults.heal()

@@ -128,7 +128,7 @@ async def test_a_server_too_old_is_refused_before_anything_is_made(
     assert place.name not in place.server.call("GET", "/_api/database")["result"]
 
 
-@pytest.mark.parametrize("path", ["/_api/cursor", "/_api/view", "/_api/explain", "/_api/version"])
+@pytest.mark.parametrize("path", ["/_api/cursor", "/_api/view"])
 async def test_a_check_that_may_not_look_says_so(
     arango_faults: ArangoServer, place: Place, path: str
 ) -> None:
