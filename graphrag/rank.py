@@ -4,9 +4,10 @@ Fusion adds scores normalised to each search's best, because a rank alone forget
 node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
 behind it must not lose by more than it does.
 
-A name search always has a best hit, however little its names say. What it finds is part of what the
-search of all text reads, by the same formula or model, so it counts by as much as that one bears it
-out: the projection of its scores on the other's. No constant is fitted.
+A search of names always has a best hit, however little names say in a graph. The vectors of names and
+of all text come of one model, so their cosines compare: names count by as much as all text bears them
+out, the projection of the one's scores on the other's. No constant is fitted. Without vectors names
+count in full, for BM25 of two fields does not compare.
 
 Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
@@ -37,8 +38,8 @@ SAME = 1e-6
 DIGITS = 12
 """Scores are rounded to as many, so that the order in which edges come does not show in them."""
 
-BORNE_OUT_BY = {"name": "text", "name-vector": "vector"}
-"""Searches of names, and the search of all text that computes alike."""
+NAMES = ("name", "name-vector")
+"""Searches of names alone."""
 
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
@@ -76,16 +77,17 @@ def fuse(
     """Return the weighted sum of each node's scores, every signal from 0 to its own best.
 
     Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
-    all that is behind. A name search weighs as much of its weight as the search of all text bears out.
+    all that is behind. Names weigh as much of their weights as all text bears out.
     """
     fused: dict[str, float] = {}
+    both = weights.get("vector", 0.0) > 0 and weights.get("name-vector", 0.0) > 0
+    share = borne_out(signals.get("name-vector", ()), signals.get("vector", ())) if both else 1.0
     for name, hits in signals.items():
         best, weight = _best(hits), weights.get(name, 0.0)
         if best <= 0 or weight <= 0:
             continue
-        whole = BORNE_OUT_BY.get(name, "")
-        if weights.get(whole, 0.0) > 0:
-            weight *= borne_out(hits, signals.get(whole, ()))
+        if name in NAMES:
+            weight *= share
         cut = candidates is not None and len(hits) >= candidates
         least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
@@ -98,14 +100,14 @@ def fuse(
 
 
 def borne_out(names: Sequence[Hit], whole: Sequence[Hit]) -> float:
-    """Return the share of a name search that the search of all text bears out, from 0 to 1.
+    """Return the share of what a search of names finds that one of all text bears out, from 0 to 1.
 
     It is 1 where the same nodes score as well by their names as by all their text or better, or
-    where there is nothing to compare with; it is small where names score low or name other nodes.
+    where there is nothing to compare; it is small where names score low or name other nodes.
     """
     scores = {key: score for key, score in whole if score > 0}
     most = sum(score * score for score in scores.values())
-    if most <= 0:
+    if most <= 0 or _best(names) <= 0:
         return 1.0
     found = sum(score * scores[key] for key, score in names if key in scores)
     return min(1.0, max(0.0, found / most))

@@ -30,28 +30,33 @@ def test_signal_without_weight_or_score_changes_nothing() -> None:
 
 def test_names_that_say_nothing_do_not_drown_what_all_text_says() -> None:
     text = [Hit("right", 30.0), Hit("other", 10.0), *(Hit(f"t{i:02}", 9.0) for i in range(20))]
-    by_chance = [Hit("wrong", 6.0), Hit("other", 5.0)]
-    fused = fuse({"text": text, "name": by_chance}, {"text": 0.6, "name": 1.0})
+    near = [Hit("right", 0.8), Hit("other", 0.4)]
+    by_chance = [Hit("wrong", 0.3), Hit("other", 0.2)]
+    found = {"text": text, "vector": near, "name": [Hit("wrong", 6.0)], "name-vector": by_chance}
+    fused = fuse(found, RankOptions().weights)
     assert max(fused, key=fused.__getitem__) == "right"
-    assert fused["right"] == pytest.approx(0.6)
-    assert fused["wrong"] < 0.1
+    assert fused["right"] == pytest.approx(1.0)
+    assert fused["wrong"] == pytest.approx(1.6 * 0.08 / 0.8)
 
 
 def test_names_that_all_text_bears_out_weigh_in_full() -> None:
-    text, names = [Hit("a", 8.0), Hit("b", 6.0)], [Hit("b", 9.0), Hit("a", 5.0)]
-    assert borne_out(names, text) == pytest.approx(94 / 100)
-    assert borne_out([Hit("a", 8.0), Hit("b", 6.0)], text) == 1.0
-    assert borne_out([Hit("a", 80.0)], text) == 1.0
-    assert fuse({"text": text, "name": names[:1]}, {"text": 1, "name": 1})["b"] == pytest.approx(0.75 + 0.54)
+    whole = [Hit("a", 0.8), Hit("b", 0.6)]
+    assert borne_out([Hit("b", 0.9), Hit("a", 0.5)], whole) == pytest.approx(0.94)
+    assert borne_out(whole, whole) == 1.0
+    assert borne_out([Hit("a", 1.0), Hit("b", 0.6)], whole) == 1.0
+    fused = fuse({"vector": whole, "name-vector": [Hit("a", 1.0), Hit("b", 0.6)]}, RankOptions().weights)
+    assert fused["a"] == pytest.approx(0.4 + 1.0)
 
 
 def test_names_count_in_full_where_nothing_can_bear_them_out() -> None:
     names = [Hit("a", 2.0)]
-    assert fuse({"name": names}, {"text": 1, "name": 1}) == {"a": 1.0}
-    assert fuse({"name": names, "text": [Hit("b", 5.0)]}, {"name": 1}) == {"a": 1.0}
-    assert fuse({"name": names, "text": [Hit("b", 0.0), Hit("c", -1.0)]}, {"text": 1, "name": 1}) == {
-        "a": 1.0
-    }
+    text = [Hit("b", 5.0)]
+    assert fuse({"name": names, "text": text}, {"text": 1, "name": 1}) == {"a": 1.0, "b": 1.0}
+    weights = {"vector": 1, "name": 1, "name-vector": 1}
+    assert fuse({"name": names, "name-vector": names}, weights) == {"a": 2.0}
+    assert fuse({"name": names, "name-vector": [], "vector": text}, weights) == {"a": 1.0, "b": 1.0}
+    assert fuse({"name-vector": names, "vector": text}, {"name-vector": 1}) == {"a": 1.0}
+    assert fuse({"name-vector": names, "vector": [Hit("b", -1.0)]}, weights) == {"a": 1.0}
 
 
 @given(hits, hits, st.floats(1e-3, 1e3))
