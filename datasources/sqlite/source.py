@@ -355,7 +355,8 @@ class SqliteSource:
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
     ) -> int:
         return await self.engine.pool.write(
-            lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records)
+            lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records),
+            checked=writes.only_adds(mutation),
         )
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:

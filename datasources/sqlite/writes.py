@@ -86,6 +86,11 @@ def put_embeddings(
     return len(kept)
 
 
+def only_adds(mutation: Mutation) -> bool:
+    """Tell whether a mutation takes no row away: `apply` then knows all that its rows refer to."""
+    return not (mutation.delete_nodes or mutation.delete_edges)
+
+
 def apply(
     connection: sqlite3.Connection,
     workspace: str,

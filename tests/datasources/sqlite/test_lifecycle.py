@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from datasources.base import MutableGraphDataSource, Record, RecordStore
-from datasources.errors import SourceUnavailable
+from datasources.errors import InvalidMutation, SourceUnavailable
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_type, keys_of, make_flow
+from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_type, an_edge, keys_of, make_flow
 from tests.contracts.workspaces import CALLS
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, files_in, make_numbered, numbered, opened
 from tests.datasources.sqlite.recount import faults
@@ -186,6 +186,25 @@ async def test_a_failing_write_leaves_the_writer_usable(path: Path) -> None:
             await pool.write(lambda c: c.execute("NO SUCH SQL"))
         assert await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"])) == 2
         assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "c", "d"]
+    assert faults(path) == []
+
+
+async def test_rows_are_tied_to_each_other_after_writes_that_only_add(path: Path) -> None:
+    async with SqliteDatabase(path) as database:
+        source = await make_flow(database)
+        await source.apply(numbered(range(40)))
+        refused = Mutation(graph_key=FLOW, put_edges=[an_edge("lost", "n001", "nobody")])
+        with pytest.raises(InvalidMutation):
+            await source.apply(refused)
+        await source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("kept", "n001", "n002")]))
+        await source.apply(Mutation(graph_key=FLOW, delete_nodes=["n002"]))
+        assert "kept" not in keys_of(await source.get_edges(FLOW))
+        pool = source.engine.pool  # pyright: ignore[reportAttributeAccessIssue]
+        with pytest.raises(SourceUnavailable, match="FOREIGN KEY"):
+            await pool.write(lambda c: c.execute("UPDATE edges SET source = 1 << 40"))
+        assert await pool.read(lambda c: c.execute("PRAGMA foreign_key_check").fetchall()) == []
+        await source.delete_graph(FLOW)
+        assert await pool.read(lambda c: c.execute("SELECT count(*) FROM vectors").fetchone()) == (0,)
     assert faults(path) == []
 
 
