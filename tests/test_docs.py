@@ -18,6 +18,7 @@ from tests.docs.rendering import DocsError, names_of_parts, render
 from tests.examples import Example, examples_of, matches
 
 README = ROOT / "README.md"
+REFERENCE = ROOT / "docs" / "reference.md"
 PARTS = {"one": lambda: "new\n", "two": lambda: "2"}
 DOCUMENT = (
     "a\n<!-- generated:one -->\nold\n<!-- end -->\nb\n<!-- generated:two -->\n<!-- end -->\n"
@@ -60,26 +61,33 @@ def test_wrong_marks_are_said(document: str, reason: str) -> None:
 
 
 @pytest.fixture
+def reference(tmp_path: Path) -> Path:
+    copy = tmp_path / "reference.md"
+    copy.write_text(REFERENCE.read_text(encoding="utf-8"), encoding="utf-8")
+    return copy
+
+
+@pytest.fixture
 def readme(tmp_path: Path) -> Path:
     copy = tmp_path / "README.md"
     copy.write_text(README.read_text(encoding="utf-8"), encoding="utf-8")
     return copy
 
 
-def test_the_readme_is_up_to_date() -> None:
+def test_the_documents_are_up_to_date() -> None:
     assert main(["--check"]) == 0
 
 
 def test_check_names_what_drifted_and_writes_nothing(
-    readme: Path, capsys: pytest.CaptureFixture[str]
+    reference: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    drifted = readme.read_text(encoding="utf-8").replace("| `budget_tokens` |", "| `budget` |")
-    readme.write_text(drifted, encoding="utf-8")
-    assert main(["--check"], [readme]) == 1
-    assert capsys.readouterr().err == "README.md: settings drifted from the code; run `make docs`\n"
-    assert readme.read_text(encoding="utf-8") == drifted
-    assert main([], [readme]) == 0
-    assert main(["--check"], [readme]) == 0
+    drifted = reference.read_text(encoding="utf-8").replace("| `budget_tokens` |", "| `budget` |")
+    reference.write_text(drifted, encoding="utf-8")
+    assert main(["--check"], [reference]) == 1
+    assert capsys.readouterr().err == "reference.md: settings drifted from the code; run `make docs`\n"
+    assert reference.read_text(encoding="utf-8") == drifted
+    assert main([], [reference]) == 0
+    assert main(["--check"], [reference]) == 0
 
 
 def test_measured_parts_take_a_commands_output(readme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
