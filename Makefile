@@ -20,7 +20,7 @@ setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 demo: setup ## Import sample graphs, ask and change one, then serve the page (no key, no network)
 	@.venv/bin/nodius demo
 
-test: setup ## Run the test suite (about a minute)
+test: setup ## Run the test suite (about two minutes)
 	$(PY) -m pytest -n auto -m "not bench and not slow and not browser"
 
 slow: setup ## Run the tests that kill, crash and flood
