@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 import typer
@@ -72,30 +72,25 @@ def embed(
     server = _Server(arangodb, arangodb_name, arangodb_user, arangodb_pass)
     settings = settings_of(server.address(db), workspace, lang)
 
-    async def work(services: Services) -> EmbedReport:
-        if services.embedder is None:
-            fail("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do", code=EXIT_USAGE)
-        for key in graph or ():
-            await graph_or_fail(services.source, key)
-        with render.progress("embedding nodes", quiet=as_json) as update:
-            return await embed_nodes(
-                services.source,
-                services.embedder,
-                graph_keys=graph,
-                force=force,
-                batch=batch,
-                delay_ms=delay_ms,
-                dry_run=dry_run,
-                progress=update,
-            )
-
-    report = run(settings, work)
+    ask = {"force": force, "batch": batch, "delay_ms": delay_ms, "dry_run": dry_run}
+    report = run(settings, lambda services: _embedded(services, graph or [], quiet=as_json, **ask))
     if as_json:
         render.json(report.as_dict())
     else:
         show_report(report, dry_run=dry_run)
     if report.failed:
         raise typer.Exit(EXIT_FAILED)
+
+
+async def _embedded(services: Services, graphs: list[str], *, quiet: bool, **ask: Any) -> EmbedReport:
+    if services.embedder is None:
+        fail("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do", code=EXIT_USAGE)
+    for key in graphs:
+        await graph_or_fail(services.source, key)
+    with render.progress("embedding nodes", quiet=quiet) as update:
+        return await embed_nodes(
+            services.source, services.embedder, graph_keys=graphs or None, progress=update, **ask
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from datasources.sqlite import Limits, SqliteDatabase, change_log
 from datasources.sqlite.source import SqliteSource
 from tests.contracts.machine import SourceMachine
 from tests.datasources.sqlite.recount import faults
+from tests.support.profiles import examples
 
 
 class _SqliteMachine(SourceMachine):
@@ -65,5 +66,5 @@ TestLarge = LargeMachine.TestCase
 TestVast = VastMachine.TestCase
 TestCrossing = CrossingMachine.TestCase
 for case in (TestHeld, TestLarge, TestVast, TestCrossing):  # four machines share what one would be tried
-    case.settings = settings(case.settings, max_examples=settings().max_examples // 2)
+    case.settings = settings(case.settings, max_examples=examples(1 / 2))
 del case

@@ -22,6 +22,7 @@ from server.errors import TooManyRequests
 from server.faults import MEANINGS, TURN_STATUS, told
 from server.limits import RateLimiter
 from tests.server.test_isolation import described, endpoints
+from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.service import GRAPH, error_of, service
 
@@ -162,7 +163,8 @@ def test_the_examples_of_the_description_are_bodies_that_are_taken() -> None:
         (DecisionRequest, examples.DECISIONS),
     ):
         for example in named.values():
-            model.model_validate_json(json.dumps(example["value"]))
+            taken = model.model_validate_json(json.dumps(example["value"]))
+            assert taken.model_dump(mode="json", by_alias=True, exclude_unset=True) == example["value"]
 
 
 BODY_FIELDS = (
@@ -189,7 +191,7 @@ _query = st.dictionaries(
 
 
 @given(data=st.data())
-@settings(max_examples=settings().max_examples * 2 // 5)  # each opens a service, so it asks more of it
+@settings(max_examples=examples_of(2 / 5))  # each opens a service, so it asks more of it
 def test_no_request_fails_the_server_or_is_answered_as_nobody_described(data: st.DataObject) -> None:
     asyncio.run(_fuzz(data))
 
