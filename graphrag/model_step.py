@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -21,11 +22,14 @@ from graphrag.providers.base import (
     ToolCall,
     ToolCallCut,
     ToolCallReady,
+    ToolCallSetAside,
     ToolCallStarted,
     ToolSchema,
     UsageReport,
 )
 from graphrag.tool_calls import Requested
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -105,6 +109,8 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
                     reply.calls.append(replace(chunk.call, id=call_id))
                     if isinstance(chunk, ToolCallCut):
                         reply.cut.add(call_id)
+                case ToolCallSetAside():
+                    log.info("tool_call_set_aside", extra={"chars": len(chunk.call.arguments)})
                 case UsageReport() | ProviderToolUsed():
                     pass
                 case _:

@@ -60,7 +60,8 @@ class _Block:
 class MessageReader:
     """One answer. Feed it every event, then take `end`.
 
-    The stream is whole when it gave a reason to stop and `message_stop` came.
+    The stream is whole when it gave a reason to stop and `message_stop` came. One in which a second
+    answer begins (a splice) is heard out and then broken.
     """
 
     def __init__(self, provider: str, ids: CallIds) -> None:
@@ -72,6 +73,7 @@ class MessageReader:
         self._explanation = ""
         self._stopped = False
         self._spoke = False
+        self._spliced = False
 
     @property
     def finished(self) -> bool:
@@ -84,10 +86,12 @@ class MessageReader:
             read = Event.model_validate(event)
         except ValidationError as exc:
             raise self._unreadable(exc) from exc
+        if self._spliced:
+            self._hear_out(read)
+            return
         match read.type:
             case "message_start":
-                if self._blocks:
-                    raise self._broken("another answer began within this one")
+                self._spliced = bool(self._blocks)
                 self._usage.take(read.message.usage if read.message else None)
             case "content_block_start":
                 yield from self._start(self._index(read), read.content_block or Part())
@@ -126,6 +130,9 @@ class MessageReader:
         usage = self._usage.report()
         if usage is not None:
             yield usage
+        if self._spliced:
+            yield from self._calls.arrived()
+            raise self._broken("another answer began within this one")
         if not self._reason:
             raise self._broken("it ended without a reason to stop")
         if not self._stopped:
@@ -187,6 +194,21 @@ class MessageReader:
         if block.type in _THEIRS:
             call = ToolCall(id=block.id, name=block.name, arguments=block.whole_arguments())
             yield ProviderToolUsed(call=call)
+
+    def _hear_out(self, event: Event) -> None:
+        """Take what follows a splice: nothing of it is an answer, but all of it is written and paid for.
+
+        It is read to its end, which tells the tokens; what it adds to a call is kept to be set aside.
+        """
+        self._usage.take(event.message.usage if event.message else event.usage)
+        delta, block = event.delta or Part(), self._blocks.get(-1 if event.index is None else event.index)
+        if delta.partial_json and block is not None and block.type == _OURS:
+            for _ in self._calls.add(
+                index=event.index, call_id=None, name=None, arguments=delta.partial_json
+            ):
+                pass  # its block began before the splice, and was announced then
+        self._reason = delta.stop_reason or self._reason
+        self._stopped = self._stopped or event.type == "message_stop"
 
     def _conclude(self, delta: Part) -> None:
         self._reason = delta.stop_reason or self._reason

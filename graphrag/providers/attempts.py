@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from graphrag.providers.base import Chunk, UsageReport
+from graphrag.providers.base import Chunk, ToolCallSetAside, UsageReport
 from graphrag.providers.errors import ModelEmptyReply, ModelError, ModelTimedOut
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ async def with_attempts(
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    if not begun and not isinstance(chunk, UsageReport):
+                    if not begun and not isinstance(chunk, UsageReport | ToolCallSetAside):
                         begun = True
                         log.debug("model_first_piece", extra={"model": model, "ms": _ms_since(began)})
                     yield chunk

@@ -103,6 +103,16 @@ class ToolCallCut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallSetAside:
+    """What arrived of a call that is no part of the answer: another choice's, or a spliced stream's.
+
+    Never announced and never run: it was written, so it is paid for, and that is all.
+    """
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderToolUsed:
     """A tool that the provider ran on its side (a web search, say); nothing is to be done."""
 
@@ -134,6 +144,7 @@ Chunk = (
     | ToolCallStarted
     | ToolCallReady
     | ToolCallCut
+    | ToolCallSetAside
     | ProviderToolUsed
     | UsageReport
     | Finished
@@ -225,7 +236,7 @@ async def complete(
                     usage = add_usage(usage, chunk)
                 case Finished():
                     finish = chunk.reason
-                case ToolCallStarted() | ProviderToolUsed():
+                case ToolCallStarted() | ToolCallSetAside() | ProviderToolUsed():
                     pass
     return Completion(
         text="".join(text),

@@ -14,6 +14,7 @@ from graphrag.providers.base import (
     ToolCall,
     ToolCallCut,
     ToolCallReady,
+    ToolCallSetAside,
     ToolCallStarted,
 )
 
@@ -48,6 +49,10 @@ class _Growing:
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
     started: bool = False
+
+    @property
+    def made(self) -> ToolCall:
+        return ToolCall(id=self.id, name=self.name, arguments="".join(self.arguments))
 
 
 class CallGatherer:
@@ -85,9 +90,16 @@ class CallGatherer:
         """
         for call in self._calls:
             yield from self._start(call)
-            made = ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
+            made = call.made
             cut = reason == "length" and call.index not in whole and not is_json(made.arguments)
             yield (ToolCallCut if cut else ToolCallReady)(index=call.number, call=made)
+
+    def arrived(self) -> Iterator[ToolCallSetAside]:
+        """Yield what came of every call, for an answer that none of them is part of."""
+        for call in self._calls:
+            if not call.started:
+                call.id = call.sent_id
+            yield ToolCallSetAside(call=call.made)
 
     @property
     def any(self) -> bool:

@@ -20,6 +20,7 @@ from graphrag.providers.base import (
     TextDelta,
     ToolCallCut,
     ToolCallReady,
+    ToolCallSetAside,
     ToolSchema,
     UsageReport,
     add_usage,
@@ -74,7 +75,7 @@ class MeteredProvider(Identified):
                         told = add_usage(told, chunk)
                     elif isinstance(chunk, TextDelta | ReasoningDelta):
                         written.append(chunk.text)
-                    elif isinstance(chunk, ToolCallReady | ToolCallCut):
+                    elif isinstance(chunk, ToolCallReady | ToolCallCut | ToolCallSetAside):
                         written.append(chunk.call.name + chunk.call.arguments)
                     yield chunk
         finally:

@@ -45,7 +45,8 @@ _LEGACY_INDEX = -1
 class ChatReader:
     """One answer. Feed it every piece, then take `end`.
 
-    Only the first choice is read: others are alternatives, not parts. A stream is whole when a
+    Only the first choice is read: others are alternatives, not parts, and calls of theirs are set
+    aside. A stream is whole when a
     reason to finish was given; with `finish_required=False` also when the tokens were counted,
     which servers that leave out the reason do last.
     """
@@ -53,6 +54,7 @@ class ChatReader:
     def __init__(self, provider: str, ids: CallIds, *, finish_required: bool = True) -> None:
         self._provider, self._finish_required = provider, finish_required
         self._calls = CallGatherer(ids)
+        self._others: dict[int, CallGatherer] = {}
         self._reason: str | None = None
         self._usage: UsageReport | None = None
         self._refusal: list[str] = []
@@ -77,6 +79,10 @@ class ChatReader:
         for choice in read.choices or ():
             if not choice.index:
                 yield from self._choice(choice)
+            elif delta := choice.delta or choice.message:
+                other = self._others.setdefault(choice.index, CallGatherer(CallIds(())))
+                for _ in _tool_calls(delta, other):
+                    pass  # an alternative is not announced
 
     def end(self) -> Iterator[Chunk]:
         """Yield the calls, the tokens and the end.
@@ -85,6 +91,8 @@ class ChatReader:
         """
         if self._usage is not None:
             yield self._usage
+        for other in self._others.values():
+            yield from other.arrived()
         reason = self._finish_reason()
         if self._refusal and not self._spoke:
             raise ModelContentFiltered(provider=self._provider, reason="".join(self._refusal))
@@ -110,22 +118,7 @@ class ChatReader:
                 yield ReasoningDelta(text=text)
         if delta.refusal:
             self._refusal.append(delta.refusal)
-        yield from self._tool_calls(delta)
-
-    def _tool_calls(self, delta: Delta) -> Iterator[Chunk]:
-        for fragment in delta.tool_calls or ():
-            function = fragment.function
-            yield from self._calls.add(
-                index=fragment.index,
-                call_id=fragment.id,
-                name=function.name if function else None,
-                arguments=function.arguments if function else None,
-            )
-        if delta.function_call:
-            legacy = delta.function_call
-            yield from self._calls.add(
-                index=_LEGACY_INDEX, call_id=None, name=legacy.name, arguments=legacy.arguments
-            )
+        yield from _tool_calls(delta, self._calls)
 
     def _finish_reason(self) -> FinishReason:
         given = (self._reason or "").lower()
@@ -143,3 +136,18 @@ class ChatReader:
 
     def _malformed(self, reason: Any) -> ModelAnswerMalformed:
         return ModelAnswerMalformed(provider=self._provider, reason=str(reason))
+
+
+def _tool_calls(delta: Delta, calls: CallGatherer) -> Iterator[Chunk]:
+    """Gather a piece's fragments; yields the announcement of each call that they make known."""
+    for fragment in delta.tool_calls or ():
+        function = fragment.function
+        yield from calls.add(
+            index=fragment.index,
+            call_id=fragment.id,
+            name=function.name if function else None,
+            arguments=function.arguments if function else None,
+        )
+    if delta.function_call:
+        legacy = delta.function_call
+        yield from calls.add(index=_LEGACY_INDEX, call_id=None, name=legacy.name, arguments=legacy.arguments)

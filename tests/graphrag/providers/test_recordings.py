@@ -17,6 +17,7 @@ from graphrag.providers.base import (
     ProviderToolUsed,
     ToolCallCut,
     ToolCallReady,
+    ToolCallSetAside,
     ToolCallStarted,
 )
 from graphrag.providers.calls import is_json
@@ -87,10 +88,7 @@ def body_of(file: str) -> bytes:
 
 
 def expected_calls(file: str) -> list[tuple[str, int]]:
-    calls = [(call["name"], call["args_len"]) for call in index()[file]["checks"].get("tool_calls", [])]
-    if file == "openai/chat_stream_tool_n2.sse":
-        return calls[:1]  # two alternatives were asked for; a call of the other one is not to be run
-    return calls
+    return [(call["name"], call["args_len"]) for call in index()[file]["checks"].get("tool_calls", [])]
 
 
 def whole_answer(file: str) -> tuple[str, list[tuple[str, int]]]:
@@ -125,7 +123,7 @@ async def play(file: str, *answers: Answer, finish_required: bool | None = None)
 
 
 def calls_in(chunks: list[Chunk]) -> list[tuple[str, int]]:
-    kinds = ToolCallReady | ToolCallCut | ProviderToolUsed
+    kinds = ToolCallReady | ToolCallCut | ToolCallSetAside | ProviderToolUsed
     return [(chunk.call.name, len(chunk.call.arguments)) for chunk in chunks if isinstance(chunk, kinds)]
 
 
@@ -144,11 +142,11 @@ async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(fil
     for chunks, error in await play(file, *answers):
         assert type(error) is ENDS_WITH.get(file, type(None)), error
         assert len(text_of(chunks)) == checks["text_chars"]
+        assert sorted(calls_in(chunks)) == sorted(expected_calls(file))
         if error is not None:
             assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
             continue
         assert isinstance(chunks[-1], Finished)
-        assert sorted(calls_in(chunks)) == sorted(expected_calls(file))
         started = {chunk.index: chunk for chunk in chunks if isinstance(chunk, ToolCallStarted)}
         for chunk in chunks:
             if isinstance(chunk, ToolCallReady):
@@ -187,6 +185,27 @@ async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready(
     assert [len(chunk.call.arguments) for chunk in chunks if isinstance(chunk, ToolCallCut)] == [149]
     assert not any(isinstance(chunk, ToolCallReady) for chunk in chunks)
     assert chunks[-1] == Finished(reason="length")
+
+
+@needs_recordings
+async def test_only_the_first_of_several_choices_can_be_run() -> None:
+    file = "openai/chat_stream_tool_n2.sse"
+    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    assert error is None
+    assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallReady)] == [32]
+    assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallSetAside)] == [49]
+    assert len([c for c in chunks if isinstance(c, ToolCallStarted)]) == 1
+
+
+@needs_recordings
+async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot_be_run() -> None:
+    file = "anthropic/vercel_spliced_message_start.chunks.txt"
+    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    assert isinstance(error, ModelStreamBroken)
+    [aside] = [chunk.call for chunk in chunks if isinstance(chunk, ToolCallSetAside)]
+    assert (aside.id, aside.name) == ("toolu_first", "test-tool")
+    assert aside.arguments == '{"value":"Spark' + '{"value":"Sparkle Day"}'
+    assert not any(isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks)
 
 
 @needs_recordings
