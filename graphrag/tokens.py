@@ -18,6 +18,7 @@ from pathlib import Path
 import tiktoken
 
 from graphrag.embedders.local import packaged_tokenizer
+from graphrag.word_counts import WordCounts
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -95,10 +96,4 @@ def _openai_counter() -> tuple[str, Callable[[str], int]]:
 
 
 def _packaged_counter() -> tuple[str, Callable[[str], int]]:
-    tokenizer = packaged_tokenizer()
-
-    def count(text: str) -> int:
-        clean = text.encode("utf-8", errors="replace").decode()
-        return len(tokenizer.encode(clean, add_special_tokens=False).ids)
-
-    return "llama-2 (packaged, offline)", count
+    return "llama-2 (packaged, offline)", WordCounts(packaged_tokenizer()).count
