@@ -18,6 +18,8 @@ from typing import Any, cast
 
 import toon_format
 
+from tools.toon_table import SCALARS, Cells
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # C1 controls and DEL, line and paragraph separators, marks and overrides of direction, BOM.
@@ -57,8 +59,15 @@ def encode_table(name: str | None, rows: Sequence[Mapping[str, Any]], columns: S
 
     Without a name the table is a document of its own: `[N]{columns}:`.
     """
-    cells = [{column: _cell(row.get(column)) for column in columns} for row in rows]
-    return encode(cells if name is None else {name: cells})
+    cells = [_cell(row.get(column)) for row in rows for column in columns]
+    width = len(columns)
+    if not cells or len(set(columns)) < width or not SCALARS.issuperset(map(type, cells)):
+        table = [dict(zip(columns, cells[i * width :], strict=False)) for i in range(len(rows))]
+        return encode(table if name is None else {name: table})
+    before, behind = _cells.header(name, tuple(columns))
+    written = iter(_cells.written(cells))
+    lines = map(",".join, zip(*[written] * width, strict=True))
+    return "\n  ".join([f"{before}[{len(rows)}]{behind}", *lines])
 
 
 def decode(text: str) -> Any:
@@ -72,6 +81,9 @@ def decode(text: str) -> Any:
 def compact_json(value: Any) -> str:
     """Return a value as JSON without blanks; what JSON has no form for is written as its text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+_cells = Cells(encode)
 
 
 def _cell(value: Any) -> Any:
