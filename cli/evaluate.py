@@ -13,7 +13,7 @@ import typer
 from cli import render
 from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
 from cli.evaluate_knowledge import evaluate_knowledge
-from graphrag.evaluate import (
+from graphrag.evaluation.workflows import (
     ABLATION,
     AnnotatedQuery,
     Evaluation,

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli import render
-from graphrag.evaluate import QueryFileError
-from graphrag.evaluate_knowledge import (
+from graphrag.evaluation.knowledge import (
     ABLATION,
     ALONE,
     HIT_CUTS,
@@ -19,6 +18,7 @@ from graphrag.evaluate_knowledge import (
     load_knowledge,
     score_knowledge,
 )
+from graphrag.evaluation.workflows import QueryFileError
 from graphrag.importers.knowledge import Knowledge, KnowledgeFormat, read_knowledge
 from graphrag.retriever import RetrievalOptions
 from graphrag.wiring import Services

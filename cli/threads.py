@@ -20,7 +20,7 @@ from cli.common import (
 from cli.turn_view import readable
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.threads import Thread
-from graphrag.turn_lease import TurnLeases, as_it_stands
+from graphrag.turn.lease import TurnLeases, as_it_stands
 from graphrag.wiring import Services
 
 threads = typer.Typer(help="See and delete stored conversations.", no_args_is_help=True)

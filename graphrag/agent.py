@@ -16,20 +16,20 @@ from dataclasses import dataclass
 
 from datasources.base import GraphDataSource
 from graphrag.approvals import Approval, Approvals, Decision, Person
-from graphrag.asking import Asker
 from graphrag.context import ContextOptions
 from graphrag.events import Event
 from graphrag.history import unanswered
 from graphrag.messages import Language
-from graphrag.opening import open_turn
 from graphrag.providers.base import LLMProvider, SystemMessage
 from graphrag.providers.openai_wire import clean
 from graphrag.retriever import Retriever
 from graphrag.threads import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
 from graphrag.tool_calls import CallPlace, Requested, ToolCalls
-from graphrag.turn_lease import TurnLeases, taken_over
-from graphrag.turns import RunningTurn
-from graphrag.watch import begin, watched
+from graphrag.turn.asking import Asker
+from graphrag.turn.lease import TurnLeases, taken_over
+from graphrag.turn.opening import open_turn
+from graphrag.turn.running import RunningTurn
+from graphrag.turn.watch import begin, watched
 from tools.base import ToolContext
 
 CORRECTIONS = 2

@@ -9,7 +9,7 @@ from graphrag import client_errors as client
 from graphrag import embeddings
 from graphrag.approvals import errors as approvals
 from graphrag.config import SettingsError
-from graphrag.evaluate import QueryFileError
+from graphrag.evaluation.workflows import QueryFileError
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.knowledge import UnreadableKnowledge
 from graphrag.live import errors as live
@@ -25,9 +25,9 @@ from graphrag.threads import (
     ThreadOfOtherGraph,
     ThreadVersion,
 )
-from graphrag.turn_lease import TurnUnwanted
+from graphrag.turn.lease import TurnUnwanted
+from graphrag.turn.window import WindowTooSmall
 from graphrag.usage import UsageLimitReached
-from graphrag.window import WindowTooSmall
 from tools.arguments import MalformedArguments
 from tools.proposals import MalformedProposal
 from tools.toon import ToonError

@@ -16,7 +16,6 @@ from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent import Agent
 from graphrag.approvals import Approvals, Person, Policy
-from graphrag.asking import Asker
 from graphrag.config import Settings
 from graphrag.context import ContextOptions
 from graphrag.embedders import make_embedder
@@ -30,7 +29,8 @@ from graphrag.refreshing import Refresher
 from graphrag.retriever import RetrievalOptions, Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import ToolCalls
-from graphrag.turn_lease import TurnLeases
+from graphrag.turn.asking import Asker
+from graphrag.turn.lease import TurnLeases
 from graphrag.usage import CallUsage, UsageLimits, UsageMeter
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS

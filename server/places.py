@@ -15,7 +15,7 @@ from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.messages import Language
 from graphrag.people import Person
 from graphrag.threads import Thread, ThreadNotFound
-from graphrag.turn_lease import as_it_stands
+from graphrag.turn.lease import as_it_stands
 from graphrag.wiring import Services
 from server.auth import Identity
 from server.errors import WorkspaceUnclear

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphrag.evaluate import ABLATION
+from graphrag.evaluation.workflows import ABLATION
 from tests.cli.conftest import invoke, n8n, printed, write
 
 QUESTIONS = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.evaluate_knowledge import ABLATION, ALONE, WITHOUT_GRAPH
+from graphrag.evaluation.knowledge import ABLATION, ALONE, WITHOUT_GRAPH
 from tests.cli.conftest import invoke, printed, write
 
 KNOWLEDGE: dict[str, Any] = {

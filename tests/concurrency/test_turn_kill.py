@@ -19,7 +19,7 @@ from graphrag.events import Completed, ProposalPending
 from graphrag.history import repaired, unanswered
 from graphrag.providers.base import UserMessage
 from graphrag.threads import ThreadBusy
-from graphrag.turn_lease import KIND
+from graphrag.turn.lease import KIND
 from tests.concurrency import turn_workers
 from tests.concurrency.turn_workers import MOVE, Reader
 from tests.datasources.sqlite.helpers import line_of, start

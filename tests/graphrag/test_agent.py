@@ -26,8 +26,8 @@ from graphrag.providers.base import (
 )
 from graphrag.providers.errors import ModelContextTooLong, ModelFailed, ModelStreamBroken
 from graphrag.threads import EmptyMessage
+from graphrag.turn.window import prompt_tokens, room
 from graphrag.usage import UsageLimits
-from graphrag.window import prompt_tokens, room
 from tests.support.agents import (
     EDITOR,
     REVIEWER,

@@ -28,7 +28,7 @@ from graphrag.providers.base import (
     ToolMessage,
     UserMessage,
 )
-from graphrag.window import WindowTooSmall, fitted, prompt_tokens, room
+from graphrag.turn.window import WindowTooSmall, fitted, prompt_tokens, room
 from tests.support.valid_history import check_valid
 
 RULES = SystemMessage(content="You are the assistant.")

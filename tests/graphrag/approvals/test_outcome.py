@@ -6,8 +6,8 @@ import string
 
 import pytest
 
-from graphrag.approval_messages import APPROVALS
 from graphrag.approvals import Approve, Reject, outcome_text
+from graphrag.messages.approvals import APPROVALS
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from datasources.base import GraphDataSource
 from datasources.mock import open_nba
-from graphrag.links import KINDS, LIMIT, GraphTargets, LinkFilter
+from graphrag.turn.links import KINDS, LIMIT, GraphTargets, LinkFilter
 
 GRAPH = "testgraph001"
 

@@ -11,8 +11,8 @@ from datasources.errors import SourceError
 from graphrag.events import Completed, Event, Failed, TurnStarted
 from graphrag.faults import classify
 from graphrag.threads import ThreadBusy, ThreadError
-from graphrag.turn_lease import TurnUnwanted
-from graphrag.turns import RunningTurn
+from graphrag.turn.lease import TurnUnwanted
+from graphrag.turn.running import RunningTurn
 
 log = logging.getLogger(__name__)
 

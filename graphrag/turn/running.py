@@ -23,11 +23,11 @@ from graphrag.events import (
 )
 from graphrag.history import calls_of, is_context, repaired, unanswered
 from graphrag.messages import Language
-from graphrag.model_step import Reply
 from graphrag.prompts.library import load_phrases
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.threads import StoredThread, Threads, Turn, TurnStatus
-from graphrag.turn_lease import TurnHold
+from graphrag.turn.lease import TurnHold
+from graphrag.turn.model_step import Reply
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from graphrag.approval_messages import APPROVALS
-from graphrag.service_messages import SERVICE
+from graphrag.messages.approvals import APPROVALS
+from graphrag.messages.service import SERVICE
 
 Language = Literal["en", "fr"]
 

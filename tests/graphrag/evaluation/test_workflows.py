@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from datasources.mock import MemoryDatabase
 from datasources.types import Node
 from graphrag.embedders import LocalEmbedder
-from graphrag.evaluate import (
+from graphrag.evaluation.workflows import (
     ABLATION,
     NOTE_TYPE,
     AnnotatedQuery,

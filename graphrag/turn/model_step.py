@@ -8,8 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from graphrag.events import Event, Token, ToolStarted
-from graphrag.leaks import LeakFilter
-from graphrag.links import LinkFilter, LinkTargets
 from graphrag.providers.base import (
     AssistantMessage,
     FinishReason,
@@ -28,6 +26,8 @@ from graphrag.providers.base import (
     UsageReport,
 )
 from graphrag.tool_calls import Requested
+from graphrag.turn.leaks import LeakFilter
+from graphrag.turn.links import LinkFilter, LinkTargets
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from datasources.mock import MemoryDatabase
 from graphrag.config import load_settings
 from graphrag.embedders import LocalEmbedder
-from graphrag.evaluate import QueryFileError
-from graphrag.evaluate_knowledge import (
+from graphrag.evaluation.knowledge import (
     ABLATION,
     DENSE,
     HYBRID,
@@ -21,11 +20,12 @@ from graphrag.evaluate_knowledge import (
     rank_scores,
     score_knowledge,
 )
+from graphrag.evaluation.workflows import QueryFileError
 from graphrag.importers.knowledge import Fact, Knowledge, Passage, Question, read_knowledge
 from graphrag.retriever import Retriever
 from graphrag.wiring import open_services
 
-DATA = Path(__file__).parents[2] / "../shared/data/multihop"
+DATA = Path(__file__).parents[3] / "../shared/data/multihop"
 
 CITIES = ("Arlon", "Brenta", "Calvi", "Dorset", "Eupen", "Fermo", "Gotha", "Hilva", "Iseo", "Jarna")
 RIVERS = ("Aare", "Bode", "Cher", "Drina", "Eder", "Fulda", "Gail", "Havel", "Inn", "Jagst")

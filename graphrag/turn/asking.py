@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datasources.base import GraphDataSource
 from graphrag.events import Event, Token, ToolStarted, UsageReported
 from graphrag.history import calls_of
-from graphrag.links import GraphTargets, LinkTargets
-from graphrag.model_step import Reply, Request, ask
 from graphrag.providers.base import LLMProvider, Message, ModelOptions, SystemMessage, ToolSchema
 from graphrag.providers.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.providers.metered import MeteredProvider
 from graphrag.providers.prices import Pricing
-from graphrag.turns import RunningTurn
+from graphrag.turn.links import GraphTargets, LinkTargets
+from graphrag.turn.model_step import Reply, Request, ask
+from graphrag.turn.running import RunningTurn
+from graphrag.turn.window import fitted, prompt_tokens, room
 from graphrag.usage import Totals, UsageMeter
-from graphrag.window import fitted, prompt_tokens, room
 from tools.base import Role, ToolBox
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from datasources.mock import open_nba
 from graphrag.events import Completed, Failed, Token, ToolStarted, TurnStarted
 from graphrag.providers.base import AssistantMessage
 from graphrag.threads import ThreadBusy, ThreadNotFound
-from graphrag.turn_lease import HELD_MS, KIND, TurnLeases, as_it_stands
+from graphrag.turn.lease import HELD_MS, KIND, TurnLeases, as_it_stands
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, setting_of, setting_on, shown, up_to
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE

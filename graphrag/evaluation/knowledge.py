@@ -15,7 +15,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.types import Graph, Mutation, Node
 from graphrag.embed_nodes import embed_nodes
 from graphrag.embeddings import EmbeddingProvider
-from graphrag.evaluate import QueryFileError
+from graphrag.evaluation.workflows import QueryFileError
 from graphrag.importers.knowledge import (
     ENTITY,
     PASSAGE,

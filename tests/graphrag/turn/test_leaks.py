@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.leaks import MARKERS, LeakFilter
+from graphrag.turn.leaks import MARKERS, LeakFilter
 
 BLOCKS = (
     '<｜DSML｜function_calls>\n<｜DSML｜invoke name="x">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',

@@ -11,8 +11,8 @@ from graphrag.prompts.system import PromptInputs, render_system_prompt
 from graphrag.providers.base import Message, SystemMessage, UserMessage
 from graphrag.retriever import Retriever
 from graphrag.tokens import count_tokens
+from graphrag.turn.running import RunningTurn
 from graphrag.turn_context import context_for
-from graphrag.turns import RunningTurn
 
 
 async def open_turn(

@@ -1,0 +1,1 @@
+"""How good retrieval is: scored on workflows with annotated questions, and on knowledge graphs."""
