@@ -31,11 +31,15 @@ def refusal(exc: InvalidMessage) -> Message:
     return answer({"type": exc.type}, exc.id, problem=exc.reason)
 
 
-def answer(message: Message, id_: float | None, *, problem: str | None = None) -> Message:
+def answer(
+    message: Message, id_: float | None, *, problem: str | None = None, code: str | None = None
+) -> Message:
     """Return an editor's message as its answer: as it was sent, with how it went."""
     response: Message = {"status": problem is None}
     if problem is not None:
         response["message"] = problem
+    if code is not None:
+        response["code"] = code
     numbered = {} if id_ is None else {"_id": id_}
     return {**message, **numbered, "_response": response}
 

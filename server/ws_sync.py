@@ -79,7 +79,8 @@ class LiveEditing:
             except Exception as exc:  # the one door: what a person may know of it is said
                 kind = {"type": message.type, "error": type(exc).__name__}
                 log.info("ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None)
-                reply, timestamp = answer(sent, message.id, problem=told(exc, self._language).message), None
+                why = told(exc, self._language)
+                reply, timestamp = answer(sent, message.id, problem=why.message, code=why.code), None
             self._state.metrics.live_edit(message.type, ok=reply["_response"]["status"])
             if self._here is not None:
                 await self._drain(self._here, timestamp)

@@ -109,6 +109,7 @@ async def test_a_graph_is_edited_through_one_server_at_a_time(file: Path) -> Non
         refused = await at_b.ask("registerUserOnGraph", _id=1, **fields)
         assert not refused["_response"]["status"]
         assert "another server" in refused["_response"]["message"]
+        assert refused["_response"]["code"] == "busy"
         assert (await apply(at_a, move("root", 3)))["_response"]["status"]
 
 

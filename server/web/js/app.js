@@ -35,6 +35,7 @@ const store = createStore({
   offline: false,
   usage: null,
   saveStatus: null,
+  notEditable: null, // {isElsewhere, reason} while this graph is only to be looked at here
   editors: [],
 });
 

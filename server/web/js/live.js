@@ -7,6 +7,8 @@ import { applyInstruction } from "./canvas/instructions.js";
 
 const EDITS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "createSheet", "renameSheet", "deleteSheet"];
 const PEOPLE_MS = 10_000;
+const ELSEWHERE_MS = 4000;
+const ELSEWHERE = "busy"; // what a server answers that does not hold the graph
 
 export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   let opening = 0;
@@ -22,14 +24,14 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     times = {};
     store.set({
       graphKey, graphState: "loading", graphError: null, graph: null, sheet: sheet ?? "0", nodes: new Map(),
-      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], saveStatus: null, threadId: null,
+      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], saveStatus: null, threadId: null, notEditable: null,
     });
     try {
       waiting = [];
-      const joined = socket.isOpen ? await join(0, { quiet: true }) : null;
+      if (socket.isOpen) await join(0);
       if (turn !== opening) return;
       await read(turn);
-      if (!joined && socket.isOpen) await rejoin();
+      if (!registered && socket.isOpen && !store.get().notEditable) await rejoin();
     } catch (error) {
       if (turn === opening) store.set({ graphState: "failed", graphError: error });
     }
@@ -43,7 +45,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     waiting = null;
     store.set({
       graphKey: null, graph: null, graphState: "none", nodes: new Map(), edges: new Map(), selection: [], editors: [],
-      saveStatus: null, threadId: null,
+      saveStatus: null, threadId: null, notEditable: null,
     });
   }
 
@@ -70,20 +72,42 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     for (const message of came) if (message.timestamp > view.timestamp) take(message);
   }
 
-  async function join(fromTimestamp, { quiet = false } = {}) {
+  async function join(fromTimestamp) {
     const { graphKey, sheet, me } = store.get();
     registered = { graphKey, sheet };
     try {
       const answer = await socket.request({
         type: "registerUserOnGraph", name: me?.username ?? "", sheetId: sheet, graphKey, fromTimestamp,
       });
-      store.set({ saveStatus: statusOf(answer) });
+      store.set({ saveStatus: statusOf(answer), notEditable: null });
       people();
       return answer;
     } catch (error) {
       registered = null;
-      if (!quiet && error.code !== "network") toast("warn", t("canvas.elsewhere", { reason: error.message }));
+      if (error.code !== "network") cannotEdit(error);
       return null;
+    }
+  }
+
+  // The graph is shown as it is stored, and may not be edited by hand here. `isElsewhere`: another server holds it.
+  function cannotEdit(error) {
+    const { notEditable } = store.get();
+    const isElsewhere = error.code === ELSEWHERE;
+    if (notEditable?.isElsewhere === isElsewhere && notEditable.reason === error.message) return;
+    store.set({ saveStatus: null, editors: [], notEditable: { isElsewhere, reason: error.message } });
+  }
+
+  // Without the graph's editors no news come: what is stored is looked at now and then, and whether it is free.
+  async function lookAgain() {
+    const { notEditable, graphKey, graph, graphState } = store.get();
+    if (!notEditable || graphState !== "ready" || !socket.isOpen || document.visibilityState !== "visible") return;
+    await rejoin({ wasAway: true });
+    if (!store.get().notEditable || graphKey !== store.get().graphKey) return;
+    try {
+      const { revision } = await api.get(path`/api/graphs/${graphKey}`);
+      if (revision !== graph?.revision && graphKey === store.get().graphKey) await refresh();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error; // the next look may do better
     }
   }
 
@@ -122,7 +146,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   // Sends an edit and takes it in when the server has accepted it. Rejects with ApiError: then nothing was done.
   async function edit(message) {
     if (!registered) await rejoin();
-    if (!registered) throw new ApiError({ code: "network", message: t("canvas.offline"), retryable: true });
+    if (!registered) throw new ApiError({ code: "network", message: t(store.get().notEditable ? "canvas.elsewhere" : "canvas.offline"), retryable: true });
     const answer = await socket.request(message);
     take(answer);
     return answer;
@@ -223,6 +247,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   });
   socket.on("close", () => (registered = null));
   setInterval(() => socket.isOpen && people(), PEOPLE_MS);
+  setInterval(lookAgain, ELSEWHERE_MS);
 
-  return { open, close, refresh, showSheet, edit, get isJoined() { return registered !== null; } };
+  return { open, close, refresh, lookAgain, showSheet, edit, get isJoined() { return registered !== null; } };
 }

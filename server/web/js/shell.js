@@ -69,8 +69,11 @@ export function createShell(app) {
   }
 
   function connectionMark(connection) {
-    const label = t(`connection.${connection}`);
-    return h("span.connection", { class: connection, role: "status", title: label },
+    const { notEditable } = store.get();
+    const isLookedAt = connection === "open" && notEditable;
+    const label = t(`connection.${isLookedAt ? "look" : connection}`);
+    const title = isLookedAt ? t(notEditable.isElsewhere ? "canvas.elsewhere" : "canvas.not_live", notEditable) : label;
+    return h("span.connection", { class: isLookedAt ? "open look" : connection, role: "status", title },
       h("span.dot", { "aria-hidden": "true" }), h("span.connection-text", label));
   }
 
@@ -156,7 +159,7 @@ export function createShell(app) {
   store.on("theme", (theme) => (applyTheme(theme), drawTop()));
   store.on("lang", applyLanguage);
   store.on("connection", connectionChanged);
-  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus"]) store.on(part, drawTop);
+  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable"]) store.on(part, drawTop);
   store.on("panel", drawTabs);
   store.on("badges", drawTabs);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.canvas.redraw());

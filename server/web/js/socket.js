@@ -139,7 +139,7 @@ export function createSocket({ url, token, t, onState, onSignInNeeded }) {
     clearTimeout(request.timer);
     if (message._response?.status === false || message.type === "ai:error" || message.type === "error") {
       const text = message._response?.message ?? message.error ?? t("error.refused");
-      request.reject(new ApiError({ code: message.code ?? "refused", message: text, retryable: message.retryable ?? false }));
+      request.reject(new ApiError({ code: message.code ?? message._response?.code ?? "refused", message: text, retryable: message.retryable ?? false }));
     } else request.resolve(message);
   }
 

@@ -10,11 +10,13 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
   let undone = [];
   let last = Promise.resolve();
 
-  const mayEdit = () => ["editor", "reviewer", "admin"].includes(store.get().me?.role);
+  const isElsewhere = () => Boolean(store.get().notEditable?.isElsewhere);
+  const mayEdit = () => ["editor", "reviewer", "admin"].includes(store.get().me?.role) && !isElsewhere();
 
   // Says why nothing can be edited now, or returns true.
   function check() {
-    if (!mayEdit()) toast("warn", t("canvas.read_only"));
+    if (isElsewhere()) toast("warn", t("canvas.elsewhere"));
+    else if (!mayEdit()) toast("warn", t("canvas.read_only"));
     else if (store.get().connection !== "open") toast("warn", t("canvas.offline"));
     else return true;
     return false;

@@ -302,7 +302,8 @@ export function createCanvas(app, element) {
     made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
     made.home = h("div.home-holder");
     made.lost = h("div.lost.floating", { role: "alert" });
-    replace(root, made.stage, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);
+    made.look = h("div.look-only.floating", { role: "status", hidden: true });
+    replace(root, made.stage, made.look, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);
     return made;
   }
 
@@ -320,10 +321,20 @@ export function createCanvas(app, element) {
     parts.inspector.setAttribute("aria-label", t("inspector.title"));
     replace(parts.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")));
     replace(parts.lost, icon("warn"), h("span", t("connection.closed_long")), h("button", { type: "button", onclick: app.socket.reconnect }, t("connection.reconnect")));
+    sayLook();
     schedule();
   }
 
-  for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "sheet", "me"]) store.on(part, schedule);
+  // Why the graph is only to be looked at here, and what can be done about it.
+  function sayLook() {
+    const { notEditable } = state();
+    parts.look.hidden = !notEditable;
+    if (!notEditable) return replace(parts.look);
+    const text = t(notEditable.isElsewhere ? "canvas.elsewhere_long" : "canvas.not_live", notEditable);
+    return replace(parts.look, icon("eye"), h("span", text), h("button", { type: "button", onclick: app.live.lookAgain }, t("canvas.try_edit")));
+  }
+
+  for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "sheet", "me", "notEditable"]) store.on(part, schedule);
   store.on("graphKey", () => {
     showGhosts(null);
     isAnimated = false;
@@ -338,6 +349,7 @@ export function createCanvas(app, element) {
     minimap.repaint();
     inspector.draw();
   });
+  store.on("notEditable", sayLook);
   store.on("lang", speak);
   stage.addEventListener("focusin", (event) => {
     const key = event.target.closest?.(".node")?.dataset.key;

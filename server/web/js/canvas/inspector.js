@@ -187,10 +187,11 @@ export function createInspector(element, { app, edits, canvas }) {
   }
 
   function close() {
+    const wasOpen = isOpen;
     isOpen = false;
     editing = null;
     draw();
-    canvas.focusSelected();
+    if (wasOpen) canvas.focusSelected();
   }
 
   return { draw, open, close, get isOpen() { return !element.hidden; }, focus: () => element.focus({ preventScroll: true }) };
