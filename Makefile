@@ -45,8 +45,8 @@ type: setup ## Check types (pyright strict)
 bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
 
-bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (about 40 minutes; SIZES=100,1000 for less)
-	.venv-peers/bin/python -m tests.benchmarks.peers $(if $(SIZES),--sizes $(SIZES)) $(if $(DATA),--data $(DATA))
+bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (45 minutes at most; SIZES=100,1000 for less, RESUME=1 to go on)
+	.venv-peers/bin/python -m tests.benchmarks.peers $(if $(SIZES),--sizes $(SIZES)) $(if $(DATA),--data $(DATA)) $(if $(RESUME),--resume)
 
 .venv-peers/.ready: pyproject.toml constraints.txt tests/benchmarks/peers/requirements.txt
 	@if command -v uv >/dev/null 2>&1; then \

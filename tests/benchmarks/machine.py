@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +29,23 @@ def _processor() -> str:
     except OSError:
         found = None
     return found[1] if found else platform.machine()
+
+
+def busy(during_s: float = 1.0) -> float | None:
+    """Return which share of the cores worked during the next moments, of whatever process."""
+    try:
+        before, started = _working_s(), time.monotonic()
+        time.sleep(during_s)
+        worked, passed = _working_s() - before, time.monotonic() - started
+    except OSError:
+        return None
+    return min(1.0, worked / (passed * (os.cpu_count() or 1)))
+
+
+def _working_s() -> float:
+    """Return how long the cores have worked since the machine started: all but idle and waiting."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:8]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def resident() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.peers import fixtures, report, results
+from tests.benchmarks.peers.__main__ import Limits, left_to_do, run
 from tests.benchmarks.peers.measure import PEERS, measure
 from tests.benchmarks.peers.peer import Data
 
@@ -109,10 +111,43 @@ def test_a_peer_that_was_asked_less_is_not_called_better() -> None:
 
 def test_a_peer_that_failed_is_said_and_wins_nothing() -> None:
     text = report.tables(
-        [a_row(report.OURS), {**a_row("Chroma, vectors only"), "failed": "not ready within 9 s"}]
+        [a_row(report.OURS), {**a_row("Chroma, vectors only"), "failed": "given up after 9 s"}]
     )
-    assert "| Chroma, vectors only | not ready within 9 s |" in text
+    assert "| Chroma, vectors only | given up after 9 s |" in text
     assert "No peer is ahead" in text
+
+
+def test_a_peer_that_takes_too_long_is_given_up_and_the_row_says_after_how_long(small: Data) -> None:
+    limits = Limits(ask_s=0.0, load_s=0.01, end=time.monotonic() + 60)
+    [row] = run(small, ["NetworkX + NumPy"], limits)
+    assert row["failed"] == "given up after 0 s"
+    assert 0 <= row["busy"] <= 1
+
+
+def test_what_does_not_fit_into_the_time_of_the_run_is_left_out_and_said(small: Data) -> None:
+    rows = list(run(small, HERE, Limits(ask_s=9.0, load_s=9.0, end=time.monotonic())))
+    assert [row["failed"] for row in rows] == ["left out: the time of the run was over"] * len(HERE)
+
+
+def test_a_run_goes_on_with_what_it_has_no_figures_of(small: Data) -> None:
+    rows = [
+        a_row("a", data=small.title, run="now"),
+        a_row("b", data=small.title, run="before"),
+        a_row("c", data=small.title, run="now", failed="given up after 9 s"),
+        a_row("d", data="another", run="now"),
+    ]
+    assert left_to_do(small, ["a", "b", "c", "d"], rows, "now") == ["b", "c", "d"]
+    assert results.last_run(rows) == "now"
+    assert results.last_run([a_row("a")]) is None
+
+
+def test_the_table_says_how_busy_the_machine_was_and_of_how_many_runs_it_is() -> None:
+    one = [a_row("a", run="x", busy=0.02), a_row("b", run="x", busy=0.031)]
+    assert results.conditions(one) == (
+        "one run; other work took at most 3% of the cores before each measurement"
+    )
+    assert results.conditions([*one, a_row("c", run="y", busy=0.5)]).startswith("several runs; other work")
+    assert "not known of all" in results.conditions([*one, a_row("c")])
 
 
 def test_every_peer_has_a_reason_for_being_faster() -> None:

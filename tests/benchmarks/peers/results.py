@@ -25,6 +25,21 @@ def merged(rows: Sequence[Row], more: Sequence[Row]) -> list[Row]:
     return list(by_name.values())
 
 
+def last_run(rows: Sequence[Row]) -> str | None:
+    """Return which run brought the newest row."""
+    return max((row["run"] for row in rows if "run" in row), default=None)
+
+
+def conditions(rows: Sequence[Row]) -> str:
+    """Say of how many runs the rows are, and how busy with other work the machine was."""
+    runs = {row.get("run") for row in rows}
+    known = [row["busy"] for row in rows if row.get("busy") is not None]
+    of_runs = "one run" if len(runs) == 1 and None not in runs else "several runs"
+    if len(known) < len(rows) or not known:
+        return f"{of_runs}, how busy the machine was is not known of all"
+    return f"{of_runs}; other work took at most {max(known):.0%} of the cores before each measurement"
+
+
 def read(file: Path = FILE) -> list[Row]:
     """Return the stored rows, none where nothing was measured yet."""
     if not file.exists():
@@ -49,4 +64,4 @@ def header(file: Path = FILE) -> str:
     """Return one line of where, when and of which versions."""
     document = json.loads(file.read_text(encoding="utf-8"))
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
-    return f"{document['machine']}; {document['date']}; {versions}"
+    return f"{document['machine']}; {document['date']}; {conditions(document['rows'])}; {versions}"
