@@ -6,27 +6,19 @@ in a node cannot pass for a heading, another row or an instruction of ours.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from datasources.text import node_label
-from datasources.types import Edge, Graph, Node, NodeTypeConfig, ScoredNode
+from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode
+from graphrag.context_rows import Row, edge_row, node_row, type_row
 from graphrag.messages import Language
 from graphrag.retriever import Retrieval
-from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label, without_empty
 from tools.toon import compact_json, encode_table
 
 CONTEXT_MARKER = "[GRAPH CONTEXT]"
 """First line of every context message: it tells old context blocks of a conversation from the rest."""
 
-MAX_NAME_CHARS = 80
-MAX_TYPE_CHARS = 120
-MAX_HANDLES_CHARS = 240
-MAX_DESCRIPTION_CHARS = 160
-
-Row = dict[str, Any]
 Section = Literal["nodes", "edges", "types"]
 
 _ALWAYS: dict[Section, tuple[str, ...]] = {
@@ -196,15 +188,21 @@ class _Draft:
         """Return the context of the first `count` nodes."""
         while len(self._rows) < count:
             scored = self.nodes[len(self._rows)]
-            config = self.configs.get(scored.node.type)
-            self._rows.append(_node_row(scored, config, self.graph, self.options))
+            row = node_row(
+                scored,
+                self.configs.get(scored.node.type),
+                self.graph,
+                truncate_process=self.options.truncate_process,
+                truncate_data=self.options.truncate_data,
+            )
+            self._rows.append(row)
         place = {scored.node.key: i for i, scored in enumerate(self.nodes[:count])}
         edges = [edge for edge in self.edges if edge.source in place and edge.target in place]
         edges.sort(key=lambda edge: sorted((place[edge.source], place[edge.target])))
         types = self._types(count)
         tables: dict[Section, list[Row]] = {
             "nodes": self._rows[:count],
-            "edges": [_edge_row(edge) for edge in edges],
+            "edges": [edge_row(edge) for edge in edges],
             "types": types,
         }
         text, shown = _write(tables, len(self.nodes) - count, self.options.language)
@@ -228,7 +226,11 @@ class _Draft:
             without = scored.node.process is None
             bare[scored.node.type] = bare.get(scored.node.type, False) or without
         return [
-            _type_row(self.configs[name], self.options, with_process=without)
+            type_row(
+                self.configs[name],
+                truncate_process=self.options.truncate_process,
+                with_process=without,
+            )
             for name, without in bare.items()
             if name in self.configs
         ]
@@ -249,72 +251,3 @@ def _write(
     if dropped:
         parts.append(_DROPPED[language].format(n=dropped))
     return "\n\n".join(parts), shown
-
-
-def _node_row(
-    scored: ScoredNode, config: NodeTypeConfig | None, graph: Graph, options: ContextOptions
-) -> Row:
-    node = scored.node
-    label = node_label(node)
-    own_handles = node.handles and (config is None or node.handles != config.node.handles)
-    return {
-        "_key": node.key,
-        "type": cut(node.type, MAX_TYPE_CHARS),
-        "sheet": sheet_label(graph, node.sheet),
-        "process": None if not node.process else cut(node.process, options.truncate_process),
-        "name": None if says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
-        "data": _data_cell(node, label, options.truncate_data),
-        "handles": cut(compact_handles(node.handles), MAX_HANDLES_CHARS) if own_handles else None,
-        "why": why(scored),
-    }
-
-
-def _data_cell(node: Node, label: str, limit: int) -> str | None:
-    data = node.data
-    if isinstance(data, Mapping):  # the name has its own column
-        pairs = cast(Mapping[str, Any], data)
-        data = {key: value for key, value in pairs.items() if key != "name" or value != label}
-    filled = without_empty(data)
-    if filled is None:
-        return None
-    text, as_json = compact_value(filled), len(compact_json(data))
-    # The limit counts JSON characters: what fits there is shown, in a shorter notation.
-    return cut(text, min(limit, limit * len(text) // as_json) if as_json > limit else len(text))
-
-
-def says_same(key: str, name: str) -> bool:
-    """Return whether a name only repeats a key's last part: `api-call` and `API Call`."""
-    return _letters(name) in (_letters(key), _letters(key.rpartition(".")[2]))
-
-
-def _letters(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
-
-
-def _edge_row(edge: Edge) -> Row:
-    return {
-        "from": f"{edge.source}:{edge.source_handle}",
-        "to": f"{edge.target}:{edge.target_handle}",
-        "label": None if edge.label is None else cut_name(edge.label, MAX_NAME_CHARS),
-    }
-
-
-def _type_row(config: NodeTypeConfig, options: ContextOptions, *, with_process: bool) -> Row:
-    code, name = config.node.process if with_process else None, config.display_name
-    return {
-        "type": cut(config.type, MAX_TYPE_CHARS),
-        "name": None if says_same(config.type, name) else cut_name(name, MAX_NAME_CHARS),
-        "description": cut_name(config.description, MAX_DESCRIPTION_CHARS) or None,
-        "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
-        "process": cut(code, options.truncate_process) if code else None,
-    }
-
-
-def why(scored: ScoredNode) -> str:
-    """Return a node's score (best: 100) and why it is there, as `87 text+vector` or `31 near fetch-api`."""
-    short = dict.fromkeys(map(_short_reason, scored.reasons))
-    return f"{round(scored.score * 100)} {'+'.join(short)}".strip()
-
-
-def _short_reason(reason: str) -> str:
-    return "name" if reason == "name-vector" else reason.replace("near:", "near ", 1)

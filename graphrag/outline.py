@@ -12,7 +12,7 @@ from typing import Any
 from datasources.base import GraphDataSource
 from datasources.text import node_label
 from datasources.types import Edge, Graph, GraphStats, Node
-from graphrag.context import MAX_NAME_CHARS, MAX_TYPE_CHARS, says_same
+from graphrag.context_rows import MAX_NAME_CHARS, MAX_TYPE_CHARS, says_same
 from graphrag.messages import Language
 from tools.compact import cut, cut_name, sheet_label
 from tools.read_tools.views import digest, table

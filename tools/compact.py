@@ -17,6 +17,7 @@ MAX_DEPTH = 40
 ELLIPSIS = "…"
 
 _PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,]*")
+_BRACKETS = re.compile(r"[{}\[\]]")
 _LITERAL = re.compile(r"(?:true|false|null|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 
 
@@ -90,10 +91,10 @@ def _string(text: str) -> str:
 def _is_closed(text: str) -> bool:
     """Return whether every bracket in a text that stands without quotes is closed in it."""
     open_brackets: list[str] = []
-    for char in text:
+    for char in _BRACKETS.findall(text):
         if char in "{[":
             open_brackets.append("}" if char == "{" else "]")
-        elif char in "}]" and (not open_brackets or open_brackets.pop() != char):
+        elif not open_brackets or open_brackets.pop() != char:
             return False
     return not open_brackets
 

@@ -15,6 +15,7 @@ MAX_CELL_CHARS = 600
 
 Encode = Callable[[Any], str]
 Scalar = str | bool | int | float | None
+Key = str | tuple[type, Scalar]
 SCALARS = frozenset({str, bool, int, float, type(None)})
 """Types of the cells that can be written apart: not subclasses, which may be written otherwise."""
 
@@ -29,14 +30,14 @@ class Cells:
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
-        self._known: dict[Scalar | tuple[type, Scalar], str] = {}
+        self._known: dict[Key, str] = {}
         self.header = lru_cache(maxsize=500)(self._header)
         """Return what stands before and behind the number of rows in the header of a table."""
 
     def written(self, cells: Sequence[Scalar]) -> list[str]:
         """Return how each cell is written. Raises: ToonError."""
         # 1, 1.0 and True are one key to a dict.
-        keys = [cell if type(cell) is str else (type(cell), cell) for cell in cells]
+        keys: list[Key] = [cell if type(cell) is str else (type(cell), cell) for cell in cells]
         known = self._known
         try:
             return [known[key] for key in keys]
@@ -48,7 +49,7 @@ class Cells:
         self._keep(learnt)
         return found
 
-    def _keep(self, learnt: dict[Scalar | tuple[type, Scalar], str]) -> None:
+    def _keep(self, learnt: dict[Key, str]) -> None:
         if len(self._known) + len(learnt) > MAX_CELLS:
             self._known = {}  # a new one: who looks up meanwhile still finds all in the old one
         self._known.update((key, line) for key, line in learnt.items() if len(line) <= MAX_CELL_CHARS)

@@ -20,7 +20,8 @@ from datasources.types import (
     ScoredNode,
     TypeTemplate,
 )
-from graphrag.context import Context, ContextOptions, build_context, build_context_of, why
+from graphrag.context import Context, ContextOptions, build_context, build_context_of
+from graphrag.context_rows import why
 from graphrag.messages import Language
 from graphrag.retriever import Retriever
 from graphrag.tokens import count_tokens
