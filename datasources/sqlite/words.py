@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.rows import array
-from datasources.text import node_text, tokenize
+from datasources.sqlite.word_counts import Document, WordCounts
+from datasources.text import node_text, tokenize, tokenize_prose
 from datasources.types import Node, NodeTypeConfig, parse_document
 
 Words = tuple[str, str, str, str, str, str, str]
 """The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
 
 NAME_COLUMNS = 4
+CHUNK = 5_000
+"""Nodes whose words are held in memory before they are written."""
 
 
-def words_of(node: Node, config: NodeTypeConfig | None) -> Words:
-    """Return a node's words, column by column."""
+def words_of(node: Node, config: NodeTypeConfig | None) -> tuple[Words, Document]:
+    """Return a node's words column by column, and as they are counted."""
     text = node_text(node, config)
-    return (
-        " ".join(tokenize(text.key)),
-        " ".join(tokenize(text.name)),
-        _words_of_type(text.type),
-        _words_of_type(text.type_name),
-        _words_of_type(text.description),
-        " ".join(tokenize(text.data)),
-        " ".join(tokenize(text.process)) if text.process else "",
-    )
+    key, name = tokenize(text.key), tokenize_prose(text.name)
+    type_, type_name, about = _of_type(text.type), _of_type(text.type_name), _of_type(text.description)
+    data = tokenize_prose(text.data)
+    process = tokenize(text.process) if text.process else []
+    document = (*key, *name, *type_, *type_name), (*about, *data, *process)
+    join = " ".join
+    columns = join(key), join(name), join(type_), join(type_name), join(about), join(data), join(process)
+    return columns, document
 
 
 @lru_cache(maxsize=2_000)
-def _words_of_type(text: str) -> str:
+def _of_type(text: str) -> tuple[str, ...]:
     """Return the words of what all nodes of a type share."""
-    return " ".join(tokenize(text))
+    return tuple(tokenize(text))
 
 
 def name_tokens(words: Sequence[str]) -> list[str]:
@@ -51,63 +50,55 @@ def content_tokens(words: Sequence[str]) -> list[str]:
     return " ".join(words).split()
 
 
-@dataclass(slots=True)
 class WordChanges:
-    """Gathers what a write does to the words of one graph, and stores it at once at the end."""
+    """Stores what a write does to the words of one graph, and counts it."""
 
-    graph: int
-    added: list[tuple[int, Words]] = field(default_factory=list[tuple[int, Words]])
-    removed: list[tuple[int, Words]] = field(default_factory=list[tuple[int, Words]])
+    def __init__(self, connection: sqlite3.Connection, graph: int) -> None:
+        self._connection = connection
+        self._graph = graph
+        self._counts = WordCounts()
+        self._rids: list[int] = []
+        self._removed: list[tuple[int, Words]] = []
+        self._added: list[tuple[int, Words, Document]] = []
 
-    def replace(self, rid: int, old: Words | None, new: Words | None) -> None:
-        """Note that a node's words were `old` and are `new` (None: it was, or is, not there)."""
+    @property
+    def changed(self) -> bool:
+        """Whether any word was, or is now, other."""
+        return bool(self._rids)
+
+    def replace(self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None) -> None:
+        """Note that a node's words were `old`, and are now those of `node` (None: not there). Once a node."""
+        new, document = words_of(node, config) if node is not None else (None, None)
         if old == new:
             return
+        self._rids.append(rid)
         if old is not None:
-            self.removed.append((rid, old))
-        if new is not None:
-            self.added.append((rid, new))
+            self._removed.append((rid, old))
+        if new is not None and document is not None:
+            self._added.append((rid, new, document))
+        if len(self._removed) + len(self._added) >= CHUNK:
+            self._flush()
 
-    def store(self, connection: sqlite3.Connection) -> tuple[int, int]:
-        """Write the index and the counts; return by how many words the two fields have grown."""
-        connection.executemany(sql.WORDS_DELETE, ((rid,) for rid, _ in self.removed))
-        connection.executemany(sql.WORDS_INSERT, ((rid, *words) for rid, words in self.added))
-        content, name, grown = _counted(words for _, words in self.added)
-        if self.removed:
-            fewer_content, fewer_name, shrunk = _counted(words for _, words in self.removed)
-            content.subtract(fewer_content)
-            name.subtract(fewer_name)
-            grown = (grown[0] - shrunk[0], grown[1] - shrunk[1])
-        (version,) = connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": self.graph}).fetchone()
-        rids = {rid for rid, _ in chain(self.added, self.removed)}
-        TEXT_LOG.note(connection, self.graph, sorted(rids), version + 1)
-        rows = [
-            (self.graph, term, count, name[term]) for term, count in content.items() if count or name[term]
-        ]
-        rows.sort()
+    def _flush(self) -> None:
+        connection = self._connection
+        connection.executemany(sql.WORDS_DELETE, ((rid,) for rid, _ in self._removed))
+        connection.executemany(sql.WORDS_INSERT, ((rid, *words) for rid, words, _ in self._added))
+        self._counts.add((document for _, _, document in self._added))
+        removed = ((name_tokens(old), " ".join(old[NAME_COLUMNS:]).split()) for _, old in self._removed)
+        self._counts.add(removed, sign=-1)
+        self._removed.clear()
+        self._added.clear()
+
+    def store(self) -> tuple[int, int]:
+        """Write the rest and the counts; return by how many words content and names have grown."""
+        self._flush()
+        connection, graph, counts = self._connection, self._graph, self._counts
+        (version,) = connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": graph}).fetchone()
+        TEXT_LOG.note(connection, graph, sorted(self._rids), version + 1)
+        rows = sorted((graph, *row) for row in counts.rows())
         connection.executemany(sql.TERM_ADD, rows)
-        connection.executemany(sql.TERM_CLEAN, ((self.graph, row[1]) for row in rows if row[2] < 0))
-        return grown
-
-
-def _counted(documents: Iterable[Words]) -> tuple[Counter[str], Counter[str], tuple[int, int]]:
-    """Count the nodes that have each word, in content and in names, and all words of both fields."""
-    names: list[set[str]] = []
-    contents: list[set[str]] = []
-    lengths = [0, 0]
-    for words in documents:
-        in_name = name_tokens(words)
-        others = " ".join(words[NAME_COLUMNS:]).split()
-        lengths[0] += len(in_name) + len(others)
-        lengths[1] += len(in_name)
-        distinct = set(in_name)
-        names.append(distinct)
-        contents.append(distinct.union(others))
-    return (
-        Counter(chain.from_iterable(contents)),
-        Counter(chain.from_iterable(names)),
-        (lengths[0], lengths[1]),
-    )
+        connection.executemany(sql.TERM_CLEAN, ((graph, row[1]) for row in rows if row[2] < 0))
+        return counts.content_words, counts.name_words
 
 
 def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, Words]:
@@ -128,4 +119,4 @@ def reindex_types(
     nodes = [(rid, parse_document(Node, body, "nodes")) for rid, body in found if rid not in skip]
     old = stored_words(connection, (rid for rid, _ in nodes))
     for rid, node in nodes:
-        changes.replace(rid, old.get(rid), words_of(node, configs.get(node.type)))
+        changes.replace(rid, old.get(rid), node, configs.get(node.type))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
@@ -23,18 +23,30 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import GraphRow, array, graph_row
-from datasources.sqlite.words import WordChanges, reindex_types, stored_words, words_of
+from datasources.sqlite.words import CHUNK, WordChanges, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,
     Graph,
     Link,
     Mutation,
+    Node,
     NodeTypeConfig,
     NodeVector,
     parse_document,
 )
 
 Configs = Mapping[str, NodeTypeConfig]
+
+
+class RidLookup(NamedTuple):
+    """Finds row ids by key: the statement that does, and the one for the greatest key there is."""
+
+    rids: str
+    last_key: str
+
+
+NODE_RIDS = RidLookup(sql.NODE_RIDS, sql.NODE_LAST_KEY)
+EDGE_RIDS = RidLookup(sql.EDGE_RIDS, sql.EDGE_LAST_KEY)
 
 
 def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
@@ -78,7 +90,7 @@ def put_embeddings(
     """Store vectors of nodes that exist; return how many."""
     row = graph_row(connection, workspace, graph_key)
     check_vectors(graph_key, vectors)
-    found = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
+    found = _rids(connection, NODE_RIDS, row.id, [vector.key for vector in vectors])
     kept = [(found[vector.key], vector) for vector in vectors if vector.key in found]
     if kept:
         _put_vectors(connection, row, kept)
@@ -129,10 +141,10 @@ class _Apply:
         m, needed = self.mutation, keys_to_look_up(self.mutation)
         graph = self.row.id
         self.nodes = _rids(
-            self.connection, sql.NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
+            self.connection, NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
         )
         self.edges = _rids(
-            self.connection, sql.EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
+            self.connection, EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
         )
         configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
         stored = parse_document(Graph, self.row.body, "graphs")
@@ -158,7 +170,7 @@ class _Apply:
         (self.next_number,) = self.connection.execute(
             sql.GRAPH_NEXT_NUMBER, {"graph": self.row.id}
         ).fetchone()
-        words = WordChanges(self.row.id)
+        words = WordChanges(self.connection, self.row.id)
         if m.put_configs or m.delete_configs:
             self._write_configs()
         vectors_gone = self._delete(words)
@@ -168,7 +180,7 @@ class _Apply:
         vectors = [(self.nodes[vector.key], vector) for vector in m.put_vectors]
         if vectors:
             _put_vectors(self.connection, self.row, vectors)
-        content_words, name_words = words.store(self.connection)
+        content_words, name_words = words.store()
         new = m.graph or parse_document(Graph, self.row.body, "graphs")
         new = new.replace(revision=self.row.revision + 1)
         self.connection.execute(
@@ -176,7 +188,7 @@ class _Apply:
             {
                 "graph": self.row.id,
                 "revision": new.revision,
-                "text_changed": bool(words.added or words.removed),
+                "text_changed": words.changed,
                 "vectors_changed": bool(vectors or vectors_gone),
                 "next_number": self.next_number,
                 "nodes": self.node_count,
@@ -205,32 +217,36 @@ class _Apply:
         if not gone:
             return False
         for rid, old in stored_words(connection, gone).items():
-            words.replace(rid, old, None)
+            words.replace(rid, old, None, None)
         had_vectors = _forget_vectors(connection, self.row, gone)
         for rid in gone:
             self.edge_count -= connection.execute(sql.EDGES_OF_NODE_DELETE, {"rid": rid}).rowcount
         connection.executemany(sql.NODE_DELETE, ((rid,) for rid in gone))
         self.node_count -= len(gone)
         # An edge that went with its node may be put again by the same mutation.
-        self.edges = _rids(connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
+        self.edges = _rids(connection, EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
         return had_vectors
 
     def _put_nodes(self, words: WordChanges, configs: Configs) -> None:
+        nodes = self.mutation.put_nodes
+        for start in range(0, len(nodes), CHUNK):
+            self._put_chunk(nodes[start : start + CHUNK], words, configs)
+
+    def _put_chunk(self, nodes: Sequence[Node], words: WordChanges, configs: Configs) -> None:
         inserted: list[tuple[int, int, str, str, str, bytes]] = []
         updated: list[tuple[str, str, bytes, int]] = []
-        old = stored_words(
-            self.connection,
-            [self.nodes[node.key] for node in self.mutation.put_nodes if node.key in self.nodes],
-        )
-        for node in self.mutation.put_nodes:
-            body = encode_document(node, "nodes", node.key)
-            rid = self.nodes.get(node.key)
+        graph, known = self.row.id, self.nodes
+        old = stored_words(self.connection, [known[node.key] for node in nodes if node.key in known])
+        for node in nodes:
+            key, type_ = node.key, node.type
+            body = encode_document(node, "nodes", key)
+            rid = known.get(key)
             if rid is None:
-                rid = self.nodes[node.key] = self._new_rid()
-                inserted.append((rid, self.row.id, node.key, node.sheet, node.type, body))
+                rid = known[key] = self._new_rid()
+                inserted.append((rid, graph, key, node.sheet, type_, body))
             else:
-                updated.append((node.sheet, node.type, body, rid))
-            words.replace(rid, old.get(rid), words_of(node, configs.get(node.type)))
+                updated.append((node.sheet, type_, body, rid))
+            words.replace(rid, old.get(rid), node, configs.get(type_))
         self.connection.executemany(sql.NODE_INSERT, inserted)
         self.connection.executemany(sql.NODE_UPDATE, updated)
         self.node_count += len(inserted)
@@ -259,8 +275,16 @@ class _Apply:
         return rid
 
 
-def _rids(connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]) -> dict[str, int]:
-    return dict(connection.execute(statement, {"graph": graph, "keys": array(keys)}).fetchall())
+def _rids(
+    connection: sqlite3.Connection, lookup: RidLookup, graph: int, keys: Iterable[str]
+) -> dict[str, int]:
+    """Return the row ids of those of these keys that are stored."""
+    (last,) = connection.execute(lookup.last_key, {"graph": graph}).fetchone()
+    if last is None:
+        return {}
+    # In order, so that neighbours in the index are read together; no key is beyond the last one.
+    wanted = sorted(key for key in keys if key <= last)
+    return dict(connection.execute(lookup.rids, {"graph": graph, "keys": array(wanted)}).fetchall())
 
 
 def _types(connection: sqlite3.Connection, workspace: str) -> Configs:
@@ -295,10 +319,10 @@ def _reindex_all(connection: sqlite3.Connection, workspace: str, before: Mapping
     for graph, of in _graphs_that_see(connection, workspace):
         if not changed[of]:
             continue
-        changes = WordChanges(graph)
+        changes = WordChanges(connection, graph)
         reindex_types(connection, graph, changed[of], after[of], changes)
-        if changes.added or changes.removed:
-            content_words, name_words = changes.store(connection)
+        if changes.changed:
+            content_words, name_words = changes.store()
             connection.execute(
                 sql.GRAPH_TEXT_UPDATE,
                 {"graph": graph, "content_words": content_words, "name_words": name_words},
