@@ -21,6 +21,7 @@ import uuid
 from pathlib import Path
 
 from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
+from datasources.sqlite.private import make_file, make_folder
 from datasources.sqlite.record_indexes import index_statements
 
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
@@ -156,9 +157,13 @@ def prepare(path: Path) -> None:
     if path.is_dir():
         raise SourceUnavailable(source=str(path), reason="it is a directory")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
+        if not path.exists():
+            make_file(path)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-    except (OSError, sqlite3.OperationalError) as exc:
+    except OSError as exc:
+        raise SourceUnavailable(source=str(path), reason=exc.strerror or str(exc)) from exc
+    except sqlite3.OperationalError as exc:
         raise SourceUnavailable(source=str(path), reason=str(exc)) from exc
     try:
         _prepare(connection, path)

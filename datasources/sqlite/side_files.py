@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from datasources.sqlite.private import make_folder
+
 LEFTOVER_S = 3600.0
 READ_BYTES = 4 << 20
 
@@ -42,7 +44,7 @@ class SideFiles:
 
     def place(self, graph: int, name: str, number: int, write: Callable[[Path], None]) -> None:
         """Put a new version in place, whole or not at all, and remove the older ones."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         stem = f"{self._stem(graph, name)}-{number}"
         # Not by process id: that of two containers on one volume may be the same.
         temporary = self.folder / f"{stem}.{uuid.uuid4().hex[:12]}.tmp"

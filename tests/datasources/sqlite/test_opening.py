@@ -93,6 +93,25 @@ async def test_missing_folders_are_made(tmp_path: Path) -> None:
     assert path.is_file()
 
 
+async def test_a_new_database_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "a.db"
+    async with SqliteDatabase(path) as database:
+        await make_flow(database)
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir() if file.is_file()}
+        assert modes.pop("a.db") == 0o600
+        assert set(modes.values()) == {0o600}  # what SQLite puts beside it
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_database_that_others_were_let_read_stays_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with SqliteDatabase(path):
+        pass
+    path.chmod(0o640)
+    async with SqliteDatabase(path):
+        assert path.stat().st_mode & 0o777 == 0o640
+
+
 async def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content")
     with pytest.raises(SourceUnavailable):
@@ -137,7 +156,7 @@ def without_privileges() -> Iterator[None]:
 
 async def test_a_folder_that_may_not_be_written_is_refused(nobodys: Path) -> None:
     set_mode(nobodys, 0o555)
-    with without_privileges(), pytest.raises(SourceUnavailable, match="unable to open"):
+    with without_privileges(), pytest.raises(SourceUnavailable, match="Permission denied"):
         async with SqliteDatabase(nobodys / "graphs.db"):
             pass
     assert files_in(nobodys) == []
