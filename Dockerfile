@@ -12,7 +12,7 @@ RUN python -m venv /opt/nodius \
  && /opt/nodius/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
 
 FROM python:3.11.14-slim-bookworm
-RUN useradd --system --uid 10001 --home-dir /var/lib/nodius --create-home nodius
+RUN useradd --uid 10001 --user-group --no-log-init --home-dir /var/lib/nodius --create-home nodius
 COPY --from=build /opt/nodius /opt/nodius
 ENV PATH=/opt/nodius/bin:$PATH PYTHONUNBUFFERED=1 NODIUS_HOST=0.0.0.0
 USER nodius

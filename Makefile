@@ -85,7 +85,8 @@ arango-up: secrets/.ready ## Start ArangoDB, the service and its page with Docke
 secrets/.ready:
 	@mkdir -p secrets && chmod 700 secrets
 	@for name in arango_root arango_nodius nodius_auth; do \
-	   test -s secrets/$$name.txt || openssl rand -hex 32 > secrets/$$name.txt; chmod 644 secrets/$$name.txt; \
+	   test -s secrets/$$name.txt || od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' > secrets/$$name.txt; \
+	   chmod 644 secrets/$$name.txt; \
 	 done
 	@touch $@
 

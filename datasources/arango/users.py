@@ -4,7 +4,8 @@ It is for `arangosh`, run once by an administrator. The user reads and writes th
 one database; to make collections and indexes (`nodius db init`) stays with the administrator.
 
 Source: ArangoDB 3.12 documentation, "Managing Users": a collection level counts even where the
-database level is lower, and `*` stands for every collection without a level of its own.
+database level is lower, and `*` stands for every collection without a level of its own; "Managing
+Users in the ArangoDB Shell": what `@arangodb/users` has.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if (!password) throw new Error("set NODIUS_ARANGO_PASSWORD");
 const user = {user};
 const database = {database};
 const collections = {collections};
-if (users.exists(user)) {{ users.update(user, password, true); }} else {{ users.save(user, password, true); }}
+const known = users.all().some((each) => each.user === user);  // the shell has no `exists`
+if (known) {{ users.update(user, password, true); }} else {{ users.save(user, password, true); }}
 users.grantDatabase(user, "_system", "none");
 users.grantDatabase(user, database, "ro");
 users.grantCollection(user, database, "*", "none");

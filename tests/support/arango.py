@@ -91,14 +91,14 @@ class ArangoServer:
         self.call("DELETE", "/_double/stats")
 
 
-def start_double() -> tuple[subprocess.Popen[str], ArangoServer]:
+def start_double(password: str = PASSWORD) -> tuple[subprocess.Popen[str], ArangoServer]:
     """Start the double on loopback; whoever starts it ends it."""
-    command = [sys.executable, "-m", "arangodouble", "--port", "0", "--password", PASSWORD]
+    command = [sys.executable, "-m", "arangodouble", "--port", "0", "--password", password]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(command, cwd=DOUBLE, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     url = process.stdout.readline().strip()
-    return process, ArangoServer(url=url, user="root", password=PASSWORD, is_double=True)
+    return process, ArangoServer(url=url, user="root", password=password, is_double=True)
 
 
 class WrongServer(Exception):
