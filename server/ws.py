@@ -25,11 +25,13 @@ from server.faults import language_of, told
 from server.origin import check_own_page
 from server.places import Places
 from server.state import ServerState
-from server.ws_ai import AiLimits, Conversations, RunningTurns
+from server.ws_ai import AiLimits, Conversations
 from server.ws_events import Message, error_message
 from server.ws_faults import auth_result, fault_message, is_unforeseen, refusal
+from server.ws_following import Following
 from server.ws_messages import (
     AiChat,
+    AiFollow,
     AiInterrupt,
     AiMessage,
     Authenticate,
@@ -41,6 +43,7 @@ from server.ws_messages import (
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
 from server.ws_session import Session
 from server.ws_sync import LiveEditing
+from server.ws_turns import RunningTurns
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +95,7 @@ class Connection:
         self._conversations = Conversations(
             state, self._outbox, turns, language=self._language, limits=options.ai
         )
+        self._following = Following(self._outbox, turns, self._conversations, look_s=options.ai.look_s)
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -122,6 +126,7 @@ class Connection:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._editing.aclose()
+        await self._following.aclose()
         await self._conversations.aclose()
 
     async def _send(self) -> None:
@@ -222,14 +227,23 @@ class Connection:
                 text = self._say("no_turn_to_stop")
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
-        self._state.limiter.spend(identity.user_id)
         places = Places(self._state, identity)
+        if isinstance(message, AiFollow):
+            await self._follow(message, places, session)
+            return
+        self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):
             place, _ = await places.of_graph(message.graph_key)
             await self._conversations.chat(place, message, session)
         else:
             place, thread = await places.of_thread(message.thread_id)
             await self._conversations.resume(place, thread, message, session)
+
+    async def _follow(self, message: AiFollow, places: Places, session: Session) -> None:
+        await self._following.aclose()
+        if message.thread_id:
+            place, _ = await places.of_thread(message.thread_id)
+            await self._following.follow(place, message, session)
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""

@@ -7,18 +7,16 @@ is stopped and stored; when a waiting proposal is decided elsewhere, its turn go
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from graphrag.events import Completed, Event, Failed, ProposalPending, ToolLimit
+from graphrag.events import Completed, Event, Failed, ProposalPending, ToolLimit, TurnStarted
 from graphrag.messages import Language
 from graphrag.messages import message as text_of
 from graphrag.threads import NothingToResume, Thread, ThreadBusy
-from server.auth import Identity
 from server.places import Place
 from server.resuming import resumed
 from server.state import ServerState
@@ -27,6 +25,7 @@ from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiChat, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_session import Session
+from server.ws_turns import RunningTurn, RunningTurns, stop
 from server.ws_waiting import decided_elsewhere
 
 log = logging.getLogger(__name__)
@@ -36,65 +35,13 @@ Events = AsyncGenerator[Event]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AiLimits:
-    """Turns under way and waits for decisions of one connection; seconds between looks at a decision."""
+    """Turns under way and waits for decisions of one connection; seconds between looks at a decision,
+    and at whether a conversation that is followed is run elsewhere."""
 
     turns: int = 16
     waits: int = 64
     poll_s: float = 1.0
-
-
-@dataclass(slots=True)
-class RunningTurn:
-    """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
-
-    It is told as long as the `session` lasts that asked for it.
-    """
-
-    wire: WireTurn
-    place: Place
-    session: Session
-    task: asyncio.Task[None] | None = None
-    started: bool = False
-    interrupted: bool = False
-    ended: bool = False
-
-    def is_of(self, identity: Identity, thread_id: str) -> bool:
-        person = self.place.person
-        is_theirs = person.user_id == identity.user_id and person.workspace in identity.workspaces
-        return is_theirs and self.wire.thread_id == thread_id
-
-
-class RunningTurns:
-    """The turns under way in this process: a person may stop theirs from another connection."""
-
-    def __init__(self) -> None:
-        self._turns: dict[int, RunningTurn] = {}
-        self._numbers = itertools.count()
-
-    def __len__(self) -> int:
-        return len(self._turns)
-
-    def add(self, turn: RunningTurn) -> int:
-        number = next(self._numbers)
-        self._turns[number] = turn
-        return number
-
-    def remove(self, number: int) -> None:
-        self._turns.pop(number, None)
-
-    def interrupt(self, identity: Identity, thread_id: str) -> bool:
-        """Stop a person's turn in a thread; say whether there was one."""
-        return stop(turn for turn in self._turns.values() if turn.is_of(identity, thread_id))
-
-
-def stop(turns: Iterable[RunningTurn]) -> bool:
-    """Stop turns as a person does; say whether there was one that had not ended."""
-    found = [turn for turn in turns if not turn.ended]
-    for turn in found:
-        if not turn.interrupted and turn.task is not None and turn.started:
-            turn.task.cancel()  # one that has not started sees by itself that it is not wanted
-        turn.interrupted = True
-    return bool(found)
+    look_s: float = 2.0
 
 
 class Conversations:
@@ -125,7 +72,7 @@ class Conversations:
             context_type=asked.context_type,
             language=self._language,
         )
-        await self._begin(asked.id, place, events, asked.thread_id, session)
+        await self._begin(asked.id, place, events, asked.thread_id, session, question=asked.message)
 
     async def resume(self, place: Place, thread: Thread, asked: AiResume, session: Session) -> None:
         """Begin to go on where a thread waits; returns at once."""
@@ -145,7 +92,14 @@ class Conversations:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _begin(
-        self, id_: float, place: Place, events: Events, thread_id: str | None, session: Session
+        self,
+        id_: float,
+        place: Place,
+        events: Events,
+        thread_id: str | None,
+        session: Session,
+        *,
+        question: str | None = None,
     ) -> None:
         wire = WireTurn(id_, self._language)
         if self._is_full(wire):
@@ -153,7 +107,7 @@ class Conversations:
             text = text_of("turns_at_once", self._language).format(turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
-        turn = RunningTurn(wire=wire, place=place, session=session)
+        turn = RunningTurn(wire=wire, place=place, session=session, owner=self, question=question)
         wire.thread_id = thread_id
         number = self._shared.add(turn)
         self._running[number] = turn
@@ -199,13 +153,17 @@ class Conversations:
                 self._state.metrics.event(event, self._state.tools)
                 turn.session.check(turn.place.person.workspace)
                 for message in turn.wire.messages(event):
+                    turn.log.add(message)
                     await self._outbox.put(message)
+                if isinstance(event, TurnStarted):
+                    self._shared.begun(turn)
                 turn.ended = isinstance(event, Completed | ProposalPending | ToolLimit | Failed)
                 if isinstance(event, ProposalPending):
                     pending = event
         return pending
 
     async def _last_word(self, turn: RunningTurn, message: Message) -> None:
+        turn.log.add(message)
         try:
             await self._outbox.put(message)
         except ClientGone:

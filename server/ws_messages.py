@@ -79,6 +79,13 @@ class AiInterrupt(_AiMessage):
     thread_id: Annotated[str, Field(max_length=400)] = ""
 
 
+class AiFollow(_AiMessage):
+    """Ours: be told of the turns of a thread that others of one's connections run; empty: of none."""
+
+    type: Literal["ai:follow"]
+    thread_id: Annotated[str, Field(max_length=400)]
+
+
 class _SyncMessage(_Message):
     # Editors send more than the protocol names (their own user, times): it is not looked at.
     model_config = ConfigDict(extra="ignore")
@@ -149,7 +156,7 @@ class ToggleAutoSave(_SyncMessage):
     enabled: bool
 
 
-AiMessage = AiChat | AiResume | AiInterrupt
+AiMessage = AiChat | AiResume | AiInterrupt | AiFollow
 SyncMessage = (
     RegisterUser
     | DisconnectUser
@@ -171,6 +178,7 @@ FORMS: dict[str, type[BaseModel]] = {
     "ai:chat": AiChat,
     "ai:resume": AiResume,
     "ai:interrupt": AiInterrupt,
+    "ai:follow": AiFollow,
     "registerUserOnGraph": RegisterUser,
     "disconnedUserOnGraph": DisconnectUser,
     "applyInstructionToGraph": ApplyInstructions,

@@ -118,6 +118,7 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         {"type": "ai:resume", "threadId": thread, "approved": True},
         {"type": "ai:resume", "threadId": thread, "approved": True, "approvalId": approval},
         {"type": "ai:interrupt", "threadId": thread},
+        {"type": "ai:follow", "threadId": thread},
         {
             "type": "applyInstructionToGraph",
             "instructions": [{"i": move, "sheetId": "0", "nodeId": node}],

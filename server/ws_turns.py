@@ -1,0 +1,173 @@
+"""The turns under way in this process, each with a log of what was told of it.
+
+Whoever looks on reads the log at their own pace: a slow one keeps neither the turn nor another waiting,
+and nothing is kept twice for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field
+
+from server.auth import Identity
+from server.places import Place
+from server.ws_events import Message, WireTurn
+from server.ws_session import Session
+
+SHOWN_CHARS = 20_000
+"""So much of a tool's result is kept for who looks on."""
+
+
+class TurnLog:
+    """What was told of a turn: messages without their `_id`, and between them the pieces of the answer."""
+
+    def __init__(self) -> None:
+        self._parts: list[Message | list[str]] = []
+        self._ended = False
+        self._readers: set[asyncio.Event] = set()
+
+    def add(self, message: Message) -> None:
+        """Keep a message as it was sent."""
+        if message["type"] == "ai:token":
+            if not self._parts or isinstance(self._parts[-1], dict):
+                self._parts.append([])
+            pieces = self._parts[-1]
+            assert isinstance(pieces, list)
+            pieces.append(message["token"])
+        else:
+            kept = {name: value for name, value in message.items() if name != "_id"}
+            if isinstance(kept.get("result"), str):
+                kept["result"] = kept["result"][:SHOWN_CHARS]
+            self._parts.append(kept)
+        self._tell()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._ended = True
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._readers:
+            changed.set()
+
+    async def read(self) -> AsyncGenerator[Message]:
+        """Yield it from its beginning to its end; what is there already of the answer comes in one piece."""
+        changed = asyncio.Event()
+        self._readers.add(changed)
+        try:
+            at = 0
+            piece = 0
+            while True:
+                changed.clear()
+                while at < len(self._parts):
+                    part = self._parts[at]
+                    if isinstance(part, dict):
+                        at += 1
+                        yield part
+                        continue
+                    text, piece = "".join(part[piece:]), len(part)
+                    if text:
+                        yield {"type": "ai:token", "token": text}
+                    elif at + 1 < len(self._parts):
+                        at, piece = at + 1, 0
+                    else:
+                        break
+                if self._ended and not changed.is_set():
+                    return
+                await changed.wait()
+        finally:
+            self._readers.discard(changed)
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
+
+    It is told as long as the `session` lasts that asked for it. `question` is what a person asked with it,
+    None where it goes on after a decision. `owner` is the connection that runs it.
+    """
+
+    wire: WireTurn
+    place: Place
+    session: Session
+    owner: object
+    question: str | None = None
+    log: TurnLog = field(default_factory=TurnLog)
+    number: int = -1
+    task: asyncio.Task[None] | None = None
+    started: bool = False
+    interrupted: bool = False
+    ended: bool = False
+
+    def is_of(self, identity: Identity, thread_id: str) -> bool:
+        person = self.place.person
+        is_theirs = person.user_id == identity.user_id and person.workspace in identity.workspaces
+        return is_theirs and self.wire.thread_id == thread_id
+
+
+class RunningTurns:
+    """The turns under way in this process: from another connection a person may stop theirs, and look on."""
+
+    def __init__(self) -> None:
+        self._turns: dict[int, RunningTurn] = {}
+        self._begun: dict[int, RunningTurn] = {}
+        self._numbers = itertools.count()
+        self._watchers: set[asyncio.Event] = set()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def all(self) -> list[RunningTurn]:
+        return list(self._turns.values())
+
+    def add(self, turn: RunningTurn) -> int:
+        turn.number = next(self._numbers)
+        self._turns[turn.number] = turn
+        return turn.number
+
+    def begun(self, turn: RunningTurn) -> None:
+        """The turn holds its conversation: from here on others may look on."""
+        self._begun[turn.number] = turn
+        for watcher in self._watchers:
+            watcher.set()
+
+    def remove(self, number: int) -> None:
+        self._turns.pop(number, None)
+        turn = self._begun.pop(number, None)
+        if turn is not None:
+            turn.log.end()
+
+    def interrupt(self, identity: Identity, thread_id: str) -> bool:
+        """Stop a person's turn in a thread; say whether there was one."""
+        return stop(turn for turn in self._turns.values() if turn.is_of(identity, thread_id))
+
+    async def next_of(
+        self, identity: Identity, thread_id: str, seen: int, wait_s: float
+    ) -> RunningTurn | None:
+        """Return the first turn of a thread whose number is above `seen`; None when none began in a while."""
+        began = asyncio.Event()
+        self._watchers.add(began)
+        try:
+            async with asyncio.timeout(wait_s):
+                while True:
+                    for number, turn in self._begun.items():
+                        if number > seen and turn.is_of(identity, thread_id):
+                            return turn
+                    began.clear()
+                    await began.wait()
+        except TimeoutError:
+            return None
+        finally:
+            self._watchers.discard(began)
+
+
+def stop(turns: Iterable[RunningTurn]) -> bool:
+    """Stop turns as a person does; say whether there was one that had not ended."""
+    found = [turn for turn in turns if not turn.ended]
+    for turn in found:
+        if not turn.interrupted and turn.task is not None and turn.started:
+            turn.task.cancel()  # one that has not started sees by itself that it is not wanted
+        turn.interrupted = True
+    return bool(found)
