@@ -45,7 +45,7 @@ def _changed(noun: str, change: Mapping[str, Any]) -> Iterator[Line]:
         path = ".".join(field["path"])
         if field.get("diff"):
             yield f"    {path}:", None
-            for line in field["diff"].splitlines()[2:]:
+            for line in field["diff"].split("\n")[2:]:
                 style = {"+": ADDED, "-": REMOVED}.get(line[:1], CODE)
                 yield f"      {line}", style
             continue
@@ -59,8 +59,9 @@ def _content(node: Mapping[str, Any]) -> Iterator[Line]:
     """Show what a new node brings along: all of its code, for that is what will run."""
     if node.get("data") not in (None, {}):
         yield f"  + data: {_value(node['data'])}", ADDED
-    for line in (node.get("process") or "").splitlines():
-        yield f"      +{line}", ADDED
+    if node.get("process"):
+        for line in node["process"].split("\n"):
+            yield f"      +{line}", ADDED
 
 
 def _place(fields: Sequence[Mapping[str, Any]], when: str) -> str:

@@ -18,6 +18,9 @@ from rich.text import Text
 from cli.tables import layout
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HIDDEN = re.compile("[\u200b\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+"""What hides or reorders other characters, so that code reads otherwise than it runs. Source: Boucher
+and Anderson, "Trojan Source" (2021). Joiners and marks that ordinary writing needs are not among them."""
 PATIENCE_S = 1.0
 """Work that takes no longer than this shows no progress."""
 
@@ -31,7 +34,7 @@ def json(value: Any) -> None:
 
 
 def line(text: str = "", style: str | None = None) -> None:
-    """Print a line as it is: brackets in it are not markup, and control characters command nothing."""
+    """Print a line as it is: brackets in it are not markup, and nothing in it commands, hides or reorders."""
     out.print(Text(_harmless(text), style=style or ""))
 
 
@@ -56,7 +59,8 @@ def heading(text: str) -> None:
 
 
 def _harmless(text: str) -> str:
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    shown = _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r", "␍"))
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", shown)
 
 
 def table(

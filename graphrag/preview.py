@@ -181,7 +181,14 @@ def _text_diff(before: Any, after: Any, path: tuple[str, ...]) -> str | None:
     if path[-1] != "process" and "\n" not in old + new:
         return None
     name = ".".join(path)
-    lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), f"{name} before", f"{name} after", lineterm=""
-    )
+    lines = difflib.unified_diff(_lines(old), _lines(new), f"{name} before", f"{name} after", lineterm="")
     return "\n".join(lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Part a text at line feeds alone.
+
+    At other marks (a vertical tab, say) languages do not end a line: were one put in the place of a
+    line feed, a comment would swallow the line after it, and the lines would be the same as before.
+    """
+    return text.split("\n") if text else []

@@ -76,3 +76,22 @@ def test_work_of_nothing_can_be_shown(capsys: pytest.CaptureFixture[str]) -> Non
     with render.progress("working", quiet=True, after_s=0.0) as update:
         update(1, 1)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041"])
+def test_what_hides_or_reorders_text_is_shown_by_its_number(
+    mark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    render.line(f"if (admin{mark}) run()")
+    assert f"admin⟨U+{ord(mark):04X}⟩) run()" in capsys.readouterr().out
+
+
+def test_what_ordinary_writing_needs_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    written = "می\u200cخواهم, שלום\u200f, 👩\u200d👩, naïve"
+    render.line(written)
+    assert written in capsys.readouterr().out
+
+
+def test_carriage_returns_and_escapes_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    render.line("good\r\x1b[2Kevil")
+    assert "good␍\N{REPLACEMENT CHARACTER}[2Kevil" in capsys.readouterr().out

@@ -3,6 +3,7 @@
  */
 
 import { h } from "./dom.js";
+import { visible } from "./hidden.js";
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 const MAX_ROWS = 2000;
@@ -47,5 +48,5 @@ function renderRow(row, t) {
     h("td", { class: "diff-no", "aria-hidden": "true" }, row.before === null ? "" : String(row.before)),
     h("td", { class: "diff-no", "aria-hidden": "true" }, row.after === null ? "" : String(row.after)),
     h("td", { class: "diff-sign", "aria-hidden": "true" }, SIGNS[row.kind]),
-    h("td", { class: "diff-text" }, word, row.text));
+    h("td", { class: "diff-text" }, word, visible(row.text)));
 }

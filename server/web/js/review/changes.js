@@ -2,6 +2,7 @@
 
 import { renderDiff } from "../diff.js";
 import { h } from "../dom.js";
+import { visible } from "../hidden.js";
 import { labelOf, nameOf, shortJson } from "../names.js";
 
 const SIGNS = { added: "+", removed: "−", changed: "~", moved: "↔" };
@@ -42,8 +43,8 @@ function section(page, sign, kind, name, ...body) {
 
 /** A node's name; where it stands on the canvas, a button that shows it. */
 function nodeName(page, key, name) {
-  if (!page.canZoom || !page.app.store.get().nodes?.has?.(key)) return h("strong", { class: "change-name" }, name);
-  const button = h("button", { type: "button", class: "link-button change-name", title: page.t("change.zoom") }, name);
+  if (!page.canZoom || !page.app.store.get().nodes?.has?.(key)) return h("strong", { class: "change-name" }, visible(name));
+  const button = h("button", { type: "button", class: "link-button change-name", title: page.t("change.zoom") }, visible(name));
   button.addEventListener("click", () => page.app.canvas.zoomTo(key));
   return button;
 }
@@ -57,7 +58,7 @@ function documentSection(page, sign, node) {
 
 function typeSection(page, type) {
   const rows = Object.entries({ ...type, process: type.node?.process, node: undefined }).filter(([name, value]) => value !== undefined && !HIDDEN.has(name) && !isEmpty(value));
-  return section(page, "added", "type", h("strong", { class: "change-name" }, type.displayName || type._key), table(page, rows.map(([name, value]) => [name, undefined, value]), "added"));
+  return section(page, "added", "type", h("strong", { class: "change-name" }, visible(type.displayName || type._key)), table(page, rows.map(([name, value]) => [name, undefined, value]), "added"));
 }
 
 const isEmpty = (value) => value === null || value === "" || (Array.isArray(value) && !value.length);
@@ -70,7 +71,7 @@ function flat(data, name) {
 
 function edgeSection(page, sign, edge) {
   const end = (key) => nodeName(page, key, nameOf(page.app, key, page.preview));
-  const label = edge.label ? h("span", { class: "change-label" }, edge.label) : "";
+  const label = edge.label ? h("span", { class: "change-label" }, visible(edge.label)) : "";
   return section(page, sign, "edge", h("span", { class: "change-ends" }, end(edge.source), h("span", { "aria-label": page.t("change.to") }, "→"), end(edge.target), label));
 }
 
@@ -83,7 +84,7 @@ function movedSection(page, change) {
 }
 
 function changeSection(page, sign, change, kind) {
-  const name = kind === "node" ? nodeName(page, change.key, change.name) : h("strong", { class: "change-name" }, change.name);
+  const name = kind === "node" ? nodeName(page, change.key, change.name) : h("strong", { class: "change-name" }, visible(change.name));
   const plain = change.fields.filter((field) => !field.diff);
   const long = change.fields.filter((field) => field.diff);
   return section(page, sign, kind, name,
@@ -96,14 +97,14 @@ function table(page, rows, sign) {
   const both = sign === "changed";
   const head = both ? h("thead", {}, h("tr", {}, ...["field", "before", "after"].map((name) => h("th", { scope: "col" }, t(`change.${name}`))))) : "";
   return h("table", { class: "change-table" }, head, h("tbody", {}, ...rows.map(([name, before, after]) => h("tr", {},
-    h("th", { scope: "row" }, h("code", {}, name)),
+    h("th", { scope: "row" }, h("code", {}, visible(name))),
     both || sign === "removed" ? valueCell(page, before, "before") : "",
     both || sign === "added" ? valueCell(page, after, "after") : ""))));
 }
 
 function valueCell(page, value, side) {
   if (value === undefined) return h("td", { class: `is-${side} is-absent` }, page.t("change.absent"));
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  const text = visible(typeof value === "string" ? value : JSON.stringify(value, null, 1));
   const sign = side === "before" ? "−" : "+";
   const content = text.length > LONG || text.includes("\n")
     ? h("details", { class: "change-long" }, h("summary", {}, shortJson(text.replaceAll("\n", " "), 80)), h("pre", {}, text))
