@@ -1,4 +1,4 @@
-"""What the whole suite shares: how hard properties are tried, and that no skip goes unsaid."""
+"""What the whole suite shares: an ArangoDB, how hard properties are tried, and that no skip goes unsaid."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Imported here alone: a module that imports a fixture has one of its own, whatever its scope says.
+from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
+
+__all__ = ["arango", "arango_address", "arango_double", "arango_faults", "one_database"]
 
 # A shared machine may be slow at any moment: time is no reason to fail a property.
 _UNHURRIED = [HealthCheck.too_slow]

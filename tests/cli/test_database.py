@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import invoke, printed
-from tests.support.arango import ArangoServer, arango
-
-__all__ = ["arango"]
+from tests.support.arango import ArangoServer
 
 
 @pytest.fixture

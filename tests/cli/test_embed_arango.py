@@ -15,9 +15,8 @@ from datasources.types import Mutation
 from graphrag.embed_nodes import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
-from tests.support.arango import PASSWORD, ArangoServer, arango, arango_address, arango_faults, one_database
+from tests.support.arango import PASSWORD, ArangoServer
 
-__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 WORKSPACE = "default"
 NODES_OF_FLOW = 40
 

@@ -20,12 +20,8 @@ from tests.concurrency.test_kill import STEPS
 from tests.contracts.samples import WORKSPACE
 from tests.datasources.sqlite.helpers import finish, line_of, start
 from tests.graphrag.approvals.helpers import REVIEWER, Bench, a_bench
-from tests.support.arango import arango, arango_address, one_database
 
 __all__ = [
-    "arango",
-    "arango_address",
-    "one_database",
     "test_many_approvals_decided_at_once_are_each_applied_once",
     "test_of_two_different_decisions_one_wins_and_the_other_is_told",
 ]

@@ -7,9 +7,7 @@ import pytest
 from datasources.arango import ArangoDatabase, Limits, parse_address
 from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
-from tests.support.arango import ArangoServer, arango, arango_address, one_database, prepare
-
-__all__ = ["arango", "arango_address", "one_database", "prepare"]
+from tests.support.arango import ArangoServer
 
 NOTHING_IS_SMALL = Limits(exact=-1, sums_fresh_s=0)
 

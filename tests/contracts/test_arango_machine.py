@@ -10,9 +10,7 @@ from hypothesis import settings
 from datasources.arango import ArangoDatabase, Limits, parse_address
 from datasources.base import Database
 from tests.contracts.machine import SourceMachine
-from tests.support.arango import ArangoServer, arango, prepare
-
-__all__ = ["arango"]
+from tests.support.arango import ArangoServer, prepare
 
 DEFAULT = settings.get_profile("default")
 

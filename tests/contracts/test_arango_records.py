@@ -11,9 +11,6 @@ from tests.contracts.base import Factory
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 from tests.contracts.test_arango import OnArango
 from tests.contracts.writing import MutationContract
-from tests.support.arango import arango, arango_address, one_database
-
-__all__ = ["arango", "arango_address", "one_database"]
 
 
 class TestArangoRecords(OnArango, RecordStoreContract):

@@ -17,9 +17,6 @@ from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.embed_nodes import embed_nodes
 from graphrag.embedders.local import LocalEmbedder
 from graphrag.retriever import Retrieval, RetrievalOptions, Retriever
-from tests.support.arango import arango, arango_address, one_database
-
-__all__ = ["arango", "arango_address", "one_database"]
 
 QUESTIONS = ["What happens when fetching fails?", "sort by points", "xyzzy", "", "html table"]
 MODES: list[dict[str, Any]] = [

@@ -26,13 +26,11 @@ from tests.graphrag.live.helpers import a_bench, rename
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import LATE, apply, move, register
 from tests.server.test_ws_two import edit_until_gone, free_port, opened
-from tests.support.arango import arango, arango_address, one_database
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.valid_history import check_valid
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
-__all__ = ["arango", "arango_address", "one_database"]
 LONG = 3_600_000
 
 

@@ -21,9 +21,7 @@ from datasources.arango.errors import ServerRefused, WriteConflict, translate
 from datasources.arango.statements_reading import PING
 from datasources.arango.statements_setup import SET_VERSION
 from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
-from tests.support.arango import ArangoServer, arango, arango_faults, one_database
-
-__all__ = ["arango", "arango_faults", "one_database"]
+from tests.support.arango import ArangoServer
 
 
 @asynccontextmanager

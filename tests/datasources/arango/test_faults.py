@@ -24,9 +24,7 @@ from tests.datasources.arango.kit import (
     revision,
     with_flow,
 )
-from tests.support.arango import ArangoServer, arango, arango_address, arango_faults, one_database
-
-__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
+from tests.support.arango import ArangoServer
 
 QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:1600"]
 TOO_LATE = f"delay:{TOO_LONG_MS}"

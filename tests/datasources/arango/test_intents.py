@@ -17,9 +17,7 @@ from datasources.base import RecordWrite
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_vector, an_edge, snapshot
 from tests.datasources.arango.kit import a_change, hit, opened, revision, with_flow
-from tests.support.arango import ArangoServer, arango, arango_address, arango_faults, one_database
-
-__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
+from tests.support.arango import ArangoServer
 
 
 @pytest.fixture

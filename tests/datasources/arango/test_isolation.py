@@ -27,9 +27,7 @@ from tests.contracts.samples import (
     snapshot,
 )
 from tests.contracts.workspaces import CALLS
-from tests.support.arango import ArangoServer, arango, arango_address, one_database
-
-__all__ = ["arango", "arango_address", "one_database"]
+from tests.support.arango import ArangoServer
 
 SECRET = "quokka"
 VICTIM = "a-b"

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.arango_journeys import measure
-from tests.support.arango import ArangoServer, arango, arango_faults
+from tests.support.arango import ArangoServer
 from tests.support.arango_counting import Journeys
-
-__all__ = ["arango", "arango_faults"]
 
 
 @pytest.fixture

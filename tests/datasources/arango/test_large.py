@@ -24,10 +24,7 @@ from tests.contracts.samples import (
     keys_of,
     make_flow,
 )
-from tests.contracts.test_arango import prepare
-from tests.support.arango import ArangoServer, arango, arango_double
-
-__all__ = ["arango", "arango_double"]
+from tests.support.arango import ArangoServer, prepare
 
 DIM = 4
 

@@ -18,9 +18,7 @@ from datasources.base import Record
 from datasources.errors import BadDocument, RecordConflict
 from graphrag.people import Person
 from graphrag.threads import Threads
-from tests.support.arango import arango, arango_address, one_database
 
-__all__ = ["arango", "arango_address", "one_database"]
 ANN = Person("ann", "editor", "acme")
 REFERENCE = {
     "_key": "thread-7f3a",

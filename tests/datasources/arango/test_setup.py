@@ -14,9 +14,7 @@ from datasources.arango.names import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
-from tests.support.arango import ArangoServer, arango, arango_faults
-
-__all__ = ["arango", "arango_faults"]
+from tests.support.arango import ArangoServer
 
 # As the Nodius editor stores a graph; vectors of its own, which no field says the model of.
 NODIUS: dict[str, list[dict[str, Any]]] = {

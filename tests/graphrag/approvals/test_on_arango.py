@@ -13,9 +13,8 @@ from graphrag.approvals import Approve, Reject
 from graphrag.approvals.errors import ApprovalError
 from tests.datasources.arango.kit import hit
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
-from tests.support.arango import ArangoServer, arango, arango_address, arango_faults, one_database
+from tests.support.arango import ArangoServer
 
-__all__ = ["arango", "arango_address", "arango_faults", "one_database"]
 FOREVER = 1_000_000
 
 
