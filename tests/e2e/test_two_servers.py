@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site, running_site
-from tests.e2e.test_canvas import node
+from tests.e2e.talk import answered, ask, node
+from tests.e2e.test_chat import release
 from tests.e2e.test_live import drag
-from tests.support.scripted_provider import ScriptedProvider
+from tests.support.scripted_provider import Says, ScriptedProvider
 
 
 @pytest.fixture
@@ -49,3 +51,22 @@ def test_a_graph_that_another_server_edits_is_shown_as_read_only_until_it_is_fre
     expect(page.locator(".look-only")).to_be_hidden()
     drag(page, "root", 60, 0)
     page.wait_for_selector(".save-mark.unsaved")
+
+
+def test_a_turn_at_another_server_is_shown_when_it_has_ended(
+    site: Site, other: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    held = asyncio.Event()
+    script.play("One.", Says(text="Two.", held=held))
+    first = open_page(site)
+    ask(first, "Hello?")
+    answered(first, "One.")
+    second = open_page(other, panel="threads")
+    second.locator(".thread").first.click()
+    answered(second, "One.")
+    ask(first, "And then?")
+    expect(second.locator(".turn.is-user").last).to_have_text("And then?")
+    expect(second.locator(".turn-note")).to_contain_text("is being answered elsewhere")
+    release(site, held)
+    answered(second, "Two.")
+    expect(second.locator(".turn-note")).to_have_count(0)

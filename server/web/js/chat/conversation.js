@@ -10,6 +10,7 @@ import { describeAction } from "../review/describe.js";
 import { getApproval } from "../review/service.js";
 import { endingOf } from "./ending.js";
 import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
+import { createFollowing } from "./following.js";
 import { remember, remembered } from "./memory.js";
 import { createProposals } from "./proposals.js";
 import { getMessages, listThreads } from "./service.js";
@@ -25,6 +26,7 @@ export function createConversation(app, parts) {
 class Conversation {
   constructor(app, { log, composer, onChange }) {
     Object.assign(this, { app, t: app.t, log, composer, onChange });
+    this.following = createFollowing(this);
     this.clear();
     app.socket.on("open", () => reconnected(this));
   }
@@ -34,7 +36,7 @@ class Conversation {
     this.earlier?.close();
     clearTimeout(this.timer);
     this.groups?.forEach((group) => group.destroy());
-    Object.assign(this, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: "idle", groups: [], limit: null, isLost: false, request: null });
+    Object.assign(this, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: "idle", groups: [], limit: null, isLost: false, request: null, stamp: "" });
     replace(this.log.content);
   }
 
@@ -55,8 +57,9 @@ class Conversation {
     const { graphKey, graphState, threadId } = this.app.store.get();
     if (graphKey === this.shownGraph) return;
     if (graphState !== "ready" && graphKey) {
-      if (this.isBusy) this.stop();
+      this.leave();
       this.clear();
+      this.following.follow(null);
       this.shownGraph = null;
       this.onChange();
       return;
@@ -69,8 +72,9 @@ class Conversation {
   }
 
   startNew() {
-    if (this.isBusy) this.stop();
+    this.leave();
     this.clear();
+    this.following.follow(null);
     remember(this.graphKey, null);
     this.app.store.set({ threadId: null, usage: null });
     this.onChange();
@@ -140,11 +144,37 @@ class Conversation {
   }
 
   stop() {
-    this.stream?.cancel(this.threadId ?? undefined);
+    if (this.isLookingOn) this.following.stop();
+    else this.stream?.cancel(this.threadId ?? undefined);
+  }
+
+  /** Show something else: a turn of this tab is stopped, another tab's goes on. */
+  leave() {
+    if (this.isBusy && !this.isLookingOn) this.stop();
+  }
+
+  /** Another tab runs the next turn: nothing is waited for here. */
+  release() {
+    clearTimeout(this.timer);
+    this.stream?.close();
+    this.earlier?.close();
+    this.stream = this.earlier = null;
+  }
+
+  /** Show another tab's turn as it comes. */
+  lookOn(turn) {
+    Object.assign(this, { request: { kind: "resume", fields: { approved: true } }, limit: null, isLookingOn: true });
+    turn.isLive = true;
+    turn.showAfter();
+    turn.segment = null;
+    this.enter("busy");
+    turn.working();
+    this.log.stay();
   }
 
   enter(phase) {
     this.phase = phase;
+    if (phase !== "busy") this.isLookingOn = false;
     this.onChange();
   }
 
@@ -236,16 +266,16 @@ class Conversation {
       if (isOurs) this.log.toEnd();
       this.resume({ approved: approval.status !== "rejected", approvalId: approval.id });
     };
-    if (isOurs || !this.stream) goOn();
+    if (isOurs || !(this.stream || this.app.socket.isOpen)) goOn();
     else this.timer = setTimeout(goOn, ELSEWHERE_MS);
   }
 
   // ---- stored conversations
 
   /** Show a stored conversation. `isQuiet`: one that is gone is no news. */
-  async open(threadId, { isQuiet = false } = {}) {
-    if (this.isBusy && threadId === this.threadId) return;
-    if (this.isBusy) this.stop();
+  async open(threadId, { isQuiet = false, isForced = false } = {}) {
+    if (this.isBusy && threadId === this.threadId && !isForced) return;
+    this.leave();
     this.clear();
     Object.assign(this, { threadId, phase: "loading" });
     this.shownGraph = this.graphKey;
@@ -260,8 +290,13 @@ class Conversation {
       return;
     }
     if (this.threadId !== threadId || this.phase !== "loading") return;
+    await this.show(threadId, stored);
+  }
+
+  async show(threadId, stored) {
     replace(this.log.content);
     this.phase = "idle";
+    this.stamp = stampOf(stored);
     await showStored(this, stored);
     this.keep(threadId);
     this.onChange();
@@ -280,13 +315,33 @@ class Conversation {
 
   /** Somebody else's turn is under way in this thread: look again until it has ended. */
   watchElsewhere() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.lookElsewhere(), LOOK_AGAIN_MS);
+  }
+
+  /** Read the thread again; what is shown is drawn anew only if there is more of it. */
+  async lookElsewhere() {
     const { threadId } = this;
-    this.timer = setTimeout(() => this.threadId === threadId && this.phase === "elsewhere" && this.open(threadId, { isQuiet: true }), LOOK_AGAIN_MS);
+    const isStill = () => this.threadId === threadId && this.phase === "elsewhere";
+    if (!isStill()) return;
+    let stored = null;
+    try {
+      stored = await getMessages(this.app.api, threadId);
+    } catch (error) {
+      if (error.name !== "ApiError") throw error; // the next look may do better
+      if (error.status === 404) return this.notOpened(threadId, error, true);
+    }
+    if (!isStill()) return undefined;
+    if (!stored || stampOf(stored) === this.stamp) return this.watchElsewhere();
+    this.clear();
+    this.threadId = threadId;
+    return this.show(threadId, stored);
   }
 
   keep(threadId) {
     this.threadId = threadId;
     remember(this.graphKey, threadId);
+    this.following.follow(threadId);
     if (this.app.store.get().threadId !== threadId) this.app.store.set({ threadId });
   }
 
@@ -303,4 +358,10 @@ class Conversation {
       if (error.name !== "ApiError") throw error; // sums are no reason to disturb
     }
   }
+}
+
+/** What changes with every step of a stored conversation. */
+function stampOf({ status, conversationHistory, pendingInterrupt }) {
+  const last = conversationHistory.at(-1);
+  return JSON.stringify([status, conversationHistory.length, last?.content?.length, (pendingInterrupt?.approvals ?? []).map((one) => one.id)]);
 }
