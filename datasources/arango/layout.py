@@ -61,6 +61,25 @@ def view_properties() -> Body:
     }
 
 
+def is_index_like(stored: Body | None, wanted: Body) -> bool:
+    """Say whether a stored index does what a wanted one would."""
+    if stored is None:
+        return False
+    return stored["type"] == wanted["type"] and list(stored["fields"]) == wanted["fields"]
+
+
+def is_link_like(stored: Body | None, wanted: Body, analyzers: Sequence[str] = ("identity",)) -> bool:
+    """Say whether a View's link has the wanted fields; a field without analyzers has those around it."""
+    if stored is None:
+        return False
+    own = stored.get("analyzers") or analyzers
+    if "analyzers" in wanted and list(own) != wanted["analyzers"]:
+        return False
+    held = stored.get("fields", {})
+    fields: Body = wanted.get("fields", {})
+    return all(is_link_like(held.get(name), field, own) for name, field in fields.items())
+
+
 def vector_index(field: str, dimension: int) -> Body:
     """Return a vector index for one field and length; the server chooses the number of lists.
 

@@ -18,30 +18,39 @@ from datasources.arango.vectors import worth_an_index
 MANY = 1_000_000
 
 
-def index_names(database: StandardDatabase, collection: str) -> set[str]:
+def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.Body]:
+    """Return the indexes of a collection by name."""
     found: Any = database.collection(collection).indexes()
-    return {index["name"] for index in found}
+    return {index["name"]: index for index in found}
 
 
 def missing_parts(database: StandardDatabase | None) -> list[str]:
-    """Return what is to be made in a database; None stands for one that is not there."""
+    """Return what is to be made in a database; None stands for one that is not there.
+
+    What has our name and is another thing, as an earlier program may have left it, is missing too.
+    """
     found: Any = database.collections() if database else []
     views: Any = database.views() if database else []
     there = {row["name"] for row in found}
     parts = [f"the collection {name}" for name in layout.ALL_COLLECTIONS if name not in there]
     for name, bodies in layout.all_indexes().items():
-        named = index_names(database, name) if database and name in there else set[str]()
-        parts += [f"the index {body['name']} of {name}" for body in bodies if body["name"] not in named]
+        stored = indexes_of(database, name) if database and name in there else dict[str, layout.Body]()
+        parts += [
+            f"the index {body['name']} of {name}"
+            for body in bodies
+            if not layout.is_index_like(stored.get(body["name"]), body)
+        ]
     if database is None or VIEW not in {view["name"] for view in views}:
         parts.append(f"the View {VIEW}")
-    elif NODES not in _links(database):
+    elif not is_linked(database):
         parts.append(f"the link of the View {VIEW} with {NODES}")
     return parts
 
 
-def _links(database: StandardDatabase) -> set[str]:
+def is_linked(database: StandardDatabase) -> bool:
+    """Say whether the View searches nodes as its statements need it."""
     found: Any = database.view(VIEW)
-    return set(found.get("links", {}))
+    return layout.is_link_like(found.get("links", {}).get(NODES), layout.view_properties()["links"][NODES])
 
 
 async def rehearse(connection: ArangoConnection) -> list[str]:

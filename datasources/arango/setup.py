@@ -6,7 +6,9 @@ which a migration fills in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from arango.database import StandardDatabase
@@ -16,12 +18,12 @@ from datasources.arango import layout
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import DUPLICATE_NAME
 from datasources.arango.migrations import fill_words, migrate
-from datasources.arango.missing import index_names, is_there
+from datasources.arango.missing import indexes_of, is_linked, is_there
 from datasources.arango.names import EDGES, NAMED_GRAPH, NODES, VIEW
 from datasources.arango.server_version import refuse_old
 from datasources.arango.vectors import prepare_vectors
 
-Step = Callable[[StandardDatabase], list[str]]
+BUILD_TIMEOUT_S = 1800.0
 
 
 async def set_up(connection: ArangoConnection) -> list[str]:
@@ -30,13 +32,26 @@ async def set_up(connection: ArangoConnection) -> list[str]:
     Raises: SourceError, also where the server is too old; DatabaseVersion where a newer program set it up.
     """
     done = await connection.run(lambda _: _make_database(connection), idempotent=True)
-    steps: tuple[Step, ...] = (_make_collections, _make_indexes, _make_view, _make_named_graph)
-    for step in steps:
-        done += await connection.run(step, idempotent=True)
-    migrated = await migrate(connection)
-    # Nodius may have written since: its nodes get words at every set-up.
-    done += migrated or await fill_words(connection)
-    return done + await connection.run(prepare_vectors, idempotent=True)
+    done += await connection.run(_make_collections, idempotent=True)
+    async with _patient(connection) as patient:
+        for step in (_make_indexes, _make_view, _make_named_graph):
+            done += await patient.run(step, idempotent=True)
+        migrated = await migrate(connection)
+        # Nodius may have written since: its nodes get words at every set-up.
+        done += migrated or await fill_words(connection)
+        return done + await patient.run(prepare_vectors, idempotent=True)
+
+
+@asynccontextmanager
+async def _patient(connection: ArangoConnection) -> AsyncGenerator[ArangoConnection]:
+    """Yield a way to the same database that waits for an index of many documents to be built."""
+    timeout_s = max(connection.address.timeout_s, BUILD_TIMEOUT_S)
+    patient = ArangoConnection(replace(connection.address, timeout_s=timeout_s))
+    patient.open()
+    try:
+        yield patient
+    finally:
+        await patient.close()
 
 
 def _make_database(connection: ArangoConnection) -> list[str]:
@@ -74,11 +89,15 @@ def _make_collections(database: StandardDatabase) -> list[str]:
 def _make_indexes(database: StandardDatabase) -> list[str]:
     done: list[str] = []
     for name, bodies in layout.all_indexes().items():
-        there = index_names(database, name)
+        there, collection = indexes_of(database, name), database.collection(name)
         for body in bodies:
-            if body["name"] not in there:
-                database.collection(name).add_index(body)
-                done.append(f"made the index {body['name']} of {name}")
+            stored = there.get(body["name"])
+            if layout.is_index_like(stored, body):
+                continue
+            if stored is not None:  # of our name, as an earlier program made it
+                collection.delete_index(str(stored["id"]).rpartition("/")[2], ignore_missing=True)
+            collection.add_index(body)
+            done.append(f"made the index {body['name']} of {name}")
     return done
 
 
@@ -88,9 +107,8 @@ def _make_view(database: StandardDatabase) -> list[str]:
     if VIEW not in {view["name"] for view in there}:
         made = _unless_there(lambda: database.create_arangosearch_view(VIEW, properties=properties))
         return [f"made the View {VIEW}"] if made else []
-    # To make a View is not atomic: the link may be missing.
-    found: Any = database.view(VIEW)
-    if NODES in found.get("links", {}):
+    # To make a View is not atomic: the link may be missing. An earlier program's may be another.
+    if is_linked(database):
         return []
     database.update_arangosearch_view(VIEW, properties)
     return [f"linked the View {VIEW} with {NODES}"]
