@@ -93,7 +93,8 @@ def _check_lists(mutation: Mutation) -> None:
     )
     for noun, put, deleted in lists:
         _refuse_if(mutation, f"{noun}s are put twice in one mutation", _repeated(put))
-        _refuse_if(mutation, f"{noun}s are both put and deleted", set(put) & set(deleted))
+        if deleted:
+            _refuse_if(mutation, f"{noun}s are both put and deleted", set(put) & set(deleted))
 
 
 def _repeated(keys: Sequence[str]) -> list[str]:
@@ -119,6 +120,8 @@ def _check_sheets(mutation: Mutation, graph: Graph) -> None:
 
 
 def _check_dropped(mutation: Mutation, existing: Existing) -> None:
+    if not (existing.on_dropped or existing.edges_on_dropped):
+        return
     gone = set(mutation.delete_nodes)
     left = existing.on_dropped - gone - {node.key for node in mutation.put_nodes}
     _refuse_if(mutation, "nodes stand on a sheet that would be taken away", left)

@@ -167,6 +167,8 @@ def _fold(text: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
+    if word.isdigit():
+        return word
     if not hasattr(_local, "stem"):  # a Snowball stemmer must stay in its thread
         _local.stem = cast(Any, Stemmer).Stemmer("english").stemWord
     return _local.stem(word.lower())

@@ -110,11 +110,12 @@ NODE_KEYS_ON_SHEET = "SELECT key FROM nodes WHERE graph = :graph AND sheet = :sh
 EDGES_ON_SHEET = """
 SELECT e.key, s.key, t.key FROM edges e JOIN nodes s ON s.rid = e.source JOIN nodes t ON t.rid = e.target
 WHERE e.graph = :graph AND e.sheet = :sheet"""
-NODE_INSERT = "INSERT INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
+# OR FAIL: a failed write is rolled back whole, so SQLite need not be able to undo the statement alone.
+NODE_INSERT = "INSERT OR FAIL INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
 NODE_UPDATE = "UPDATE nodes SET sheet = ?, type = ?, body = ? WHERE rid = ?"
 NODE_DELETE = "DELETE FROM nodes WHERE rid = ?"
 EDGE_INSERT = """
-INSERT INTO edges (rid, graph, key, sheet, source, target, body) VALUES (?, ?, ?, ?, ?, ?, ?)"""
+INSERT OR FAIL INTO edges (rid, graph, key, sheet, source, target, body) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 EDGE_UPDATE = "UPDATE edges SET sheet = ?, source = ?, target = ?, body = ? WHERE rid = ?"
 EDGE_DELETE = "DELETE FROM edges WHERE rid = ?"
 EDGES_OF_NODE_DELETE = "DELETE FROM edges WHERE source = :rid OR target = :rid"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from datasources.sqlite import statements as sql
+from datasources.sqlite.bulk import BulkInsert
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.rows import array
 from datasources.sqlite.word_counts import Document, WordCounts
@@ -17,8 +18,10 @@ Words = tuple[str, str, str, str, str, str, str]
 """The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
 
 NAME_COLUMNS = 4
-CHUNK = 5_000
-"""Nodes whose words are held in memory before they are written."""
+CHUNK = 1_000
+"""Nodes that are held in memory, with their words, before they are written."""
+
+TERM_ADD = BulkInsert.of(sql.TERM_ADD)
 
 
 def words_of(node: Node, config: NodeTypeConfig | None) -> tuple[Words, Document]:
@@ -96,7 +99,7 @@ class WordChanges:
         (version,) = connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": graph}).fetchone()
         TEXT_LOG.note(connection, graph, sorted(self._rids), version + 1)
         rows = sorted((graph, *row) for row in counts.rows())
-        connection.executemany(sql.TERM_ADD, rows)
+        TERM_ADD.put(connection, rows)
         connection.executemany(sql.TERM_CLEAN, ((graph, row[1]) for row in rows if row[2] < 0))
         return counts.content_words, counts.name_words
 

@@ -20,12 +20,14 @@ from datasources.mutations import (
     keys_to_look_up,
 )
 from datasources.sqlite import statements as sql
+from datasources.sqlite.bulk import BulkInsert
 from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import GraphRow, array, graph_row
 from datasources.sqlite.words import CHUNK, WordChanges, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,
+    Edge,
     Graph,
     Link,
     Mutation,
@@ -47,6 +49,9 @@ class RidLookup(NamedTuple):
 
 NODE_RIDS = RidLookup(sql.NODE_RIDS, sql.NODE_LAST_KEY)
 EDGE_RIDS = RidLookup(sql.EDGE_RIDS, sql.EDGE_LAST_KEY)
+NODE_INSERT = BulkInsert.of(sql.NODE_INSERT)
+EDGE_INSERT = BulkInsert.of(sql.EDGE_INSERT)
+VECTOR_PUT = BulkInsert.of(sql.VECTOR_PUT)
 
 
 def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
@@ -247,25 +252,31 @@ class _Apply:
             else:
                 updated.append((node.sheet, type_, body, rid))
             words.replace(rid, old.get(rid), node, configs.get(type_))
-        self.connection.executemany(sql.NODE_INSERT, inserted)
+        NODE_INSERT.put(self.connection, inserted)
         self.connection.executemany(sql.NODE_UPDATE, updated)
         self.node_count += len(inserted)
 
     def _put_edges(self) -> None:
+        edges = self.mutation.put_edges
+        for start in range(0, len(edges), CHUNK):
+            self._put_edge_chunk(edges[start : start + CHUNK])
+
+    def _put_edge_chunk(self, edges: Sequence[Edge]) -> None:
         inserted: list[tuple[int, int, str, str, int, int, bytes]] = []
         updated: list[tuple[str, int, int, bytes, int]] = []
         graph, nodes, rid = self.row.id, self.nodes, self.row.low + self.next_number
-        for edge in self.mutation.put_edges:
-            body = encode_document(edge, "edges", edge.key)
+        for edge in edges:
+            key = edge.key
+            body = encode_document(edge, "edges", key)
             source, target = nodes[edge.source], nodes[edge.target]
-            known = self.edges.get(edge.key)
+            known = self.edges.get(key)
             if known is None:
-                inserted.append((rid, graph, edge.key, edge.sheet, source, target, body))
+                inserted.append((rid, graph, key, edge.sheet, source, target, body))
                 rid += 1
             else:
                 updated.append((edge.sheet, source, target, body, known))
         self.next_number += len(inserted)
-        self.connection.executemany(sql.EDGE_INSERT, inserted)
+        EDGE_INSERT.put(self.connection, inserted)
         self.connection.executemany(sql.EDGE_UPDATE, updated)
         self.edge_count += len(inserted)
 
@@ -354,7 +365,7 @@ def _put_vectors(
         )
         for rid, vector in vectors
     ]
-    connection.executemany(sql.VECTOR_PUT, rows)
+    VECTOR_PUT.put(connection, rows)
     _count_vectors(connection, row.id, [rid for rid, _ in vectors], 1)
     VECTOR_LOG.note(connection, row.id, [rid for rid, _ in vectors], row.vector_version + 1)
 
