@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow
 from datasources.sqlite.words import content_tokens, name_tokens
-from datasources.types import Direction, Edge, Link, Node, SearchField, Subgraph, parse_document
+from datasources.types import Direction, Edge, Link, LinkTable, Node, SearchField, Subgraph, parse_document
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +29,8 @@ class GraphDocuments:
     around: dict[str, list[int]]
     _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
+    _rows: dict[str, int] = field(default_factory=dict[str, int])
+    _table: LinkTable | None = None
 
     @staticmethod
     def load(connection: sqlite3.Connection, row: GraphRow) -> GraphDocuments:
@@ -72,6 +76,25 @@ class GraphDocuments:
         around, ends = self.around, self.ends
         numbers = sorted({number for key in keys for number in around.get(key, ())})
         return [ends[number] for number in (numbers if limit is None else numbers[: max(0, limit)])]
+
+    def link_table(self, keys: Sequence[str], limit: int) -> LinkTable:
+        """Return what `links` does, as numbers."""
+        whole = self._whole_table()
+        asked = np.zeros(len(whole.keys), dtype=np.bool_)
+        asked[[self._rows[key] for key in keys if key in self._rows]] = True
+        ends = whole.ends[asked[whole.ends].any(axis=1)][: max(0, limit)]
+        used = np.zeros(len(whole.keys), dtype=np.bool_)
+        used[ends] = True
+        rows = np.flatnonzero(used)
+        place = np.empty(len(whole.keys), dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        return LinkTable(keys=[whole.keys[row] for row in rows.tolist()], ends=place[ends])
+
+    def _whole_table(self) -> LinkTable:
+        if self._table is None:
+            self._table = LinkTable.of(self.ends)
+            self._rows = {key: row for row, key in enumerate(self._table.keys)}
+        return self._table
 
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]

@@ -20,6 +20,7 @@ from datasources.lexical import LexicalIndex
 from datasources.sqlite import large, writes
 from datasources.sqlite import statements as sql
 from datasources.sqlite.engine import Engine
+from datasources.sqlite.held_vectors import HeldVectors
 from datasources.sqlite.keeper import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, storable, vector_of
 from datasources.sqlite.schema import translate
@@ -57,7 +58,6 @@ from datasources.types import (
     VectorInfo,
     parse_document,
 )
-from datasources.vectors import VectorMatrix
 
 T = TypeVar("T")
 
@@ -105,6 +105,11 @@ class SqliteSource:
             return now.revision, documents, documents.nbytes
 
         return await self.engine.held(("documents", row.id), row.revision, load)
+
+    def is_small(self, graph_key: str) -> bool:
+        """See AnswersFromMemory."""
+        row, limits = self._row(graph_key), self.engine.limits
+        return row.nodes + row.edges <= limits.held and row.nodes <= limits.exact
 
     async def list_graphs(self) -> list[Graph]:
         rows = await self.engine.pool.read(
@@ -160,7 +165,7 @@ class SqliteSource:
         """Return the edges of these nodes as `get_links`, in any order: numbers instead of keys."""
         documents = await self._documents(graph_key)
         if documents is not None:
-            return LinkTable.of(documents.links(keys, limit))
+            return documents.link_table(keys, limit)
 
         return await self._read(graph_key, lambda c, row: self._link_table(c, row, keys, limit))
 
@@ -176,7 +181,7 @@ class SqliteSource:
         """See LinkTables."""
         documents = await self._documents(graph_key)
         if documents is not None:
-            chosen = choose(LinkTable.of(documents.links(keys, limit)))
+            chosen = choose(documents.link_table(keys, limit))
             return documents.neighborhood(chosen, 0, "any", len(chosen))
 
         def work(connection: sqlite3.Connection, row: GraphRow) -> Subgraph:
@@ -263,13 +268,13 @@ class SqliteSource:
         group = VectorGroup(model=model, dim=vector.size, field=field)
         if row.nodes <= self.engine.limits.exact:
 
-            def load(connection: sqlite3.Connection) -> tuple[object, VectorMatrix, int]:
+            def load(connection: sqlite3.Connection) -> tuple[object, HeldVectors, int]:
                 now = graph_row(connection, self.workspace, graph_key)
-                matrix = load_matrix(connection, now, group)
-                return now.vector_version, matrix, matrix.nbytes
+                held = HeldVectors.of(load_matrix(connection, now, group))
+                return now.vector_version, held, held.nbytes
 
-            matrix = await self.engine.held(("vectors", row.id, group), row.vector_version, load)
-            return matrix.search(vector, limit, min_score)
+            held = await self.engine.held(("vectors", row.id, group), row.vector_version, load)
+            return held.search(vector, limit, min_score)
         query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
         return await self._search_vector_index(graph_key, row, query)
 

@@ -74,11 +74,11 @@ class VectorIndex:
         else:
             scores = self.unit @ unit if self.halves is None else self.halves.scores(unit)
             scores[hidden] = -np.inf
-            found = _best(scores, count)
+            found = best_rows(scores, count)
         return found[~np.isin(found, hidden)] if len(hidden) else found
 
 
-def _best(scores: NDArray[np.float32], count: int) -> Rows:
+def best_rows(scores: NDArray[np.float32], count: int) -> Rows:
     """Return the rows of the greatest scores, ascending, and those that tie with the last, within bounds."""
     if len(scores) <= count:
         return np.flatnonzero(scores > -np.inf)
