@@ -67,7 +67,7 @@ def parse_address(url: str) -> ArangoAddress:
         database=database,
         user=unquote(user) or "root",
         password=password if "password_file" in options else unquote(password),
-        verify=_verify(options.get("verify", "yes")),
+        verify=_verify(url, options.get("verify", "yes")),
         timeout_s=_timeout(url, options.get("timeout")),
     )
 
@@ -99,9 +99,12 @@ def _password(url: str, file: Path) -> str:
         raise InvalidDatabaseUrl(url=url, reason=f"the password file {file} cannot be read: {exc}") from exc
 
 
-def _verify(given: str) -> bool | str:
+def _verify(url: str, given: str) -> bool | str:
     if given in ("yes", "no"):
         return given == "yes"
+    if not Path(given).exists():
+        reason = f"verify: there is no file {given!r} of a certificate authority"
+        raise InvalidDatabaseUrl(url=url, reason=reason)
     return given
 
 

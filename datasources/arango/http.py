@@ -10,18 +10,27 @@ Source: python-arango 8.3.7, `connection.BaseConnection.process_request`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import MutableMapping
 from typing import Any
 
 import requests
+import urllib3
 from arango.http import HTTPClient
 from arango.response import Response
 from requests.adapters import HTTPAdapter
 from requests_toolbelt import MultipartEncoder
-from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    InsecureRequestWarning,
+    MaxRetryError,
+    NewConnectionError,
+)
 from urllib3.util.retry import Retry
 
 from datasources.errors import SourceUnavailable
+
+log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
 POOL = 16
@@ -35,6 +44,10 @@ class BoundedHttp(HTTPClient):
         self._source = source
         self._timeout = (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
         self._verify = verify
+        if verify is False:
+            # Said once here, as an event; urllib3 would say it on standard error.
+            urllib3.disable_warnings(InsecureRequestWarning)
+            log.warning("certificate_not_checked", extra={"source": source})
         self.sessions: list[requests.Session] = []
 
     def create_session(self, host: str) -> requests.Session:  # noqa: ARG002

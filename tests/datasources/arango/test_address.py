@@ -32,10 +32,11 @@ def test_several_hosts_are_one_deployment() -> None:
 
 
 def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
+    file, authority = tmp_path / "secret", tmp_path / "ca.pem"
+    authority.touch()
     file.write_text("p%40 ss\n")
-    address = parse_address(f"arango+http://u@h/db?password_file={file}&verify=/ca.pem")
-    assert (address.password, address.verify) == ("p%40 ss", "/ca.pem")
+    address = parse_address(f"arango+http://u@h/db?password_file={file}&verify={authority}")
+    assert (address.password, address.verify) == ("p%40 ss", str(authority))
 
 
 @pytest.mark.parametrize(
