@@ -1,8 +1,6 @@
 """Reads the arguments a model wrote: strict JSON, repaired only where nothing else can be meant.
 
-`json_repair` proposes; what it proposes counts only if the raw text holds the same words, strings
-and brackets in the same order, closing brackets at the very end excepted. A string or a number that
-was cut off could have gone on, so it is refused.
+A string or a number that was cut off could have gone on, so it is refused.
 """
 
 from __future__ import annotations
@@ -13,21 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import json_repair
+from tools import slips
 
 MAX_ARGUMENT_CHARS = 200_000
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-    | (?P<mark>[{}\[\]:,])
-    | (?P<word>[^\s{}\[\]:,"']+)
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-_WHOLE_END = re.compile(r"""(?:["'}\]]|\b(?:true|false|null|True|False|None))[\s,]*\Z""")
-_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 class MalformedArguments(ValueError):
@@ -98,59 +86,20 @@ def _constant(name: str) -> Any:
 
 def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
     fenced = _FENCE.match(raw)
-    text = fenced.group(1) if fenced else raw
-    broken = MalformedArguments(
-        reason=f"not valid JSON: {exc.msg} at character {exc.pos}",
-        near=raw[max(0, exc.pos - 20) : exc.pos + 20],
-    )
     try:
-        proposed = _load(text) if fenced else _load(json_repair.repair_json(text))
-    except (json.JSONDecodeError, RecursionError):
-        raise broken from exc
-    except (ValueError, IndexError, TypeError, KeyError, AttributeError) as failure:
-        if isinstance(failure, MalformedArguments):
-            raise
-        raise broken from exc
-    if not _means_the_same(text, json.dumps(proposed, ensure_ascii=False)):
-        raise broken from exc
-    return proposed
+        return _dictionaries(slips.read(fenced.group(1) if fenced else raw))
+    except MalformedArguments:
+        raise
+    except ValueError:
+        raise MalformedArguments(
+            reason=f"not valid JSON: {exc.msg} at character {exc.pos}",
+            near=raw[max(0, exc.pos - 20) : exc.pos + 20],
+        ) from exc
 
 
-def _means_the_same(raw: str, repaired: str) -> bool:
-    written, meant = _tokens(raw), _tokens(repaired)
-    if written is None or meant is None or meant[: len(written)] != written:
-        return False
-    added = meant[len(written) :]
-    ends_whole = not added or _WHOLE_END.search(raw)
-    return bool(ends_whole) and all(kind == "mark" and text in "]}" for kind, text in added)
-
-
-def _tokens(text: str) -> list[tuple[str, str]] | None:
-    """Return the words, strings (unescaped) and brackets of a text; commas say nothing. None: unreadable."""
-    found: list[tuple[str, str]] = []
-    place, end = 0, len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
-        if match is None:
-            return None
-        place = match.end()
-        kind, token = str(match.lastgroup), str(match[str(match.lastgroup)])
-        if kind == "string":
-            token = _unescaped(token)
-        elif kind == "word":
-            token = _WORDS.get(token, token)
-            is_literal = token in ("true", "false", "null") or re.fullmatch(r"-?[0-9.eE+-]+", token)
-            kind = "word" if is_literal else "string"
-        if token != "," or kind == "string":
-            found.append((kind, token))
-    return found
-
-
-def _unescaped(token: str) -> str:
-    inner = token[1:-1]
-    if token[0] == "'":
-        inner = inner.replace("\\'", "'").replace('"', '\\"')
-    try:
-        return json.loads(f'"{inner}"', strict=False)
-    except json.JSONDecodeError:
-        return inner
+def _dictionaries(value: Any) -> Any:
+    if isinstance(value, slips.Pairs):
+        return _object([(name, _dictionaries(inner)) for name, inner in value])
+    if isinstance(value, list):
+        return [_dictionaries(inner) for inner in cast(list[Any], value)]
+    return value

@@ -30,6 +30,10 @@ objects = st.dictionaries(st.text("abcxyz", min_size=1, max_size=5), json_values
         ('"{\\"key\\": \\"a\\"}"', {"key": "a"}),
         ('{"on": True}', {"on": True}),
         ('{"on": true', {"on": True}),
+        ('{"on": true "off": [false, ]}', {"on": True, "off": [False]}),
+        ("{'say': 'it\\'s \"so\"', at: fetch-api}", {"say": 'it\'s "so"', "at": "fetch-api"}),
+        ('{"search": "\\d+\\s"}', {"search": "\\d+\\s"}),
+        ("```\n{'a': [{'b': None}]}\n```", {"a": [{"b": None}]}),
     ],
 )
 def test_plain_slip_is_repaired_and_said(raw: str, meant: dict[str, Any]) -> None:
@@ -43,6 +47,17 @@ def test_plain_slip_is_repaired_and_said(raw: str, meant: dict[str, Any]) -> Non
     [
         '{"key": "fetch-a',
         '{"limit": 1',
+        '{"keys": [',
+        '{"keys": ["a",',
+        '{"keys": ["a" "b"]}',
+        '{"keys": [1 2]}',
+        '{"keys": ["a"}}',
+        '{"limit": 01}',
+        '{"limit": .5}',
+        '{"limit": -Infinity, }',
+        '{"search": "\\d+\\n"}',
+        '{"a": 1,, "b": 2}',
+        '{"a": {"a": 1, "a": 2,}}',
         '{"code": "say "hi" now"}',
         '{"key": "a"} {"key": "b"}',
         "please read fetch-api",
@@ -100,3 +115,24 @@ def test_any_text_gives_an_object_or_a_reason(raw: str) -> None:
     except MalformedArguments as exc:
         values, reason = None, exc.reason
     assert isinstance(values, dict) or reason
+
+
+@given(
+    objects.filter(bool), st.booleans(), st.sampled_from([None, 2]), st.sampled_from([",}", ", }", ",\n}"])
+)
+def test_text_with_slips_means_what_it_meant_without(
+    values: dict[str, Any], is_ascii: bool, indent: int | None, end: str
+) -> None:
+    whole = json.dumps(values, ensure_ascii=is_ascii, indent=indent)
+    slipped = whole[:-1].rstrip() + end
+    assert parse_arguments(slipped).values == values
+    assert parse_arguments(slipped).repaired
+
+
+@pytest.mark.parametrize("part", ["{", "}{1", '1"', '"a"b', "{```}", "[{", ",", "'\\", "{a:", '["'])
+def test_no_text_of_a_model_is_slow_to_read(part: str) -> None:
+    """A reader that looks at the rest of the text for each of these needs minutes; one pass, an instant."""
+    for start in ('{"x": ', '{"x": [', '{"x": "'):
+        raw = start + part * ((MAX_ARGUMENT_CHARS - 20) // len(part))
+        with pytest.raises(MalformedArguments):
+            parse_arguments(raw)

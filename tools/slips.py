@@ -1,0 +1,167 @@
+"""Reads JSON with the plain slips that models make, where nothing else can be meant; guesses nothing.
+
+Put right are: quotes that are missing or single, `True` and `None`, a comma too many before a closing
+bracket or missing before a quoted name, a backslash that is no escape, closing brackets missing at the
+end. One pass over the text: a model cannot make it slow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_DEPTH = 32
+"""How deep a text may nest that is put right; what is well written may nest deeper."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    | (?P<mark>[{}\[\]:,])
+    | (?P<word>[^\s{}\[\]:,"']+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_LIKE_NUMBER = re.compile(r"[-+]?\.?[0-9].*|[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.DOTALL)
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+
+
+class NotPlain(ValueError):
+    """The text is no JSON with plain slips."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """`kind`: a bracket, colon or comma itself, or `string`, `word`, `literal`, `end`."""
+
+    kind: str
+    value: Any = None
+
+
+def read(text: str) -> Any:
+    """Return the one value that a text means; its objects as `Pairs`.
+
+    Raises: NotPlain; ValueError for a number that Python refuses.
+    """
+    reader = _Reader(text)
+    value = reader.value(0)
+    if reader.next().kind != "end":
+        raise NotPlain
+    return value
+
+
+class Pairs(list[tuple[str, Any]]):
+    """The fields of an object, in their order and as often as they stand there."""
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens_of(text)
+        self._ahead: _Token | None = None
+        self._last = _Token("end")
+
+    def next(self) -> _Token:
+        token, self._ahead = self._ahead or next(self._tokens), None
+        if token.kind != "end":
+            self._last = token
+        return token
+
+    def peek(self) -> _Token:
+        if self._ahead is None:
+            self._ahead = next(self._tokens)
+        return self._ahead
+
+    def value(self, depth: int) -> Any:
+        token = self.next()
+        if token.kind in ("string", "word", "literal"):
+            return token.value
+        if depth >= MAX_DEPTH or token.kind not in ("{", "["):
+            raise NotPlain
+        return self._object(depth + 1) if token.kind == "{" else self._array(depth + 1)
+
+    def _array(self, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while not self._ends("]"):
+            if found:
+                self._take(",")
+                if self._closes("]"):
+                    break
+            found.append(self.value(depth))
+        return found
+
+    def _object(self, depth: int) -> Pairs:
+        found = Pairs()
+        while not self._ends("}"):
+            if found and not (self.peek().kind == "string" and self._last.kind != "word"):
+                self._take(",")
+                if self._closes("}"):
+                    break
+            name = self.next()
+            if name.kind not in ("string", "word"):
+                raise NotPlain
+            self._take(":")
+            found.append((name.value, self.value(depth)))
+        return found
+
+    def _ends(self, bracket: str) -> bool:
+        """Tell whether the value ends here; at the end of the text it does if nothing could go on."""
+        if self.peek().kind == "end":
+            last = self._last
+            is_number = isinstance(last.value, int | float) and not isinstance(last.value, bool)
+            if is_number or last.kind in ("word", ",", ":", "{", "["):
+                raise NotPlain
+            return True
+        return self._closes(bracket)
+
+    def _closes(self, bracket: str) -> bool:
+        if self.peek().kind != bracket:
+            return False
+        self.next()
+        return True
+
+    def _take(self, mark: str) -> None:
+        if self.next().kind != mark:
+            raise NotPlain
+
+
+def _tokens_of(text: str) -> Iterator[_Token]:
+    place, end = 0, len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise NotPlain
+        place = match.end()
+        if match["mark"]:
+            yield _Token(match["mark"])
+        elif match["string"]:
+            yield _Token("string", _unescaped(match["string"]))
+        else:
+            yield _word(match["word"])
+    while True:
+        yield _Token("end")
+
+
+def _word(word: str) -> _Token:
+    if word in _WORDS:
+        return _Token("literal", _WORDS[word])
+    if _NUMBER.fullmatch(word):
+        return _Token("literal", json.loads(word))
+    if _LIKE_NUMBER.fullmatch(word) or "\\" in word:
+        raise NotPlain
+    return _Token("word", word)
+
+
+def _unescaped(token: str) -> str:
+    inner = token[1:-1]
+    if token[0] == "'":
+        inner = inner.replace("\\'", "'").replace('"', '\\"')
+    try:
+        return json.loads(f'"{inner}"', strict=False)
+    except json.JSONDecodeError:
+        if _ESCAPE.search(inner):
+            raise NotPlain from None  # some backslashes are escapes, some are not
+        return inner
