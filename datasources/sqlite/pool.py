@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -158,8 +158,12 @@ class Pool:
         return result
 
     def background(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Run long reading work in a reader's thread, without a transaction of its own."""
-        return self._submit(self._readers, lambda: work(self._mine()))
+        """Run long reading work in a reader's thread, on a connection of its own and without a transaction."""
+        return self._submit(self._readers, lambda: self._once_through(work))
+
+    def _once_through(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with closing(connect(self.path, once_through=True)) as connection:
+            return work(connection)
 
     def _submit(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
         self.check_open()

@@ -30,6 +30,7 @@ BUSY_S = 10.0
 PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
 CACHE_KIB = 64 << 10
+PASSING_CACHE_KIB = 4 << 10
 CHECKPOINT_PAGES = 8_000
 """64 MB of changes are gathered before they go to the file: an import changes many pages many times."""
 
@@ -135,15 +136,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open one connection with our settings; the file must be ours already."""
+def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
+    """Open one connection with our settings; the file must be ours already.
+
+    One that reads much of it `once_through` holds nothing of what it has read: neither pages nor a mapping.
+    """
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA mmap_size = {MMAP_BYTES:d}")
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB:d}")
+    connection.execute(f"PRAGMA mmap_size = {0 if once_through else MMAP_BYTES:d}")
+    connection.execute(f"PRAGMA cache_size = -{PASSING_CACHE_KIB if once_through else CACHE_KIB:d}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES:d}")
     return connection
 

@@ -33,7 +33,7 @@ from datasources.sqlite.rows import GraphRow
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import SearchField
 
-BLOCK = 20_000
+BLOCK = 4_000
 POSTINGS = 200_000
 """Postings gone through of the rarest words; the rarest one is always gone through."""
 

@@ -25,7 +25,7 @@ from datasources.vectors import normalize
 
 CONNECTIVITY = 32
 EXPANSION_ADD = 256
-BLOCK = 20_000
+BLOCK = 4_000
 FILE_BLOCK = 16 << 20
 
 
