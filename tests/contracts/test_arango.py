@@ -7,7 +7,7 @@ import pytest
 from datasources.arango import ArangoDatabase, Limits, parse_address
 from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
-from tests.support.arango import ArangoServer
+from tests.support.arango_settled import SettledDatabase
 
 NOTHING_IS_SMALL = Limits(exact=-1, sums_fresh_s=0)
 
@@ -27,10 +27,8 @@ class TestArangoSourceOfLargeGraphs(GraphSourceContract):
     """View and vector index answer, else exact cosine."""
 
     @pytest.fixture
-    def factory(self, arango: ArangoServer, arango_address: str) -> Factory:
-        if not arango.is_double:
-            pytest.skip("the View of a real server lags a second behind what was written")
-        return lambda: ArangoDatabase(parse_address(arango_address), limits=NOTHING_IS_SMALL)
+    def factory(self, arango_address: str) -> Factory:
+        return lambda: SettledDatabase(parse_address(arango_address), limits=NOTHING_IS_SMALL)
 
 
 class TestArangoDurability(OnArango, DurableContract):
