@@ -158,7 +158,7 @@ class Pool:
         return result
 
     def background(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Run long reading work in a reader's thread, on a connection of its own and without a transaction."""
+        """Run long reading work in a reader's thread, on a connection of its own, without a transaction."""
         return self._submit(self._readers, lambda: self._once_through(work))
 
     def _once_through(self, work: Callable[[sqlite3.Connection], T]) -> T:
