@@ -8,14 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import app
 from tests.docs.__main__ import DOCUMENTS, main
 from tests.docs.__main__ import PARTS as KNOWN_PARTS
 from tests.docs.program import ROOT
 from tests.docs.rendering import DocsError, names_of_parts, render
 from tests.examples import Example, examples_of, matches
+from tests.support.commands import run_command
 
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -183,5 +182,5 @@ def test_the_readmes_examples_print_what_it_shows(tmp_path: Path, monkeypatch: p
     examples = examples_of(README.read_text(encoding="utf-8"))
     assert len(examples) >= 5
     for example in examples:
-        printed = CliRunner().invoke(app, example.arguments).output
+        printed = run_command(*example.arguments, catch_exceptions=True).output
         assert matches(example.output, printed), f"$ {example.command}\n{printed}"

@@ -9,14 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import app
+from tests.support.commands import run_command as invoke
 
-
-def invoke(*arguments: object) -> Any:
-    """Run a command in this process; what nobody foresaw is raised, not turned into an exit code."""
-    return CliRunner().invoke(app, [str(part) for part in arguments], catch_exceptions=False)
+__all__ = ["invoke"]
 
 
 def printed(result: Any) -> Any:

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import app
 from mock_data import load_json
 from tests.cli.conftest import invoke, printed
 from tests.graphrag.providers.wire import call_delta, delta, openai_text, sse, streamed
@@ -49,9 +47,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[ScriptedServer]:
 
 def typed(*lines: str, command: tuple[str, ...] = ("chat", GRAPH)) -> Any:
     """Run a conversation in which a person types these lines."""
-    return CliRunner().invoke(
-        app, command, input="".join(f"{line}\n" for line in lines), catch_exceptions=False
-    )
+    return invoke(*command, typed="".join(f"{line}\n" for line in lines))
 
 
 def name_of(key: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import grimp
@@ -89,13 +90,15 @@ def _endpoint_rows(description: dict[str, Any]) -> Iterator[str]:
                 yield f"| {method.upper()} | `{path}` | {_cell(does.split(chr(10) * 2)[0])} |"
 
 
+@cache
 def openapi() -> dict[str, Any]:
-    """Return the description of the service in its default settings."""
+    """Return the description of the service in its default settings. For reading."""
     from server.app import create_app
 
     return create_app(Settings(_env_file=None, db="memory:")).openapi()
 
 
+@cache
 def diagram_part() -> str:
     """Return the rooms and what they really import, as a Mermaid flow chart."""
     graph = grimp.build_graph(*ROOMS)
