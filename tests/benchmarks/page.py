@@ -93,7 +93,7 @@ def moved(browser: Browser, site: Site, graph: str) -> dict[str, list[float]]:
         page = context.new_page()
         page.goto(f"{site.url}#graph={graph}")
         page.wait_for_selector("main[data-state=ready]")
-        page.wait_for_selector(".node")
+        page.wait_for_selector(".node", state="attached")
         return {"far": frames(page, zoomed=False), "near": frames(page, zoomed=True)}
     finally:
         context.close()

@@ -26,6 +26,22 @@ def node(page: Page, key: str) -> Locator:
     return page.locator(f".node[data-key='{key}']")
 
 
+PAINTED = """() => {
+  const canvas = document.querySelector("canvas.far");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let i = 3; i < data.length; i += 4) if (data[i]) found += 1;
+  return found;
+}"""
+PLACE_OF = """(key) => {
+  const { a: k, e: x, f: y } = new DOMMatrix(getComputedStyle(document.querySelector(".world")).transform);
+  const stage = document.querySelector(".stage").getBoundingClientRect();
+  const node = document.querySelector(`.node[data-key="${key}"]`);
+  const at = new DOMMatrix(node.style.transform);
+  return [stage.left + x + (at.e + 110) * k, stage.top + y + (at.f + 70) * k];
+}"""
+
+
 def test_a_node_says_what_it_does_near_and_from_further_away(site: Site, open_page: OpenPage) -> None:
     page = open_page(site)
     expect(page.locator(".stage")).to_have_attribute("data-detail", "mid")
@@ -165,6 +181,7 @@ def test_five_hundred_nodes_open_and_only_what_is_near_is_drawn(
     expect(page.locator(".node")).to_have_count(500)
     page.locator(".percent").click()
     expect(page.locator(".percent")).to_have_text("100 %")
+    page.wait_for_selector(".stage:not(.painted)")
     expect(node(page, "n0")).to_be_hidden()
     expect(node(page, "n499")).to_be_hidden()
     assert 0 < page.locator(".node:visible").count() < 250
@@ -172,6 +189,26 @@ def test_five_hundred_nodes_open_and_only_what_is_near_is_drawn(
     page.keyboard.press("Tab")
     expect(node(page, "n0")).to_be_focused()
     expect(node(page, "n0")).to_be_in_viewport()
+
+
+def test_a_large_sheet_that_is_painted_from_far_away_is_used_by_pointer_and_by_keys(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    offline_site.import_graph(large_graph("large", 500), "large")
+    page = open_page(offline_site, "large")
+    page.wait_for_selector(".stage.painted")
+    expect(page.locator(".node:visible")).to_have_count(0)
+    assert page.evaluate(PAINTED) > 1000
+    place = page.evaluate(PLACE_OF, "n12")
+    page.mouse.click(*place)
+    expect(page.locator(".node.selected")).to_have_attribute("data-key", "n12")
+    page.mouse.dblclick(*place)
+    expect(page.get_by_label("Name of the node")).to_have_value("Step 12")
+    page.get_by_label("Close").first.click()
+    page.locator(".stage").focus()
+    page.keyboard.press("Tab")
+    expect(node(page, "n0")).to_be_focused()
+    expect(node(page, "n0")).to_be_visible()
 
 
 def test_on_a_narrow_screen_one_part_is_shown_at_a_time(offline_site: Site, open_page: OpenPage) -> None:

@@ -114,7 +114,7 @@ export function createEdges(lines, labels, { state, t }) {
     }
   }
 
-  // Keeps only what can be seen in a box in the page (null: all).
+  // Keeps only what can be seen in a box in the page (null: all; NOTHING: none).
   function within(box) {
     for (const { path, label, curve: line } of drawn.values()) {
       const isNear = !box || touches(line, box);
@@ -149,7 +149,7 @@ export function createEdges(lines, labels, { state, t }) {
     return best;
   }
 
-  return { draw, follow, select, within, hit, middle: (key) => drawn.get(key)?.curve.middle, of: (key) => [...(byNode.get(key) ?? [])] };
+  return { draw, follow, select, within, hit, curves: () => [...drawn.values()].map((entry) => entry.curve), middle: (key) => drawn.get(key)?.curve.middle, of: (key) => [...(byNode.get(key) ?? [])] };
 }
 
 function touches({ box }, { x1, y1, x2, y2 }) {

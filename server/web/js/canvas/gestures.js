@@ -7,7 +7,7 @@ const SLOP_PX = 4;
 const SNAP = 10;
 const REACH_PX = 26;
 
-export function createGestures({ stage, world, overlay, view, nodes, edges, edits, app, shown, open }) {
+export function createGestures({ stage, world, overlay, view, nodes, edges, far, edits, app, shown, open }) {
   const { store } = app;
   const pointers = new Map();
   let gesture = null;
@@ -17,11 +17,19 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, edit
   stage.addEventListener("pointerup", up);
   stage.addEventListener("pointercancel", cancel);
   stage.addEventListener("dblclick", (event) => {
-    const key = nodeAt(event.target) ?? edgeAt(event);
+    const key = nodeAt(event) ?? edgeAt(event);
     if (key) open(key);
   });
 
-  const nodeAt = (element) => element.closest?.(".node")?.dataset.key;
+  // The node under the pointer; one that is only painted gets its element for what follows.
+  function nodeAt(event) {
+    const key = event.target.closest?.(".node")?.dataset.key;
+    if (key || !far.isOn) return key;
+    const { x, y } = view.toWorld(event.clientX, event.clientY);
+    const painted = far.hit(x, y);
+    if (painted) nodes.show(painted);
+    return painted;
+  }
 
   function edgeAt(event) {
     const label = event.target.closest?.(".edge-label");
@@ -36,11 +44,11 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, edit
     view.stopMoving();
     if (pointers.size === 2) return pinch();
     if (pointers.size > 2) return undefined;
-    const key = event.button === 0 ? nodeAt(event.target) : null;
+    const key = event.button === 0 ? nodeAt(event) : null;
     const handle = event.target.closest(".handle");
     const base = { x: event.clientX, y: event.clientY, moved: false, event, key };
     if (handle && key && edits.mayEdit()) gesture = { ...base, kind: "connect", handle };
-    else if (key && (isSolid(event.target) || store.get().selection.includes(key))) gesture = { ...base, kind: "node" };
+    else if (key && (isSolid(key) || store.get().selection.includes(key))) gesture = { ...base, kind: "node" };
     else if (event.shiftKey && event.button === 0) gesture = { ...base, kind: "frame" };
     else gesture = { ...base, kind: "pan" };
     capture(event.pointerId);
@@ -54,8 +62,8 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, edit
   }
 
   // Notes and frames lie behind everything: dragging over them pans, unless they are selected.
-  function isSolid(element) {
-    return !["note", "group"].includes(element.closest(".node").dataset.shape);
+  function isSolid(key) {
+    return !["note", "group"].includes(nodes.element(key)?.dataset.shape);
   }
 
   function move(event) {

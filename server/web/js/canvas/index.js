@@ -5,6 +5,7 @@ import { showNotice } from "../dialogs.js";
 import { icon } from "../icons.js";
 import { createEdges } from "./edges.js";
 import { createEdits } from "./edits.js";
+import { createFar, FAR_BELOW } from "./far.js";
 import { createGestures } from "./gestures.js";
 import { createGhosts } from "./ghosts.js";
 import { createHome } from "./home.js";
@@ -18,7 +19,10 @@ import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
 
 const READABLE = 0.55;
-const CULLED = 150; // sheets of more nodes show only what is near
+const CULLED = 150; // sheets of more nodes show only what is near, and from far away one picture
+const SETTLED_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
+const MARGIN = 0.4; // of what is seen, kept around it
+const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
 const NARROW = matchMedia("(max-width: 760px)");
 
 export function createCanvas(app, element) {
@@ -31,6 +35,8 @@ export function createCanvas(app, element) {
   let isAnimated = false;
   let whenHidden = null; // what a preview's owner does when a person hides it
   let isUnseen = false; // a preview came while the canvas was not shown
+  let settling = 0;
+  let isSettled = false; // the zoom rests
   let kept = null; // the part of the sheet whose elements are in the page
 
   const parts = build(element);
@@ -40,14 +46,15 @@ export function createCanvas(app, element) {
   const edits = createEdits(app);
   const nodes = createNodes(parts.nodes, parts.backs, { t, state });
   const edges = createEdges(parts.lines, parts.labels, { t, state });
+  const far = createFar(parts.far, { view, state });
   const minimap = createMinimap(parts.minimap, { view, state });
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, preview, edits, view };
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, preview, edits, view };
   const palette = createPalette({ app, edits, view, canvas, ordered: () => order });
   const inspector = createInspector(parts.inspector, { app, edits, canvas });
-  createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, edits, app, shown: () => order, open: inspect });
+  createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect });
   canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, palette, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
 
   // The nodes of the sheet as they are read: in columns of the flow; notes and frames first, they lie behind.
@@ -82,6 +89,7 @@ export function createCanvas(app, element) {
     nodes.draw(order);
     edges.draw([...state().edges.values()].filter((edge) => (edge.sheet ?? "0") === sheet), here);
     minimap.setNodes(order);
+    far.set(order, edges.curves);
     sheets.draw();
     ghosts.draw();
     inspector.draw();
@@ -91,6 +99,7 @@ export function createCanvas(app, element) {
     place();
     kept = null;
     cull();
+    far.paint();
   }
 
   // Shows a sheet as it was left; a sheet that was not looked at yet is shown whole.
@@ -140,16 +149,38 @@ export function createCanvas(app, element) {
     }
     minimap.redraw();
     cull();
+    far.paint();
   }
 
   // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
   function cull() {
+    const isFar = order.length > CULLED && (view.get().k < FAR_BELOW || (far.isOn && !isSettled));
+    if (isFar && view.get().k >= FAR_BELOW) settleLater();
+    if (isFar !== far.isOn) {
+      far.show(isFar);
+      stage.classList.toggle("painted", isFar);
+      kept = null;
+    }
+    if (isFar) {
+      if (kept !== NOWHERE) nodes.within(NOWHERE), edges.within(NOWHERE);
+      kept = NOWHERE;
+      return;
+    }
     const now = view.seen();
     if (kept && now.x1 >= kept.x1 && now.y1 >= kept.y1 && now.x2 <= kept.x2 && now.y2 <= kept.y2 && now.x2 - now.x1 > (kept.x2 - kept.x1) / 5) return;
     const [w, high] = [now.x2 - now.x1, now.y2 - now.y1];
-    kept = { x1: now.x1 - w * 0.6, y1: now.y1 - high * 0.6, x2: now.x2 + w * 0.6, y2: now.y2 + high * 0.6 };
+    kept = { x1: now.x1 - w * MARGIN, y1: now.y1 - high * MARGIN, x2: now.x2 + w * MARGIN, y2: now.y2 + high * MARGIN };
     nodes.within(order.length > CULLED ? kept : null);
     edges.within(order.length > CULLED ? kept : null);
+  }
+
+  function settleLater() {
+    clearTimeout(settling);
+    settling = setTimeout(() => {
+      isSettled = true;
+      cull();
+      isSettled = false;
+    }, SETTLED_MS);
   }
 
   // The room that tools and the inspector take.
@@ -290,7 +321,8 @@ export function createCanvas(app, element) {
     made.world = h("div.world", made.backs, picture, made.labels, made.nodes, made.ghosts);
     made.overlay = h("div.overlay");
     made.grid = h("div.grid");
-    made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.world, made.overlay);
+    made.far = h("canvas.far", { "aria-hidden": "true" });
+    made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay);
     made.legend = h("div.legend.floating", { role: "status", hidden: true });
     made.empty = h("div.empty-sheet", { hidden: true });
     made.percent = h("button.percent", { type: "button", onclick: () => view.zoomTo(1) }, "100 %");
@@ -347,6 +379,7 @@ export function createCanvas(app, element) {
     nodes.select(selection);
     edges.select(selection);
     minimap.repaint();
+    far.paint();
     inspector.draw();
   });
   store.on("notEditable", sayLook);
@@ -356,6 +389,8 @@ export function createCanvas(app, element) {
     if (key && event.target.matches(":focus-visible")) focusNode(key);
   });
   new ResizeObserver(() => {
+    far.resize();
+    far.paint();
     place();
     minimap.redraw();
     if (isUnseen) revealGhosts();

@@ -106,7 +106,7 @@ export function curve(source, target, a, b) {
   const xs = [from.x, c1.x, c2.x, to.x];
   const ys = [from.y, c1.y, c2.y, to.y];
   const box = { x1: Math.min(...xs), y1: Math.min(...ys), x2: Math.max(...xs), y2: Math.max(...ys) };
-  return { path, at, box, middle: at(0.5) };
+  return { path, at, box, from, to, middle: at(0.5) };
 }
 
 const r1 = (value) => Math.round(value * 10) / 10;

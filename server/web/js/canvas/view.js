@@ -49,7 +49,11 @@ export function createView(stage, world, grid, onChange) {
     return k > 0.7 ? 20 : k > 0.3 ? 40 : k > 0.12 ? 100 : 200;
   }
 
-  const size = () => ({ w: stage.clientWidth, h: stage.clientHeight });
+  // Measured when it changes: asking in every frame would have the page laid out twice.
+  let measured = null;
+  const measure = () => (measured ??= { w: stage.clientWidth, h: stage.clientHeight, place: stage.getBoundingClientRect() });
+  const size = () => ({ w: measure().w, h: measure().h });
+  new ResizeObserver(() => (measured = null)).observe(stage);
 
   function zoomAt(sx, sy, factor) {
     const next = clamp(k * factor, ZOOM.least, ZOOM.most);
@@ -132,7 +136,7 @@ export function createView(stage, world, grid, onChange) {
     event.preventDefault();
     stopMoving();
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? stage.clientHeight : 1;
-    const box = stage.getBoundingClientRect();
+    const box = measure().place;
     if (event.ctrlKey || event.metaKey) {
       const factor = Math.exp(-clamp(event.deltaY * unit, -120, 120) * 0.006);
       zoomAt(event.clientX - box.left, event.clientY - box.top, factor);
