@@ -1,15 +1,16 @@
 """An exact BM25 index of one graph's words, held in memory; knows no store.
 
 Postings lie term by term in flat arrays with their weight computed once, so a search is a few
-slices and additions. The two functions at the top are the formula itself: whoever scores with
-statistics of its own uses them, and all sources agree.
+slices and additions; after a change only the words of what changed are counted again. The two
+functions at the top are the formula itself: whoever scores with statistics of its own uses them,
+and all sources agree.
 
 Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,17 +63,46 @@ def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: ND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Postings:
+    """What documents hold: one (term, row, count) each time a document has a word, by term and then row.
+
+    Shapes: `lengths` is int64[documents], in words; the others are int64[postings].
+    """
+
+    terms: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @staticmethod
+    def of(documents: Iterable[Sequence[str]], vocabulary: dict[str, int]) -> _Postings:
+        """Count the words of documents, which are added to the vocabulary. Row i is document i."""
+        texts = list(documents)
+        ids = [vocabulary.setdefault(token, len(vocabulary)) for tokens in texts for token in tokens]
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        # One number a (term, row) pair, so that one sort groups postings by term and counts them.
+        places = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+        pairs = np.asarray(ids, dtype=np.int64) * max(1, len(texts)) + places
+        distinct, counts = np.unique(pairs, return_counts=True)
+        terms, rows = np.divmod(distinct, max(1, len(texts)))
+        return _Postings(terms=terms, rows=rows, counts=counts, lengths=lengths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LexicalIndex:
     """BM25 over the words of a graph's nodes. `keys` ascend; a node's row is its place among them.
 
-    Shapes: postings of term t are `rows[starts[t]:starts[t + 1]]` with the same slice of `weights`.
+    Shapes: postings of term t are `rows[starts[t]:starts[t + 1]]` with the same slices of `counts` and
+    `weights`; `lengths` is int64[len(keys)].
     """
 
     keys: list[str]
     vocabulary: dict[str, int]
     starts: list[int]
     rows: Ints
+    counts: Ints
     weights: Floats
+    lengths: NDArray[np.int64]
 
     @staticmethod
     def build(documents: Iterable[tuple[str, Sequence[str]]]) -> LexicalIndex:
@@ -82,29 +112,62 @@ class LexicalIndex:
         if len(set(keys)) != len(keys):
             raise ValueError("a key was given twice")
         vocabulary: dict[str, int] = {}
-        ids = [vocabulary.setdefault(token, len(vocabulary)) for _, tokens in ordered for token in tokens]
-        lengths = np.fromiter((len(tokens) for _, tokens in ordered), dtype=np.int64, count=len(ordered))
-        # One number a (term, row) pair, so that one sort groups postings by term and counts them.
-        places = np.repeat(np.arange(len(keys), dtype=np.int64), lengths)
-        pairs = np.asarray(ids, dtype=np.int64) * max(1, len(keys)) + places
-        distinct, counts = np.unique(pairs, return_counts=True)
-        terms, rows = np.divmod(distinct, max(1, len(keys)))
-        containing = np.bincount(terms, minlength=len(vocabulary))
-        average = float(lengths.mean()) if len(keys) else 0.0
-        weights = idf(len(keys), containing)[terms] * saturation(counts, lengths[rows], average)
+        return LexicalIndex._weighed(
+            keys, vocabulary, _Postings.of((tokens for _, tokens in ordered), vocabulary)
+        )
+
+    @staticmethod
+    def _weighed(keys: list[str], vocabulary: dict[str, int], p: _Postings) -> LexicalIndex:
+        containing = np.bincount(p.terms, minlength=len(vocabulary))
+        average = float(p.lengths.mean()) if len(keys) else 0.0
+        weights = idf(len(keys), containing)[p.terms] * saturation(p.counts, p.lengths[p.rows], average)
         return LexicalIndex(
             keys=keys,
             vocabulary=vocabulary,
             starts=[0, *np.cumsum(containing).tolist()],
-            rows=rows.astype(np.int32),
+            rows=p.rows.astype(np.int32),
+            counts=p.counts.astype(np.int32),
             weights=weights.astype(np.float32),
+            lengths=p.lengths,
         )
+
+    def changed(self, documents: Mapping[str, Sequence[str] | None]) -> LexicalIndex:
+        """Return the index with these documents put in, or in the place of those that had their keys.
+
+        A key with None goes. All is as if built anew, for a fraction of the work.
+        """
+        put = {key: tokens for key, tokens in documents.items() if tokens is not None}
+        keys = sorted({*self.keys, *put} - (documents.keys() - put.keys()))
+        place = {key: row for row, key in enumerate(keys)}
+        kept = np.array([key not in documents for key in self.keys], dtype=np.bool_)
+        moved = np.array([place.get(key, 0) for key in self.keys], dtype=np.int64)
+        vocabulary = dict(self.vocabulary)
+        new = _Postings.of(put.values(), vocabulary)
+        new_rows = np.array([place[key] for key in put], dtype=np.int64)
+        lengths = np.zeros(len(keys), dtype=np.int64)
+        lengths[moved[kept]] = self.lengths[kept]
+        lengths[new_rows] = new.lengths
+        stay = kept[self.rows]
+        terms = np.concatenate(
+            [np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))[stay], new.terms]
+        )
+        rows = np.concatenate([moved[self.rows[stay]], new_rows[new.rows]])
+        counts = np.concatenate([self.counts[stay], new.counts], dtype=np.int64)
+        order = np.argsort(terms * max(1, len(keys)) + rows, kind="stable")  # nearly in order: soon done
+        merged = _Postings(terms=terms[order], rows=rows[order], counts=counts[order], lengths=lengths)
+        return LexicalIndex._weighed(keys, vocabulary, merged)
+
+    @property
+    def unused(self) -> int:
+        """How many words are known that no node has any more."""
+        return len(self.vocabulary) - int(np.count_nonzero(np.diff(self.starts)))
 
     @property
     def nbytes(self) -> int:
         """Roughly what the index occupies, for whoever bounds a cache."""
         words = sum(map(len, self.vocabulary)) + sum(map(len, self.keys))
-        return self.rows.nbytes + self.weights.nbytes + words + 120 * (len(self.vocabulary) + len(self.keys))
+        arrays = self.rows.nbytes + self.counts.nbytes + self.weights.nbytes + self.lengths.nbytes
+        return arrays + words + 120 * (len(self.vocabulary) + len(self.keys))
 
     def scores(self, terms: Iterable[str]) -> Floats:
         """Return each row's BM25 for the distinct terms among these; unknown terms add nothing.

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow
-from datasources.sqlite.words import content_tokens, name_tokens
-from datasources.types import Direction, Edge, Link, LinkTable, Node, SearchField, Subgraph, parse_document
+from datasources.types import Direction, Edge, Link, LinkTable, Node, Subgraph, parse_document
 
 
 @dataclass(slots=True, eq=False)
@@ -135,13 +133,6 @@ class GraphDocuments:
         return found
 
 
-def load_lexical(connection: sqlite3.Connection, row: GraphRow, search_field: SearchField) -> LexicalIndex:
-    """Build the exact text index of a graph from its stored words."""
-    tokens = content_tokens if search_field == "content" else name_tokens
-    rows = connection.execute(sql.ALL_WORDS, row.range)
-    return LexicalIndex.build((found[0], tokens(found[1:])) for found in rows)
-
-
 class Snapshots:
     """What is held in memory of graphs, by part; the least recently used goes when it gets too much.
 
@@ -160,6 +151,11 @@ class Snapshots:
             return None
         self._entries.move_to_end(name)
         return entry[1]
+
+    def last(self, name: tuple[object, ...]) -> object | None:
+        """Return an entry of whatever version."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry[1]
 
     def put(self, name: tuple[object, ...], version: object, value: object, nbytes: int) -> None:
         self.drop(lambda other: other == name)

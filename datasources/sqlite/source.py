@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from datasources.base import RecordWrite
-from datasources.lexical import LexicalIndex
 from datasources.sqlite import large, writes
 from datasources.sqlite import statements as sql
 from datasources.sqlite.engine import Engine
 from datasources.sqlite.held_vectors import HeldVectors
+from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.keeper import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, storable, vector_of
 from datasources.sqlite.schema import translate
-from datasources.sqlite.snapshot import GraphDocuments, load_lexical
+from datasources.sqlite.snapshot import GraphDocuments
 from datasources.sqlite.text_index import TEXT_INDEX
 from datasources.sqlite.text_search import search_large
 from datasources.sqlite.vector_build import vector_index_kind
@@ -229,13 +229,19 @@ class SqliteSource:
         if row.nodes + row.edges > self.engine.limits.held:
             return await self._search_index(graph_key, row, terms, limit, field)
 
-        def load(connection: sqlite3.Connection) -> tuple[object, LexicalIndex, int]:
-            now = graph_row(connection, self.workspace, graph_key)
-            index = load_lexical(connection, now, field)
-            return now.text_version, index, index.nbytes
+        name = ("text", row.id, field)
+        older = self.engine.snapshots.last(name)
 
-        index = await self.engine.held(("text", row.id, field), row.text_version, load)
-        return index.search(terms, limit)
+        def load(connection: sqlite3.Connection) -> tuple[object, HeldWords, int]:
+            now = graph_row(connection, self.workspace, graph_key)
+            if isinstance(older, HeldWords):
+                held = older.refreshed(connection, now, field)
+            else:
+                held = HeldWords.load(connection, now, field)
+            return now.text_version, held, held.nbytes
+
+        held = await self.engine.held(name, row.text_version, load)
+        return held.index.search(terms, limit)
 
     async def _search_index(
         self, graph_key: str, row: GraphRow, terms: Sequence[str], limit: int, field: SearchField

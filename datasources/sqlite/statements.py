@@ -123,9 +123,6 @@ EDGES_OF_NODE_DELETE = "DELETE FROM edges WHERE source = :rid OR target = :rid"
 WORDS_OF = """
 SELECT j.value, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
 FROM json_each(:rids) j CROSS JOIN words w ON w.rowid = j.value"""
-ALL_WORDS = """
-SELECT n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
-FROM nodes n CROSS JOIN words w ON w.rowid = n.rid WHERE n.rid BETWEEN :low AND :high"""
 WORDS_IN_ORDER = """
 SELECT n.rid, n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
 FROM nodes n CROSS JOIN words w ON w.rowid = n.rid WHERE n.rid BETWEEN :low AND :high ORDER BY n.rid"""

@@ -100,3 +100,23 @@ def test_best_hits_are_those_of_a_full_stable_sort(values: list[float], limit: i
     candidates = np.flatnonzero(scores > 1)
     expected = sorted(((keys[i], values[i]) for i in candidates), key=lambda hit: (-hit[1], hit[0]))
     assert best_hits(keys, scores, limit, candidates=candidates) == expected[: max(0, limit)]
+
+
+changes = st.dictionaries(st.text(max_size=3), st.none() | st.lists(words, max_size=8), max_size=6)
+
+
+@given(documents, st.lists(changes, max_size=4), queries)
+def test_a_changed_index_is_as_one_built_anew(
+    documents: dict[str, list[str]], edits: list[dict[str, list[str] | None]], query: list[str]
+) -> None:
+    index = LexicalIndex.build(documents.items())
+    for edit in edits:
+        before = index.search(query, 100)
+        index, old = index.changed(edit), index
+        assert old.search(query, 100) == before
+        documents = {key: tokens for key, tokens in {**documents, **edit}.items() if tokens is not None}
+    anew = LexicalIndex.build(documents.items())
+    assert index.keys == anew.keys
+    assert index.search(query, 100) == anew.search(query, 100)
+    assert index.search(query, 2) == anew.search(query, 2)
+    assert index.unused == len(index.vocabulary) - len(anew.vocabulary)
