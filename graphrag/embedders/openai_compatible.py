@@ -69,7 +69,11 @@ class OpenAICompatibleEmbedder:
         # A local server needs no key, but the client insists on one. Both are given, or it would
         # look for them in the environment.
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "no-key", base_url=base_url or OPENAI_URL, timeout=timeout_s, max_retries=0
+            api_key=api_key or "no-key",
+            base_url=base_url or OPENAI_URL,
+            timeout=timeout_s,
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # no node goes elsewhere
         )
 
     @property

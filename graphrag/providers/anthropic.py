@@ -62,6 +62,7 @@ class AnthropicProvider(Identified):
             base_url=base_url,
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             max_retries=0,
+            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),  # no prompt goes elsewhere
         )
 
     async def aclose(self) -> None:

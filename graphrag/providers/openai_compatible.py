@@ -99,6 +99,7 @@ class OpenAICompatibleProvider(Identified):
             project="",
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # no prompt goes elsewhere
         )
 
     async def aclose(self) -> None:

@@ -83,6 +83,9 @@ class Refusal:
 
 def error_of(refusal: Refusal, *, provider: str, secret: str | None) -> ModelError:
     """Return the error that an error answer means."""
+    if 300 <= refusal.status < 400:
+        reason = "its address leads elsewhere, where nothing is sent: set the new one"
+        return ModelRequestRefused(provider=provider, reason=reason, status=refusal.status)
     status = refusal.real_status
     said = refusal.words
     reason = without_secrets(said, secret)

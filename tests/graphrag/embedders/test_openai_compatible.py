@@ -198,6 +198,14 @@ async def test_a_refused_request_is_not_repeated(server: ScriptedServer, make: M
     assert (caught.value.status, caught.value.retryable) == (400, False)
 
 
+async def test_texts_do_not_follow_a_server_to_another_address(server: ScriptedServer, make: Make) -> None:
+    with ScriptedServer() as elsewhere:
+        server.play(Answer(status=307, headers={"Location": f"{elsewhere.url}/v1"}, body=b""))
+        with pytest.raises(EmbeddingRefused):
+            await make().embed(["a"])
+        assert elsewhere.requests == []
+
+
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_key_that_is_not_accepted_names_the_variable_but_not_the_key(
     server: ScriptedServer, make: Make, status: int
@@ -213,7 +221,7 @@ async def test_a_server_that_never_answers_in_time_is_unreachable(server: Script
     server.play(*[Answer(held=release)] * ATTEMPTS)
     try:
         with pytest.raises(EmbeddingUnreachable):
-            await make(timeout_s=0.05).embed(["a"])
+            await make(timeout_s=0.2).embed(["a"])
     finally:
         release.set()
 

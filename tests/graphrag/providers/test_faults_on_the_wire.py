@@ -350,3 +350,18 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
     shown = str(error) + classify(error).en
     for secret in (KEY, "user:secret", "hush", "abc.def", "sk-proj-ABCDEF123456"):
         assert secret not in shown
+
+
+@pytest.mark.parametrize("make", [openai_provider, anthropic_provider])
+async def test_a_conversation_does_not_follow_a_server_to_another_address(
+    make: Callable[..., LLMProvider],
+) -> None:
+    with ScriptedServer() as asked, ScriptedServer() as elsewhere:
+        asked.play(Answer(status=307, headers={"Location": f"{elsewhere.url}/v1"}, body=b""))
+        provider = make(asked, retry=RetryPolicy(attempts=3))
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+        assert elsewhere.requests == []
+    assert chunks == []
+    assert isinstance(error, errors.ModelRequestRefused)
+    assert "set the new one" in error.reason
