@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.docs.program import ROOT, cli_part, rooms_part, settings_part
+from tests.docs.program import ROOT, cli_part, inside_part, rooms_part, settings_part
 from tests.docs.reference import (
     diagram_part,
     endpoints_part,
@@ -28,6 +28,7 @@ DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 OPENAPI = ROOT / "docs" / "openapi.json"
 PARTS: Mapping[str, Callable[[], str]] = {
     "rooms": rooms_part,
+    "inside": inside_part,
     "diagram": diagram_part,
     "cli": cli_part,
     "settings": settings_part,

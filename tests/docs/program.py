@@ -96,6 +96,15 @@ def rooms_part() -> str:
     return "\n".join(rows)
 
 
+def inside_part() -> str:
+    """Return the packages within `graphrag`, each by its first sentence."""
+    packages = sorted(path.parent.name for path in (ROOT / "graphrag").glob("*/__init__.py"))
+    rows = [
+        f"| [`{name}/`](../graphrag/{name}/) | {_room_sentence(f'graphrag/{name}')} |" for name in packages
+    ]
+    return "\n".join(["| where | what it is |", "|---|---|", *rows])
+
+
 def _room_sentence(room: str) -> str:
     module = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
     docstring = ast.get_docstring(module)
