@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +13,10 @@ from hypothesis import HealthCheck, settings
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
 
 __all__ = ["arango", "arango_address", "arango_double", "arango_faults", "one_database"]
+
+# Thousands of tests and the modules they need stay till the end: looking through them for garbage
+# each time that some hundred objects were made took longer than many tests.
+gc.set_threshold(20_000, 20, 20)
 
 # A shared machine may be slow at any moment: time is no reason to fail a property.
 _UNHURRIED = [HealthCheck.too_slow]
@@ -33,3 +39,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Print why a test was skipped, whatever the options."""
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of all later looks for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every HTTP client would read those of the system, 15 ms each; the servers here speak plain HTTP."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        yield

@@ -13,6 +13,7 @@ import asyncio
 import importlib.util
 import threading
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -49,11 +50,22 @@ def packaged_tokenizer() -> Tokenizer:
     return tokenizer
 
 
+_loading = threading.Lock()
+
+
+@cache
+def _packaged_model() -> tuple[Tokenizer, NDArray[np.float32]]:
+    """Return tokenizer and weights, which all embedders of a process share and none changes."""
+    tensors = load_file(packaged_file("weights", f"l2_supercat_{DIM}.safetensors"))
+    weights = tensors["embedding.weight"].astype(np.float32)
+    weights.flags.writeable = False
+    return packaged_tokenizer(), weights
+
+
 class LocalEmbedder:
-    """The embedder that needs nothing. Loaded at first use; safe to share between threads."""
+    """The embedder that needs nothing. Loaded at first use, once a process; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._loaded: tuple[Tokenizer, NDArray[np.float32]] | None = None
 
     @property
@@ -76,11 +88,10 @@ class LocalEmbedder:
         return _mean_of_tokens([encoding.ids for encoding in encoded], weights)
 
     def _load(self) -> tuple[Tokenizer, NDArray[np.float32]]:
-        with self._lock:
-            if self._loaded is None:
-                tensors = load_file(packaged_file("weights", f"l2_supercat_{DIM}.safetensors"))
-                self._loaded = (packaged_tokenizer(), tensors["embedding.weight"].astype(np.float32))
-            return self._loaded
+        if self._loaded is None:
+            with _loading:  # a cache alone would let threads that start together load one each
+                self._loaded = _packaged_model()
+        return self._loaded
 
     async def aclose(self) -> None:
         """Nothing is held open."""
