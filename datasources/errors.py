@@ -32,7 +32,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_LOGIN = re.compile(r"(://)[^/@]*@")
+_LOGIN = re.compile(r"^([a-z+]*:?/{0,2}).*@", re.DOTALL)
+"""Up to the last `@`: a password that should have been percent-encoded may hold anything."""
 
 
 class SourceError(Exception):

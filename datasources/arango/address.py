@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from datasources.errors import InvalidDatabaseUrl
 
@@ -15,6 +15,7 @@ MAX_TIMEOUT_S = 600.0
 SCHEMES: Mapping[str, str] = {"arango+http": "http", "arango+https": "https"}
 _OPTIONS = ("password_file", "verify", "timeout")
 _FORM = "arango+http://USER:PASSWORD@HOST:8529/DATABASE"
+_ENCODE = "write / ? # @ and % of a password as %2F %3F %23 %40 %25, or put it in a file: ?password_file=PATH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,13 @@ def parse_address(url: str) -> ArangoAddress:
     Options after `?`: `password_file=PATH`, `verify=no` or `verify=PATH`, `timeout=SECONDS`.
     Raises: InvalidDatabaseUrl, which does not show the password.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     scheme = SCHEMES.get(parts.scheme)
     if scheme is None:
         raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {parts.scheme!r}")
     login, _, places = parts.netloc.rpartition("@")
+    if "@" in parts.path or "@" in parts.fragment or ("@" in parts.query and not login):
+        raise InvalidDatabaseUrl(url=url, reason=_ENCODE)
     user, _, password = login.partition(":")
     database = unquote(parts.path.removeprefix("/"))
     if not places or not database or "/" in database:
@@ -70,6 +73,13 @@ def parse_address(url: str) -> ArangoAddress:
         verify=_verify(url, options.get("verify", "yes")),
         timeout_s=_timeout(url, options.get("timeout")),
     )
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as exc:  # brackets that enclose no address
+        raise InvalidDatabaseUrl(url=url, reason=f"it must read {_FORM}") from exc
 
 
 def _options(url: str, query: str) -> dict[str, str]:
