@@ -93,8 +93,6 @@ CROSS JOIN nodes n ON n.rid = e.source ORDER BY 1 LIMIT :limit"""
 
 CONFIGS = "SELECT workspace, body FROM configs WHERE workspace IN (:workspace, :root)"
 CONFIG_KEYS = "SELECT key FROM configs WHERE workspace = :workspace"
-CONFIG_TYPES = """
-SELECT c.type FROM json_each(:keys) j CROSS JOIN configs c ON c.workspace = :workspace AND c.key = j.value"""
 CONFIG_PUT = """
 INSERT INTO configs (workspace, key, type, body) VALUES (:workspace, :key, :type, :body)
 ON CONFLICT (workspace, key) DO UPDATE SET type = excluded.type, body = excluded.body"""
@@ -145,7 +143,6 @@ VECTOR_PUT = """
 INSERT INTO vectors (rid, model, hash, dim, content, name) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (rid) DO UPDATE SET model = excluded.model, hash = excluded.hash, dim = excluded.dim,
     content = excluded.content, name = excluded.name"""
-VECTOR_DELETE = "DELETE FROM vectors WHERE rid = ?"
 VECTOR_MODELS = """
 SELECT v.rid, v.model, v.dim FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value"""
 VECTOR_COUNT_ADD = """

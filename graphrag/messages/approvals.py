@@ -13,16 +13,16 @@ _REFUSALS: dict[str, dict[Literal["en", "fr"], str]] = {
         "fr": "il n’y a pas d’approbation {id} ; `nodius review list` montre celles qui existent",
     },
     "proposing_needs_editor": {
-        "en": "{user} is a {role}: only an editor, a reviewer or an admin may propose changes",
-        "fr": "{user} est {role} : seul un editor, un reviewer ou un admin peut proposer des changements",
+        "en": "{user} has the role {role}: only an editor, a reviewer or an admin may propose changes",
+        "fr": "{user} a le rôle {role} : il faut editor, reviewer ou admin pour proposer un changement",
     },
     "deciding_needs_editor": {
-        "en": "{user} is a {role}: only an editor, a reviewer or an admin may decide",
-        "fr": "{user} est {role} : seul un editor, un reviewer ou un admin peut décider",
+        "en": "{user} has the role {role}: only an editor, a reviewer or an admin may decide",
+        "fr": "{user} a le rôle {role} : il faut editor, reviewer ou admin pour décider",
     },
     "deciding_needs_reviewer": {
-        "en": "{user} is a {role}: only a reviewer or an admin may decide this one",
-        "fr": "{user} est {role} : seul un reviewer ou un admin peut décider de celle-ci",
+        "en": "{user} has the role {role}: only a reviewer or an admin may decide this one",
+        "fr": "{user} a le rôle {role} : il faut reviewer ou admin pour décider de celle-ci",
     },
     "four_eyes": {
         "en": "{user} asked for this change: here somebody else must decide it",

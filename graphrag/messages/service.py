@@ -41,8 +41,8 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
         "fr": "les pages d’autres sites ne peuvent pas appeler ce service",
     },
     "needs_role": {
-        "en": "{user} is a {role}: this needs the role {needed}",
-        "fr": "{user} est {role} : il faut pour cela le rôle {needed}",
+        "en": "{user} has the role {role}: this needs the role {needed}",
+        "fr": "{user} a le rôle {role} : il faut pour cela le rôle {needed}",
     },
     "at_most_bytes": {"en": "at most {limit} bytes", "fr": "au plus {limit} octets"},
     "wait_seconds": {"en": "wait {seconds} s", "fr": "attendez {seconds} s"},
