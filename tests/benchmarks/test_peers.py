@@ -70,6 +70,7 @@ def test_data_written_for_another_process_is_the_same(small: Data, tmp_path: Pat
     assert np.array_equal(read.graphs[0].content, small.graphs[0].content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HERE)
 async def test_a_peer_is_measured_whole(name: str, small: Data, tmp_path: Path) -> None:
     row = await measure(name, small, tmp_path, limit_s=60)
@@ -79,6 +80,7 @@ async def test_a_peer_is_measured_whole(name: str, small: Data, tmp_path: Path) 
     assert row["tokens"] > 100
 
 
+@pytest.mark.slow
 async def test_asking_ends_with_the_time_there_is(small: Data, tmp_path: Path) -> None:
     row = await measure("NetworkX + NumPy", small, tmp_path, limit_s=-1)
     assert row["asked"] == 1

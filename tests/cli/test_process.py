@@ -30,8 +30,8 @@ def nodius(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     ("arguments", "code"),
     [
         (["--version"], 0),
-        (["export", "testgraph001", "-o", "/no/such/place.json"], 1),
-        (["grahps"], 2),
+        pytest.param(["export", "testgraph001", "-o", "/no/such/place.json"], 1, marks=pytest.mark.slow),
+        pytest.param(["grahps"], 2, marks=pytest.mark.slow),
         (["export", "absent"], 3),
     ],
 )

@@ -213,7 +213,7 @@ class VectorSearchContract(Contract):
 
     async def test_many_vectors_are_searched_exactly(self, source: Source) -> None:
         random = np.random.default_rng(7)
-        keys = [f"n{i:04}" for i in range(1500)]
+        keys = [f"n{i:04}" for i in range(600)]
         rows = random.normal(size=(len(keys), 16)).astype(np.float32)
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
         await source.put_embeddings(FLOW, [a_vector(k, *row) for k, row in zip(keys, rows, strict=True)])

@@ -46,7 +46,10 @@ COUNT = 60
 QUESTIONS = ["common", word(7), f"{word(1)} common {word(59)}", "changed"]
 
 
-@pytest.fixture(autouse=True, params=[NOTHING_IS_SMALL, ALL_IS_VAST], ids=["compared", "walked"])
+_COMPARED = pytest.param(NOTHING_IS_SMALL, id="compared", marks=pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True, params=[_COMPARED, pytest.param(ALL_IS_VAST, id="walked")])
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with both kinds of vector index."""
     monkeypatch.setattr(sys.modules[__name__], "NOTHING_IS_SMALL", request.param)

@@ -49,7 +49,11 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     assert (report.nodes, report.edges) == (len(result.nodes), len(result.edges))
 
 
-@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+# Every fourth is tried by the usual run, all by the longer one.
+_TRIED = [pytest.param(path, marks=[pytest.mark.slow] * (i % 4 > 0)) for i, path in enumerate(FILES)]
+
+
+@pytest.fixture(params=_TRIED, ids=lambda path: path.stem)
 def path(request: pytest.FixtureRequest) -> Path:
     return request.param
 
