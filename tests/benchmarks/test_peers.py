@@ -91,6 +91,11 @@ def test_newer_rows_take_the_place_of_older_ones(tmp_path: Path) -> None:
     assert [(row["peer"], row["mrr"]) for row in rows] == [("a", 0.9), ("b", 0.4)]
 
 
+def test_a_row_that_was_left_out_takes_the_place_of_none() -> None:
+    rows = results.merged([a_row("a", mrr=0.1)], [a_row(peer, failed=results.LEFT_OUT) for peer in "ab"])
+    assert [row.get("failed") for row in rows] == [None, results.LEFT_OUT]
+
+
 def test_the_table_says_who_wins_and_why() -> None:
     ours = a_row(report.OURS)
     fast = a_row("NetworkX + NumPy", p50_ms=0.5, recall_10=0.7)

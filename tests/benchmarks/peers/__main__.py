@@ -80,7 +80,7 @@ def _measured(command: Sequence[str], data: Data, name: str, limits: Limits) -> 
     about["busy"] = busy()
     limit_s = min(limits.ask_s + limits.load_s, limits.left_s)
     if limit_s <= 0:
-        return {**about, "failed": "left out: the time of the run was over"}
+        return {**about, "failed": results.LEFT_OUT}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=True)
     except subprocess.TimeoutExpired:

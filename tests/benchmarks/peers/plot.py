@@ -9,6 +9,9 @@ from tests.benchmarks.peers.report import FAMILY
 from tests.benchmarks.peers.results import Row
 from tests.benchmarks.plots import Panel, draw
 
+ASKED_AT_LEAST = 30
+"""The recall of fewer questions says little; their time is shown nevertheless."""
+
 SHOWN = (
     ("Time to the context", "ms (p50)", "p50_ms", "xy", None),
     ("Recall, one node to find", "recall@10", "recall_10", "x", 1.02),
@@ -26,7 +29,7 @@ def plot(rows: Sequence[Row], file: Path) -> None:
                 title=title,
                 x="nodes",
                 y=unit,
-                lines={n: [(r["nodes"], r[figure]) for r in sized if r["peer"] == n] for n in names},
+                lines={name: _line(sized, name, figure) for name in names},
                 log=log,
                 bold=[name for name in names if name.startswith(FAMILY)],
                 top=top,
@@ -35,3 +38,8 @@ def plot(rows: Sequence[Row], file: Path) -> None:
         ],
         file,
     )
+
+
+def _line(rows: Sequence[Row], name: str, figure: str) -> list[tuple[float, float]]:
+    most = 0 if figure == "p50_ms" else ASKED_AT_LEAST
+    return [(row["nodes"], row[figure]) for row in rows if row["peer"] == name and row["asked"] >= most]

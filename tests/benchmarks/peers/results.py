@@ -13,15 +13,21 @@ from typing import Any
 
 FILE = Path(__file__).parents[1] / "results" / "peers.json"
 PLOT = FILE.with_suffix(".svg")
+LEFT_OUT = "left out: the time of the run was over"
 PACKAGES = ("chromadb", "lightrag-hku", "llama-index-core", "networkx", "numpy")
 
 Row = Mapping[str, Any]
 
 
 def merged(rows: Sequence[Row], more: Sequence[Row]) -> list[Row]:
-    """Return the rows with newer ones in place of those of the same peer and data set."""
+    """Return the rows with newer ones in place of those of the same peer and data set.
+
+    One that was left out takes nothing's place.
+    """
     by_name = {(row["data"], row["peer"]): row for row in rows}
-    by_name.update({(row["data"], row["peer"]): row for row in more})
+    for row in more:
+        if row.get("failed") != LEFT_OUT or (row["data"], row["peer"]) not in by_name:
+            by_name[row["data"], row["peer"]] = row
     return list(by_name.values())
 
 
