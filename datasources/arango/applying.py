@@ -1,16 +1,16 @@
 """Applies a mutation: graph, nodes, edges, types, vectors and the records that join it, all or nothing.
 
 One stream transaction looks first at what is there, refuses what must not be, and then sends one
-statement for each kind of change. Of two that change a graph at once the server lets one through;
-the other begins anew and sees what the first one did.
+statement for each kind of change, several for thousands of documents. Of two that change a graph
+at once the server lets one through; the other begins anew and sees what the first one did.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from arango.database import StandardDatabase
 
@@ -36,6 +36,11 @@ from datasources.base import RecordWrite
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, keys_to_look_up
 from datasources.types import Graph, Link, Mutation
+
+T = TypeVar("T")
+
+PART = 2_000
+"""Documents that one statement writes."""
 
 KEPT = [name for name in HIDDEN if name != TEXT]
 """What a node keeps when its document is replaced: its vectors."""
@@ -158,14 +163,13 @@ class Change:
         if m.put_configs:
             documents = [self._config(config, state) for config in m.put_configs]
             at.rows(aql.APPLY_PUT_CONFIGS, documents=documents)
-        if m.put_nodes:
-            at.rows(aql.APPLY_PUT_NODES, documents=[node_document(node) for node in m.put_nodes], kept=KEPT)
-        if m.put_edges:
-            at.rows(aql.APPLY_PUT_EDGES, documents=[edge_document(edge) for edge in m.put_edges])
-        if m.put_vectors:
+        for nodes in _parts(m.put_nodes):
+            at.rows(aql.APPLY_PUT_NODES, documents=[node_document(node) for node in nodes], kept=KEPT)
+        for edges in _parts(m.put_edges):
+            at.rows(aql.APPLY_PUT_EDGES, documents=[edge_document(edge) for edge in edges])
+        for some in _parts(m.put_vectors):
             vectors = [
-                {"_key": document_key(m.graph_key, v.key), **vector_fields(v, self.indexed_dim)}
-                for v in m.put_vectors
+                {"_key": document_key(m.graph_key, v.key), **vector_fields(v, self.indexed_dim)} for v in some
             ]
             at.rows(aql.APPLY_PUT_VECTORS, vectors=vectors)
 
@@ -175,6 +179,12 @@ class Change:
         if key != document["_key"]:
             document |= {"_key": key, LOCAL_KEY: config.key}
         return document
+
+
+def _parts(all_of_them: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut what is written into statements that each stay far from the server's limits of time and size."""
+    for start in range(0, len(all_of_them), PART):
+        yield all_of_them[start : start + PART]
 
 
 @dataclass(slots=True)
