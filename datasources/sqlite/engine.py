@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.keeper import IndexKeeper
@@ -18,6 +19,7 @@ from datasources.sqlite.snapshot import Snapshots
 from datasources.sqlite.text_index import TEXT_INDEX
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +27,27 @@ class Limits:
     """Where small ends. Units: counts; `memory` is bytes for all that is held of graphs.
 
     A graph of up to `held` nodes and edges is answered from memory, the words of a larger one are
-    searched by an index beside the file; vectors of a graph of up to `exact` nodes are held too,
-    those of a larger one are searched by indexes beside the file: up to `scanned` vectors are all
-    compared, more are walked.
+    searched by an index beside the file; nodes and edges of one of up to `linked` are held too, once
+    it was asked for `asked` times while unchanged, and read from the file until then. Vectors of a
+    graph of up to `exact` nodes are held, those of a larger one are searched by indexes beside the
+    file: up to `scanned` vectors are all compared, more are walked.
     """
 
     held: int = 25_000
+    linked: int = 60_000
+    asked: int = 4
     exact: int = 20_000
     scanned: int = 2_000_000
     memory: int = 512 << 20
+
+
+MAX_ASKED = 1_000
+"""Parts of graphs whose askings are counted at one time."""
+
+
+def _note_failure(loading: asyncio.Future[Any]) -> None:
+    if not loading.cancelled() and (error := loading.exception()) is not None:
+        log.warning("graph_not_held", extra={"error": type(error).__name__})
 
 
 class Engine:
@@ -50,6 +64,7 @@ class Engine:
         self.indexes = IndexKeeper(self.pool, files)
         self.snapshots = Snapshots(limits.memory)
         self._loading: dict[tuple[object, ...], asyncio.Future[tuple[object, object, int]]] = {}
+        self._asked: dict[tuple[object, ...], tuple[object, int]] = {}
 
     def _side_files(self, path: Path) -> SideFiles:
         (identity,) = self.pool.here.execute(sql.IDENTITY).fetchone()
@@ -83,6 +98,28 @@ class Engine:
             self._loading[*name, version] = loading
         _, value, _ = await asyncio.shield(loading)
         return cast(T, value)
+
+    def held_later(
+        self,
+        name: tuple[object, ...],
+        version: object,
+        load: Callable[[sqlite3.Connection], tuple[object, T, int]],
+    ) -> T | None:
+        """Return a part of a graph if it is in memory. What is asked for often is loaded meanwhile."""
+        found = self.snapshots.get(name, version)
+        if found is not None or (*name, version) in self._loading:
+            return cast("T | None", found)
+        known = self._asked.get(name)
+        times = known[1] + 1 if known is not None and known[0] == version else 1
+        self._asked[name] = (version, times)
+        if times >= self.limits.asked:
+            del self._asked[name]
+            loading = asyncio.ensure_future(self._load(name, version, load))
+            loading.add_done_callback(_note_failure)
+            self._loading[*name, version] = loading
+        elif len(self._asked) > MAX_ASKED:
+            self._asked.clear()
+        return None
 
     async def _load(
         self,

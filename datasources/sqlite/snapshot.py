@@ -27,8 +27,10 @@ class GraphDocuments:
     around: dict[str, list[int]]
     _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
-    _rows: dict[str, int] = field(default_factory=dict[str, int])
-    _table: LinkTable | None = None
+    _table: LinkTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._table = LinkTable.of(self.ends)
 
     @staticmethod
     def load(connection: sqlite3.Connection, row: GraphRow) -> GraphDocuments:
@@ -51,7 +53,8 @@ class GraphDocuments:
 
     @property
     def nbytes(self) -> int:
-        return sum(map(len, self.bodies.values())) * 3 + sum(map(len, self.edge_bodies)) * 3
+        bodies = sum(map(len, self.bodies.values())) + sum(map(len, self.edge_bodies))
+        return 3 * bodies + 100 * len(self._table.keys) + self._table.ends.nbytes
 
     def node(self, key: str) -> Node:
         node = self._nodes.get(key)
@@ -77,22 +80,15 @@ class GraphDocuments:
 
     def link_table(self, keys: Sequence[str], limit: int) -> LinkTable:
         """Return what `links` does, as numbers."""
-        whole = self._whole_table()
-        asked = np.zeros(len(whole.keys), dtype=np.bool_)
-        asked[[self._rows[key] for key in keys if key in self._rows]] = True
-        ends = whole.ends[asked[whole.ends].any(axis=1)][: max(0, limit)]
+        whole, around = self._table, self.around
+        numbers = sorted({number for key in keys for number in around.get(key, ())})
+        ends = whole.ends[numbers[: max(0, limit)]]
         used = np.zeros(len(whole.keys), dtype=np.bool_)
         used[ends] = True
         rows = np.flatnonzero(used)
         place = np.empty(len(whole.keys), dtype=np.int64)
         place[rows] = np.arange(len(rows))
         return LinkTable(keys=[whole.keys[row] for row in rows.tolist()], ends=place[ends])
-
-    def _whole_table(self) -> LinkTable:
-        if self._table is None:
-            self._table = LinkTable.of(self.ends)
-            self._rows = {key: row for row, key in enumerate(self._table.keys)}
-        return self._table
 
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]

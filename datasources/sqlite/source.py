@@ -94,9 +94,10 @@ class SqliteSource:
         )
 
     async def _documents(self, graph_key: str) -> GraphDocuments | None:
-        """Return the graph as held in memory, or None when it is too large for that."""
-        row = self._row(graph_key)
-        if row.nodes + row.edges > self.engine.limits.held:
+        """Return the graph as held in memory, or None when it is too large for that, or not held yet."""
+        row, limits = self._row(graph_key), self.engine.limits
+        size = row.nodes + row.edges
+        if size > max(limits.held, limits.linked):
             return None
 
         def load(connection: sqlite3.Connection) -> tuple[object, GraphDocuments, int]:
@@ -104,7 +105,10 @@ class SqliteSource:
             documents = GraphDocuments.load(connection, now)
             return now.revision, documents, documents.nbytes
 
-        return await self.engine.held(("documents", row.id), row.revision, load)
+        name = ("documents", row.id)
+        if size > limits.held:
+            return self.engine.held_later(name, row.revision, load)
+        return await self.engine.held(name, row.revision, load)
 
     def is_small(self, graph_key: str) -> bool:
         """See AnswersFromMemory."""

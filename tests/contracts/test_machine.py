@@ -35,7 +35,7 @@ class HeldMachine(_SqliteMachine):
 class LargeMachine(_SqliteMachine):
     """No graph is small: SQL and index files alone, and these soon lag too far behind."""
 
-    limits = Limits(held=-1, exact=-1)
+    limits = Limits(held=-1, linked=-1, exact=-1)
 
     def __init__(self) -> None:
         self.few_behind = patch.object(change_log, "MAX_BEHIND", 3)
@@ -52,7 +52,7 @@ class LargeMachine(_SqliteMachine):
 class VastMachine(LargeMachine):
     """Not even all vectors of a graph are compared: their graph is walked."""
 
-    limits = Limits(held=-1, exact=-1, scanned=-1)
+    limits = Limits(held=-1, linked=-1, exact=-1, scanned=-1)
 
 
 class CrossingMachine(_SqliteMachine):

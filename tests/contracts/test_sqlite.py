@@ -11,8 +11,9 @@ from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 
-NOTHING_IS_SMALL = Limits(held=-1, exact=-1)
-ALL_IS_VAST = Limits(held=-1, exact=-1, scanned=-1)
+NOTHING_IS_SMALL = Limits(held=-1, linked=-1, exact=-1)
+HELD_LATER = Limits(held=-1, exact=-1, asked=1)
+ALL_IS_VAST = Limits(held=-1, linked=-1, exact=-1, scanned=-1)
 
 
 class _Held:
@@ -27,6 +28,12 @@ class _Large:
         return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=NOTHING_IS_SMALL)
 
 
+class _Later:
+    @pytest.fixture
+    def factory(self, tmp_path: Path) -> Factory:
+        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=HELD_LATER)
+
+
 class _Vast:
     @pytest.fixture
     def factory(self, tmp_path: Path) -> Factory:
@@ -38,6 +45,10 @@ class TestSqliteSource(_Held, GraphSourceContract):
 
 
 class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
+    pass
+
+
+class TestSqliteSourceOfGraphsHeldLater(_Later, GraphSourceContract):
     pass
 
 
