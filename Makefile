@@ -1,5 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
+# Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load bench-scale bench-page screenshots docs clean arango-up arango-token arango-test arango-down
 
@@ -20,10 +22,10 @@ setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 demo: setup ## Import sample graphs, ask and change one, then serve the page (no key, no network)
 	@.venv/bin/nodius demo
 
-test: setup ## Run the test suite (about two minutes)
+test: setup ## Run the test suite (about a minute)
 	$(PY) -m pytest -n auto -m "not bench and not slow and not browser"
 
-slow: setup ## Run the tests that kill, crash and flood
+slow: setup ## Run the tests that kill, crash and flood, and more of the others (about six minutes)
 	$(PY) -m pytest -n auto -m "slow and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)

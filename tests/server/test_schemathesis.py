@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 import requests
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import load_all_checks
 
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, token
@@ -48,6 +46,9 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
 
 def try_all(address: str, keys: dict[str, str], examples: int) -> int:
     """Try every operation with made-up values and with keys that are there; return how many requests."""
+    import schemathesis  # slow to import, which every run of any test would wait for
+    from schemathesis.checks import load_all_checks
+
     description = schemathesis.openapi.from_url(f"{address}/openapi.json")
     load_all_checks()
     unjudged = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == UNJUDGED]
