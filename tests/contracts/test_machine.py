@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import pytest
 from hypothesis import settings
 
 from datasources.base import Database, MutableGraphDataSource
@@ -65,6 +66,31 @@ TestHeld = HeldMachine.TestCase
 TestLarge = LargeMachine.TestCase
 TestVast = VastMachine.TestCase
 TestCrossing = CrossingMachine.TestCase
+USUAL = TestHeld.settings
 for case in (TestHeld, TestLarge, TestVast, TestCrossing):  # four machines share what one would be tried
-    case.settings = settings(case.settings, max_examples=examples(1 / 2))
+    case.settings = settings(USUAL, max_examples=examples(1 / 6))
 del case
+
+
+class _Longer:
+    settings = settings(USUAL, max_examples=examples(1 / 2))
+
+
+@pytest.mark.slow
+class TestHeldLonger(_Longer, TestHeld):
+    pass
+
+
+@pytest.mark.slow
+class TestLargeLonger(_Longer, TestLarge):
+    pass
+
+
+@pytest.mark.slow
+class TestVastLonger(_Longer, TestVast):
+    pass
+
+
+@pytest.mark.slow
+class TestCrossingLonger(_Longer, TestCrossing):
+    pass

@@ -44,10 +44,12 @@ class TestSqliteSource(_Held, GraphSourceContract):
     pass
 
 
+@pytest.mark.slow
 class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
     pass
 
 
+@pytest.mark.slow
 class TestSqliteSourceOfGraphsHeldLater(_Later, GraphSourceContract):
     pass
 
