@@ -150,8 +150,15 @@ def test_a_vector_that_could_not_be_searched_is_refused(vector: NodeVector, reas
 
 
 def test_good_vectors_pass() -> None:
-    check_vectors(FLOW, [a_vector("a", 1, 2, name=(3, 4)), a_vector("b", 0.0)])
-    check_vectors(FLOW, [NodeVector(key="c", model="m", hash="h", content=floats(1))])
+    good = [
+        a_vector("a", 1, 2, name=(3, 4)),
+        a_vector("b", 0.0),
+        NodeVector(key="c", model="m", hash="h", content=floats(1)),
+    ]
+    check_vectors(FLOW, good)
+    with pytest.raises(InvalidMutation) as caught:
+        check_vectors(FLOW, [*good, a_vector("d", float("nan"))])
+    assert caught.value.keys == ("d",)
 
 
 def test_a_document_of_another_workspace_is_refused_by_field() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -83,7 +84,8 @@ def test_a_value_too_many_or_too_few_is_refused() -> None:
 
 def test_samples_fit_every_statement() -> None:
     for statement in STATEMENTS:
-        sample_binds(statement)
+        bound = set(sample_binds(statement))
+        assert bound == set(re.findall(r"@(@?\w+)", statement.text)), statement.name
 
 
 def modules() -> list[tuple[Path, ast.Module]]:
