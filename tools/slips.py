@@ -30,7 +30,7 @@ _LIKE_NUMBER = re.compile(r"[-+]?\.?[0-9].*|[-+]?(?:nan|inf|infinity)", re.IGNOR
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 
 
-class NotPlain(ValueError):
+class _NotPlain(ValueError):
     """The text is no JSON with plain slips."""
 
 
@@ -45,12 +45,12 @@ class _Token:
 def read(text: str) -> Any:
     """Return the one value that a text means; its objects as `Pairs`.
 
-    Raises: NotPlain; ValueError for a number that Python refuses.
+    Raises: ValueError, for all else.
     """
     reader = _Reader(text)
     value = reader.value(0)
     if reader.next().kind != "end":
-        raise NotPlain
+        raise _NotPlain
     return value
 
 
@@ -80,7 +80,7 @@ class _Reader:
         if token.kind in ("string", "word", "literal"):
             return token.value
         if depth >= MAX_DEPTH or token.kind not in ("{", "["):
-            raise NotPlain
+            raise _NotPlain
         return self._object(depth + 1) if token.kind == "{" else self._array(depth + 1)
 
     def _array(self, depth: int) -> list[Any]:
@@ -102,7 +102,7 @@ class _Reader:
                     break
             name = self.next()
             if name.kind not in ("string", "word"):
-                raise NotPlain
+                raise _NotPlain
             self._take(":")
             found.append((name.value, self.value(depth)))
         return found
@@ -113,7 +113,7 @@ class _Reader:
             last = self._last
             is_number = isinstance(last.value, int | float) and not isinstance(last.value, bool)
             if is_number or last.kind in ("word", ",", ":", "{", "["):
-                raise NotPlain
+                raise _NotPlain
             return True
         return self._closes(bracket)
 
@@ -125,7 +125,7 @@ class _Reader:
 
     def _take(self, mark: str) -> None:
         if self.next().kind != mark:
-            raise NotPlain
+            raise _NotPlain
 
 
 def _tokens_of(text: str) -> Iterator[_Token]:
@@ -133,7 +133,7 @@ def _tokens_of(text: str) -> Iterator[_Token]:
     while place < end:
         match = _TOKEN.match(text, place)
         if match is None:
-            raise NotPlain
+            raise _NotPlain
         place = match.end()
         if match["mark"]:
             yield _Token(match["mark"])
@@ -151,7 +151,7 @@ def _word(word: str) -> _Token:
     if _NUMBER.fullmatch(word):
         return _Token("literal", json.loads(word))
     if _LIKE_NUMBER.fullmatch(word) or "\\" in word:
-        raise NotPlain
+        raise _NotPlain
     return _Token("word", word)
 
 
@@ -163,5 +163,5 @@ def _unescaped(token: str) -> str:
         return json.loads(f'"{inner}"', strict=False)
     except json.JSONDecodeError:
         if _ESCAPE.search(inner):
-            raise NotPlain from None  # some backslashes are escapes, some are not
+            raise _NotPlain from None  # some backslashes are escapes, some are not
         return inner
