@@ -58,7 +58,7 @@ class NodeText(NamedTuple):
 
 def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
     """Return what a person calls the node: its data's name or title, else its type's name, else its key."""
-    if isinstance(node.data, Mapping):
+    if type(node.data) is dict or isinstance(node.data, Mapping):
         data = cast(Mapping[str, Any], node.data)
         for field in _LABEL_FIELDS:
             value = data.get(field)
@@ -105,7 +105,7 @@ def flatten(value: Any) -> str:
         if isinstance(item, str):
             parts.append(item)
             size += len(item) + 1
-        elif isinstance(item, Mapping):
+        elif type(item) is dict or isinstance(item, Mapping):  # the first is known at once
             pairs = cast(Mapping[str, Any], item)
             for key in reversed(list(pairs)):
                 stack.append(pairs[key])

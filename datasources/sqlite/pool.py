@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +17,8 @@ from datasources.sqlite.schema import connect, translate
 T = TypeVar("T")
 READERS = 4
 TOGETHER = 4
+MANY_ROWS = 2_000
+"""A write of so many rows leaves so much in the log that it is worth moving to the file at once."""
 
 
 class _Asked(NamedTuple):
@@ -60,6 +62,8 @@ class Pool:
         self.path = path
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-read")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-write")
+        self._mover = ThreadPoolExecutor(1, thread_name_prefix="sqlite-checkpoint")
+        self._moved: Future[None] | None = None
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -143,6 +147,7 @@ class Pool:
 
     def _write(self, work: Callable[[sqlite3.Connection], T], checked: bool) -> T:
         connection = self._mine()
+        rows = connection.total_changes
         try:
             connection.execute(f"PRAGMA foreign_keys = {'OFF' if checked else 'ON'}")
             connection.execute("BEGIN IMMEDIATE")
@@ -155,7 +160,15 @@ class Pool:
                 raise
         except sqlite3.Error as exc:
             raise translate(exc, self.path) from exc
+        if connection.total_changes - rows >= MANY_ROWS and (self._moved is None or self._moved.done()):
+            self._moved = self._mover.submit(self._checkpoint)
         return result
+
+    def _checkpoint(self) -> None:
+        """Move what was written from the log to the file, so that the next large write need not."""
+        # What fails here is done by a later write, which SQLite lets do it at CHECKPOINT_PAGES.
+        with suppress(sqlite3.Error), closing(connect(self.path, once_through=True)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def background(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Run long reading work in a reader's thread, on a connection of its own, without a transaction."""
@@ -179,6 +192,7 @@ class Pool:
         self._closed = True
         self._readers.shutdown(wait=True)
         self._writer.shutdown(wait=True)
+        self._mover.shutdown(wait=True)
         with self._lock:
             for connection in self._open:
                 with suppress(sqlite3.Error):

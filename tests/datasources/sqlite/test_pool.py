@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from datasources.errors import SourceUnavailable
-from datasources.sqlite.pool import Pool
+from datasources.sqlite.pool import MANY_ROWS, Pool
 from datasources.sqlite.schema import prepare
 
 SECONDS = 30
@@ -79,3 +80,16 @@ async def test_reads_asked_for_in_the_step_that_closes_are_refused_or_answered(t
         await asyncio.to_thread(made.close)
         outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), SECONDS)
         assert all(outcome == 0 or isinstance(outcome, SourceUnavailable) for outcome in outcomes)
+
+
+async def test_what_a_large_write_leaves_in_the_log_is_moved_to_the_file(pool: Pool) -> None:
+    def write(connection: sqlite3.Connection) -> None:
+        rows = ((f"k{i}", "v" * 100) for i in range(MANY_ROWS))
+        connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", rows)
+
+    before = pool.path.stat().st_size
+    with closing(sqlite3.connect(pool.path)) as other:  # the last one to close would move it in any case
+        assert _count(other) == 0
+        await pool.write(write)
+        await asyncio.to_thread(pool.close)
+        assert pool.path.stat().st_size > before + MANY_ROWS * 100
