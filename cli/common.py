@@ -95,8 +95,11 @@ def _existing(url: str) -> None:
         fail(f"there is no database {url} yet; {hint}, --db or NODIUS_DB names another", code=EXIT_NOTHING)
 
 
-async def graph_or_fail(source: GraphDataSource, graph_key: str) -> Graph:
-    """Return the graph, or end with exit code 3 and the keys that look like it."""
+async def graph_or_fail(source: GraphDataSource, graph_key: str, *, or_else: str = "") -> Graph:
+    """Return the graph, or end with exit code 3 and the keys that look like it.
+
+    `or_else` says what else the word could have named and does not.
+    """
     graphs = {graph.key: graph for graph in await source.list_graphs()}
     if graph_key in graphs:
         return graphs[graph_key]
@@ -108,4 +111,5 @@ async def graph_or_fail(source: GraphDataSource, graph_key: str) -> Graph:
         hint = "; see `nodius graphs`"
     else:
         hint = "; there is no graph yet: try `nodius demo` or `nodius import FILE`"
-    fail(f"no graph {graph_key!r} in workspace {source.workspace!r}{hint}", code=EXIT_NOTHING)
+    other = f", {or_else}" if or_else else ""
+    fail(f"no graph {graph_key!r} in workspace {source.workspace!r}{other}{hint}", code=EXIT_NOTHING)

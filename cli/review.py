@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -17,7 +18,6 @@ from cli.common import (
     EXIT_NOTHING,
     EXIT_USAGE,
     DbOption,
-    GraphArgument,
     JsonOption,
     LanguageOption,
     WorkspaceOption,
@@ -29,6 +29,7 @@ from cli.common import (
 from cli.diff import print_preview
 from graphrag.approvals import (
     Approval,
+    ApprovalNotFound,
     Approvals,
     Approve,
     ApproveEdited,
@@ -233,7 +234,9 @@ def _decide(settings: Settings, approval_id: str, decision: Decision, as_json: b
 
 
 def undo(
-    graph: GraphArgument,
+    graph: Annotated[
+        str, typer.Argument(metavar="GRAPH|ID", help="A graph's key, or the id of an applied change alone.")
+    ],
     approval_id: Annotated[
         str | None,
         typer.Argument(metavar="[ID]", help="Which change (default: the last one); an undo's id redoes."),
@@ -247,9 +250,9 @@ def undo(
     settings = settings_of(db, workspace, lang)
 
     async def work(services: Services) -> Approval:
-        await graph_or_fail(services.source, graph)
         approvals, person = approvals_of(services)
-        return await approvals.undo(graph, approval_id, by=person)
+        graph_key, wanted = await _to_undo(services, graph, approval_id)
+        return await approvals.undo(graph_key, wanted, by=person)
 
     done = run(settings, work)
     if as_json:
@@ -257,7 +260,18 @@ def undo(
         return
     render.line(outcome_text(done, settings.language))
     print_preview(done.preview)
-    render.note(f"To redo it: nodius undo {graph} {done.id}")
+    render.note(f"To redo it: nodius undo {done.id}")
+
+
+async def _to_undo(services: Services, named: str, approval_id: str | None) -> tuple[str, str | None]:
+    """Return the graph and the change: an id alone says of which graph it is."""
+    approvals, person = approvals_of(services)
+    known = {graph.key for graph in await services.source.list_graphs()}
+    if approval_id is None and named not in known:
+        with suppress(ApprovalNotFound):
+            return (await approvals.get(named, person)).graph_key, named
+    await graph_or_fail(services.source, named, or_else="nor a change of this id (see `nodius review list`)")
+    return named, approval_id
 
 
 @audit.callback(invoke_without_command=True)
@@ -277,7 +291,10 @@ def show_audit(
 
     async def work(services: Services) -> list[Entry]:
         approvals, _ = approvals_of(services)
-        return await approvals.audit.entries(graph_key=graph, limit=limit)
+        found = await approvals.audit.entries(graph_key=graph, limit=limit)
+        if graph is not None and not found:  # of a graph that was deleted there are entries
+            await graph_or_fail(services.source, graph)
+        return found
 
     entries = run(settings, work)
     if as_json:

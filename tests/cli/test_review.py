@@ -110,6 +110,25 @@ def test_approve_applies_and_undo_takes_it_back_and_forth(db: Path) -> None:
     assert name_of("fetch-api") == "Fetch it"
 
 
+def test_undo_takes_an_id_alone_and_says_what_a_word_could_have_been(db: Path) -> None:
+    approval_id = rename(db)
+    assert invoke("review", "approve", approval_id).exit_code == 0
+    result = invoke("undo", approval_id)
+    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch NBA players")
+    again = result.stderr.split("To redo it: nodius ")[1].split()
+    assert invoke(*again).exit_code == 0
+    assert name_of("fetch-api") == "Fetch it"
+    unknown = invoke("undo", f"{GRAPH}x")
+    assert unknown.exit_code == 3
+    assert f"did you mean {GRAPH}?" in unknown.stderr
+    assert "nor a change of this id" in unknown.stderr
+
+
+def test_the_audit_log_of_a_graph_that_does_not_exist_is_not_called_empty(db: Path) -> None:
+    assert "did you mean" in invoke("audit", "--graph", f"{GRAPH}x").stderr
+    assert "Nothing has been decided yet." in invoke("audit", "--graph", GRAPH).stderr
+
+
 def test_a_second_approval_says_who_was_first_and_changes_nothing(db: Path) -> None:
     approval_id = rename(db)
     assert invoke("review", "approve", approval_id).exit_code == 0
