@@ -16,7 +16,7 @@ from datasources.arango.connection import ArangoConnection
 from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.missing import missing_parts
 from datasources.arango.names import NODES, VIEW
-from datasources.arango.server_version import OLDEST, shown, version_of
+from datasources.arango.server_version import OLDEST, SAFE, shown, version_of
 from datasources.arango.statements import Statement
 from datasources.arango.statements_large import SEARCH_NEAR
 from datasources.arango.vectors import LEAST_VERSION, indexed_dimension, usable_fields
@@ -72,16 +72,27 @@ def _words(missing: int) -> Finding:
 
 
 def _look(database: StandardDatabase) -> list[Finding]:
-    return [_server(database), _parts(database), _vectors(database), *_statements(database)]
+    return [look_at_server(database), _parts(database), _vectors(database), *_statements(database)]
 
 
-def _server(database: StandardDatabase) -> Finding:
+def look_at_server(database: StandardDatabase) -> Finding:
+    """Say which server it is, and what speaks against it."""
     details: Any = database.version(details=True)
     version = version_of(database)
-    name = f"ArangoDB {details['version']}, {details.get('license', 'unknown')} edition"
+    edition = f"{details.get('license', 'unknown')} edition"
+    if not version:
+        fix = "see with an administrator's sign-in which one it is; a hardened server tells nobody else"
+        return Finding(
+            name="server", status="warning", detail=f"ArangoDB of a version not told, {edition}", fix=fix
+        )
+    name = f"ArangoDB {details['version']}, {edition}"
     if version < OLDEST:
         fix = f"upgrade the server to {shown(OLDEST)} or later"
         return Finding(name="server", status="error", detail=f"{name} is too old", fix=fix)
+    if version < SAFE:
+        detail = f"{name}: whoever reaches it may get in without signing in (GHSA-rrgq-978q-36mq)"
+        fix = f"upgrade the server to {shown(SAFE)} or later"
+        return Finding(name="server", status="warning", detail=detail, fix=fix)
     return Finding(name="server", status="ok", detail=name)
 
 
