@@ -22,6 +22,6 @@ def test_every_room_and_file_of_the_wheel_is_copied_into_the_image() -> None:
 def test_the_image_runs_the_service_as_a_user_of_its_own_in_a_folder_of_theirs() -> None:
     (user,), (folder,) = instructions("USER"), instructions("WORKDIR")[-1:]
     made = next(words for words in instructions("RUN") if words[0] == "useradd")
-    assert made[-1] == user[0]
+    assert made[made.index("--uid") + 1] == user[0]  # a number: orchestrators see that it is not root
     assert made[made.index("--home-dir") + 1] == folder[0]
     assert instructions("ENTRYPOINT") == [['["nodius"]']]
