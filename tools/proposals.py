@@ -205,15 +205,16 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "create_edge": ("connect {source_key} to {target_key}", "relier {source_key} à {target_key}"),
     "delete_edge": ("delete edge {edge_key}", "supprimer l’arête {edge_key}"),
     "create_node_with_edges": (
-        "create a node of type {type_key} with {count} edges",
-        "créer un nœud de type {type_key} avec {count} arêtes",
+        "create a node of type {type_key} with {edges}",
+        "créer un nœud de type {type_key} avec {edges}",
     ),
     "configure_node_type": ("{mode} node type {type_key}", "{mode} le type de nœud {type_key}"),
-    "reorganize_layout": ("arrange {count} nodes", "disposer {count} nœuds"),
-    "batch": ("{count} changes: {parts}", "{count} changements : {parts}"),
+    "reorganize_layout": ("arrange {nodes}", "disposer {nodes}"),
+    "batch": ("{changes}: {parts}", "{changes} : {parts}"),
 }
 _MODES = {"create": ("create", "créer"), "update": ("change", "modifier")}
 _SHOWN_PARTS = 5
+_NOUNS = {"edge": "arête", "node": "nœud", "change": "changement"}
 
 
 def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] = "en") -> str:
@@ -223,14 +224,19 @@ def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] =
     if isinstance(action, BatchAction):
         parts = [describe(single, language) for _, single in single_actions(action)]
         shown = "; ".join(parts[:_SHOWN_PARTS]) + ("; …" if len(parts) > _SHOWN_PARTS else "")
-        facts = {"count": len(parts), "parts": shown}
+        facts = {"changes": _counted(len(parts), "change", french), "parts": shown}
     elif isinstance(action, UpdateNodeAction):
         names = [*action.payload.changes, *(["process"] if action.payload.patches else [])]
         facts["fields"] = ", ".join(names)[:120]
     elif isinstance(action, CreateNodeWithEdgesAction):
-        facts["count"] = len(action.payload.edges)
+        facts["edges"] = _counted(len(action.payload.edges), "edge", french)
     elif isinstance(action, ReorganizeLayoutAction):
-        facts["count"] = len(action.payload.node_keys)
+        facts["nodes"] = _counted(len(action.payload.node_keys), "node", french)
     elif isinstance(action, ConfigureNodeTypeAction):
         facts["mode"] = _MODES[action.payload.mode][french]
     return _KINDS[action.type][french].format(**facts)
+
+
+def _counted(count: int, noun: str, french: bool) -> str:
+    plural = count > 1 if french else count != 1
+    return f"{count} {_NOUNS[noun] if french else noun}{'s' if plural else ''}"

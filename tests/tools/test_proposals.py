@@ -115,6 +115,16 @@ def test_batches_are_opened_with_the_place_of_each_part() -> None:
     assert [where for where, _ in single_actions(parse_action(DELETE))] == [""]
 
 
+@pytest.mark.parametrize(
+    ("count", "english", "french"),
+    [(1, "1 node", "1 nœud"), (2, "2 nodes", "2 nœuds")],
+)
+def test_one_is_not_told_as_many(count: int, english: str, french: str) -> None:
+    raw = {"type": "reorganize_layout", "payload": {"nodeKeys": [f"n{i}" for i in range(count)]}}
+    assert describe(parse_action(raw)) == f"arrange {english}"
+    assert describe(parse_action(raw), "fr") == f"disposer {french}"
+
+
 def test_braces_in_a_key_are_only_text() -> None:
     raw = {"type": "delete_node", "payload": {"nodeKey": "{type_key} {0} {}"}}
     assert describe(parse_action(raw)) == "delete node {type_key} {0} {}"
