@@ -107,7 +107,9 @@ class Pool:
         others = [one for one in asked if not one.apart]
         for together in (*alone, *(others[i : i + TOGETHER] for i in range(0, len(others), TOGETHER))):
             try:
-                self._submit(self._readers, lambda these=together: self._read(these))
+                self.check_open()
+                # Not awaited: `_read` tells each who asked, and to be told twice takes as long again.
+                self._readers.submit(self._read, together)
             except (SourceUnavailable, RuntimeError) as exc:  # closed between the asking and now
                 for one in together:
                     if not one.done.done():

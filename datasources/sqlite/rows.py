@@ -17,6 +17,12 @@ from datasources.sqlite import statements as sql
 from datasources.types import Hit, Vector
 
 SHIFT = 32
+MAX_TIES = 1_000
+"""Nodes of equal score looked at beyond a limit, so that their keys decide."""
+
+SAMPLE = 2_048
+"""Scores looked at to guess how great the best are."""
+
 _as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
 
 
@@ -98,3 +104,30 @@ def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) 
     """Return nodes as hits, best first, ties by key. Shapes: `scores` is [len(keys)]."""
     ordered = sorted(zip((-scores).tolist(), keys, strict=True))[:limit]
     return [_as_hit((key, -score)) for score, key in ordered]
+
+
+def likely_bound(scores: NDArray[np.floating[Any]], count: int) -> float:
+    """Guess a score that the best `count` reach and few others: it spares ordering all of them.
+
+    It may be wrong; of few scores it is minus infinity.
+    """
+    if len(scores) <= 4 * SAMPLE or count <= 0:
+        return -np.inf
+    some = scores[:: len(scores) // SAMPLE]
+    place = min(len(some), 8 + 2 * count * len(some) // len(scores))
+    return float(np.partition(some, len(some) - place)[len(some) - place])
+
+
+def best_among(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
+    """Return the rows of the `count` best scores and of some that tie with the last, ascending.
+
+    Shapes: `scores` is [len(rows)]; `rows` ascend.
+    """
+    if len(rows) <= count:
+        return rows
+    least = np.partition(scores, len(rows) - count)[len(rows) - count]
+    best = rows[scores >= least]
+    if len(best) <= count + MAX_TIES:
+        return best
+    better = rows[scores > least]
+    return np.sort(np.concatenate([better, rows[scores == least][: count + MAX_TIES - len(better)]]))

@@ -29,7 +29,7 @@ from datasources.sqlite.array_file import ArrayWriter, read_arrays, write_arrays
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.keeper import IndexKind, Older
 from datasources.sqlite.node_table import NodeTable, write_nodes
-from datasources.sqlite.rows import GraphRow
+from datasources.sqlite.rows import GraphRow, best_among, likely_bound
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import SearchField
 
@@ -38,9 +38,6 @@ POSTINGS = 200_000
 """Postings gone through of the rarest words; the rarest one is always gone through."""
 
 SPARE = 3
-MAX_TIES = 1_000
-"""Nodes of equal score looked at beyond the limit, so that their keys decide."""
-
 REPAIR_AT = 1_000
 _FIELDS: tuple[SearchField, ...] = ("content", "name")
 _PARTS = ("lengths", "starts", "rows", "counts")
@@ -155,12 +152,11 @@ def _affordable(sizes: Sequence[int]) -> int:
 
 def _best(scores: Floats, limit: int) -> NDArray[np.int64]:
     """Return the rows of the best scores, ascending, and those that tie with the last, within bounds."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) <= limit:
-        return rows
-    found = scores[rows]
-    least = np.partition(found, len(rows) - limit)[len(rows) - limit]
-    return rows[found >= least][: limit + MAX_TIES]
+    bound = likely_bound(scores, limit)
+    rows = np.flatnonzero(scores >= bound if bound > 0 else scores > 0)
+    if bound > 0 and len(rows) < limit:
+        rows = np.flatnonzero(scores > 0)
+    return best_among(rows, scores[rows], limit)
 
 
 def open_text_index(path: Path, number: int) -> TextIndex | None:

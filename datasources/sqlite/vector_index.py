@@ -26,14 +26,11 @@ from usearch.index import Index
 
 from datasources.sqlite.array_file import read_arrays
 from datasources.sqlite.node_table import NodeTable
+from datasources.sqlite.rows import best_among, likely_bound
 from datasources.sqlite.vector_codes import PackedHalves, codes_of
 from datasources.types import SearchField, Vector
 
 EXPANSION_SEARCH = 1024
-MAX_TIES = 1_000
-"""Nodes looked at beyond the count asked for, where vectors are equally near."""
-
-SAMPLE = 2_048
 Rows = NDArray[np.int64]
 
 
@@ -82,15 +79,11 @@ def best_rows(scores: NDArray[np.float32], count: int) -> Rows:
     """Return the rows of the greatest scores, ascending, and those that tie with the last, within bounds."""
     if len(scores) <= count:
         return np.flatnonzero(scores > -np.inf)
-    rows = np.arange(len(scores))
-    if len(scores) > 4 * SAMPLE:  # a bound guessed from some of the scores spares ordering them all
-        some = scores[:: len(scores) // SAMPLE]
-        place = min(len(some), 8 + 2 * count * len(some) // len(scores))
-        likely = np.flatnonzero(scores >= np.partition(some, len(some) - place)[len(some) - place])
-        rows = likely if len(likely) >= count else rows
-    found = scores[rows]
-    least = np.partition(found, len(rows) - count)[len(rows) - count]
-    return rows[(found >= least) & (found > -np.inf)][: count + MAX_TIES]
+    rows = np.flatnonzero(scores >= likely_bound(scores, count))
+    if len(rows) < count:
+        rows = np.arange(len(scores))
+    best = best_among(rows, scores[rows], count)
+    return best[scores[best] > -np.inf]
 
 
 def open_vector_index(path: Path, number: int, dim: int) -> VectorIndex | None:

@@ -1,0 +1,46 @@
+"""The best of many scores: the same as of ordering them all, whatever is guessed of them before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_among, likely_bound
+from datasources.sqlite.vector_index import best_rows
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 4 * SAMPLE + 1, 30_000])
+@pytest.mark.parametrize("digits", [1, 2, 7])
+@pytest.mark.parametrize("share", [0.02, 1.0])
+def test_the_best_scores_are_found(size: int, digits: int, share: float) -> None:
+    chance = np.random.default_rng(size + digits)
+    scores = np.round(chance.random(size), digits).astype(np.float32)
+    scores[chance.random(size) > share] = 0
+    for count in (1, 7, 330):
+        rows = best_rows(scores, count)
+        assert (np.diff(rows) > 0).all()
+        assert len(rows) <= count + MAX_TIES
+        assert np.sort(scores[rows])[::-1][:count].tolist() == np.sort(scores)[::-1][:count].tolist()
+
+
+def test_what_is_better_is_not_lost_among_many_that_tie() -> None:
+    scores = np.ones(5 * MAX_TIES)
+    scores[-3:] = 2
+    rows = best_among(np.arange(len(scores)), scores, 10)
+    assert len(rows) == 10 + MAX_TIES
+    assert rows[-3:].tolist() == [len(scores) - 3, len(scores) - 2, len(scores) - 1]
+    assert rows[:5].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_guess_from_scores_that_lie_unevenly_is_only_a_guess() -> None:
+    scores = np.zeros(8 * SAMPLE)
+    scores[::8] = 1.0  # each score that is looked at, and no other
+    assert likely_bound(scores, 5) == 1.0
+    assert len(best_rows(scores.astype(np.float32), 3 * SAMPLE)) == 3 * SAMPLE + MAX_TIES
+
+
+def test_rows_left_out_are_never_among_the_best() -> None:
+    scores = np.full(20, -np.inf, dtype=np.float32)
+    scores[[3, 9]] = 0.5, -0.5
+    assert best_rows(scores, 30).tolist() == [3, 9]
+    assert best_rows(scores, 5).tolist() == [3, 9]
