@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 const CANVAS = [
   [["Tab", "⇧ Tab"], "tab"], [["Enter"], "enter"], [["←", "↑", "→", "↓"], "arrows"], [["⇧ ←↑→↓"], "shift_arrows"],
-  [["+", "−"], "zoom"], [["N"], "add"], [["F"], "fit"], [["0"], "hundred"], [["Del"], "delete"], [["Ctrl Z", "Ctrl ⇧ Z"], "undo"],
+  [["+", "−"], "zoom"], [["N"], "add"], [["Ctrl F"], "find"], [["F"], "fit"], [["0"], "hundred"], [["Del"], "delete"], [["Ctrl Z", "Ctrl ⇧ Z"], "undo"],
   [["Ctrl A"], "select_all"], [["PgUp", "PgDn"], "sheet"], [["Esc"], "escape"],
 ];
 const PAGE = [[["F6"], "region"], [["/"], "message"], [["Alt 1", "Alt 2", "Alt 3"], "panels"], [["?"], "help"]];

@@ -33,6 +33,7 @@ export function createShell(app) {
         h("span.crumb-now", { title: graph?.description ?? "" }, h("h1", graph?.name ?? graphKey))) : h("span.grow"),
       h("div.top-right",
         people(), saveMark(), connectionMark(connection),
+        graphKey && graph ? button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name: graph.name }), "wide-only") : null,
         graphKey ? button("history", t("canvas.history"), () => showHistory(app), "wide-only") : null,
         button("keyboard", t("app.help"), () => showHelp(app), "wide-only"),
         button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch"),

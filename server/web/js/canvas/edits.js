@@ -59,7 +59,7 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
   async function step(from, to, said) {
     const { graphKey } = store.get();
     const entry = from().findLast((one) => one.graphKey === graphKey);
-    if (!entry) return toast("info", t("canvas.nothing_to_undo"));
+    if (!entry) return toast("info", t("canvas.nothing_to_undo"), { action: { label: t("canvas.approved_changes"), run: () => store.set({ panel: "review", reviewView: "history" }) } });
     if (!check()) return undefined;
     const { kept, error } = await carryOut(entry.steps.toReversed().map(({ message, back }) => ({ message: back, back: message })));
     if (error) return refused(error); // a later change is in the way: it stays as it is

@@ -6,6 +6,7 @@ import { icon } from "../icons.js";
 import { createEdges } from "./edges.js";
 import { createEdits } from "./edits.js";
 import { createFar, FAR_BELOW } from "./far.js";
+import { createFinder } from "./finder.js";
 import { createGestures } from "./gestures.js";
 import { createGhosts } from "./ghosts.js";
 import { createHome } from "./home.js";
@@ -20,6 +21,7 @@ import { createView, ZOOM } from "./view.js";
 
 const READABLE = 0.55;
 const CULLED = 150; // sheets of more nodes show only what is near, and from far away one picture
+const DONE_AFTER_MS = 200;
 const SETTLED_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
 const MARGIN = 0.4; // of what is seen, kept around it
 const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
@@ -51,7 +53,8 @@ export function createCanvas(app, element) {
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, preview, edits, view };
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, find: () => finder.open(), preview, edits, view };
+  const finder = createFinder({ app, canvas });
   const palette = createPalette({ app, edits, view, canvas, ordered: () => order });
   const inspector = createInspector(parts.inspector, { app, edits, canvas });
   createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect });
@@ -250,6 +253,15 @@ export function createCanvas(app, element) {
     if (!isSeen) view.fit(box, { most: Math.max(0.8, Math.min(1, view.get().k)), inset: { ...inset(), top: parts.legend.offsetHeight + 24 } });
   }
 
+  // Shows for a while what a change that was just carried out has touched.
+  function markDone(approval) {
+    if (approval.graphKey !== state().graphKey || approval.status !== "applied") return;
+    const of = (name) => approval.preview?.[name] ?? [];
+    const keys = [...of("nodesAdded").map((node) => node._key), ...of("nodesChanged").map((one) => one.key), ...of("nodesMoved").map((one) => one.key)];
+    const ends = of("edgesAdded").flatMap((edge) => [edge.source, edge.target]);
+    setTimeout(() => (keys.length ? keys : ends).forEach((key) => nodes.markDone(key)), DONE_AFTER_MS); // its news are on their way
+  }
+
   async function removeSelected() {
     const { selection, nodes: all } = state();
     if (!selection.length || !edits.check()) return;
@@ -328,7 +340,7 @@ export function createCanvas(app, element) {
     made.percent = h("button.percent", { type: "button", onclick: () => view.zoomTo(1) }, "100 %");
     made.minimap = h("canvas.minimap", { role: "img" });
     made.tools = h("div.canvas-tools.floating", { role: "toolbar" },
-      tool("add_node", "palette.title", () => palette.open(), "edit-only"), h("span.tool-gap"), tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
+      tool("search", "find.title", () => finder.open()), tool("add_node", "palette.title", () => palette.open(), "edit-only"), h("span.tool-gap"), tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
       tool("minus", "canvas.zoom_out", () => view.zoomBy(1 / ZOOM.step)), made.percent, tool("plus", "canvas.zoom_in", () => view.zoomBy(ZOOM.step)), tool("fit", "canvas.fit", () => fit()));
     made.sheets = h("div.sheets.floating");
     made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
@@ -351,7 +363,7 @@ export function createCanvas(app, element) {
     parts.minimap.setAttribute("aria-label", t("canvas.minimap"));
     parts.minimap.title = t("canvas.minimap");
     parts.inspector.setAttribute("aria-label", t("inspector.title"));
-    replace(parts.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")));
+    replace(parts.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")), h("button", { type: "button", class: "edit-only", onclick: () => palette.open() }, icon("add_node"), t("palette.title")));
     replace(parts.lost, icon("warn"), h("span", t("connection.closed_long")), h("button", { type: "button", onclick: app.socket.reconnect }, t("connection.reconnect")));
     sayLook();
     schedule();

@@ -46,6 +46,7 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, palette,
     const name = event.key.toLowerCase();
     if (name === "z") edits[event.shiftKey ? "redo" : "undo"]();
     else if (name === "y") edits.redo();
+    else if (name === "f" || name === "k") canvas.find();
     else if (name === "a" && isHere) store.set({ selection: ordered().map((node) => node._key) });
     else return false;
     return true;

@@ -8,6 +8,7 @@ const HEAD_PX = 56;
 const ROW_PX = 20;
 const LINE_PX = { near: 17, mid: 22 };
 const MID_HEAD_PX = 84;
+const DONE_MS = 8000;
 
 // `backs` lies behind the edges: notes and frames are drawn there.
 export function createNodes(layer, backs, { t, state }) {
@@ -144,5 +145,14 @@ export function createNodes(layer, backs, { t, state }) {
     element.addEventListener("animationend", () => element.classList.remove("pulse"), { once: true });
   }
 
-  return { draw, select, shift, within, show, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
+  // Says on a node that it was just changed.
+  function markDone(key) {
+    const element = drawn.get(key)?.element;
+    if (!element) return;
+    element.hidden = false;
+    element.classList.add("done");
+    setTimeout(() => element.classList.remove("done"), DONE_MS);
+  }
+
+  return { draw, markDone, select, shift, within, show, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
 }

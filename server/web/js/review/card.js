@@ -245,6 +245,7 @@ class Card {
       this.mode = "view";
       this.setBusy(false);
       this.book.put(decided);
+      this.app.canvas.markDone(decided);
       this.focus();
       this.options.onDecided?.(decided);
       return true;

@@ -30,6 +30,7 @@ class ReviewPanel {
     this.approvals = [];
     this.cards = new Map();
     this.state = "loading";
+    app.store.on("reviewView", (view) => view && (this.show(view), app.store.set({ reviewView: null })));
     this.list = h("div", { class: "review-list" });
     this.history = createHistory(app);
     app.store.on("panel", () => this.look());
