@@ -18,25 +18,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphrag.faults import Fault
-from graphrag.messages import Language, message
+from graphrag.messages import Language
+from graphrag.messages.told import ToldError
 from tools.base import Role
 
 
-class ServerError(Exception):
+class ServerError(ToldError):
     """Base of what this room raises on purpose. `code` names the text that a person reads."""
-
-    code = "internal"
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return what stands in the text's places."""
-        return {}
-
-    def text(self, language: Language) -> str:
-        """Return what to tell a person."""
-        return message(self.code, language).format(**self.facts())
-
-    def __str__(self) -> str:
-        return self.text("en")
 
 
 class AuthError(ServerError):

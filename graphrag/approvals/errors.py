@@ -17,25 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.messages import Language, message
+from graphrag.messages.told import ToldError
 from tools.write_tools import Fault
 
 
-class ApprovalError(Exception):
+class ApprovalError(ToldError):
     """Base of what proposals and decisions raise on purpose."""
 
     code = "conflict"
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return what stands in the text's places."""
-        return {}
-
-    def text(self, language: Language) -> str:
-        """Return what to tell a person."""
-        return message(self.code, language).format(**self.facts())
-
-    def __str__(self) -> str:
-        return self.text("en")
 
 
 class ApprovalNotFound(ApprovalError):
