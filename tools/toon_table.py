@@ -5,6 +5,7 @@ A cell is written the same in whatever row and table it stands, so a table may b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,17 @@ SCALARS = frozenset({str, bool, int, float, type(None)})
 """Types of the cells that can be written apart: not subclasses, which may be written otherwise."""
 
 _COLUMN = "c"
+
+# The most frequent forms, which need no look at all rules: words, and what is quoted with nothing to escape.
+_BARE = re.compile(r"(?!(?:true|false|null)$)[A-Za-z](?:[A-Za-z0-9_ .+-]*[A-Za-z0-9_.+-])?", re.ASCII)
+_QUOTED = re.compile(r"(?=[^,:]*[,:])[ !#-\[\]-~]+", re.ASCII)
+
+
+def _plainly(cell: Scalar) -> str | None:
+    """Return how a cell of a frequent form is written, or None."""
+    if not isinstance(cell, str):
+        return None
+    return cell if _BARE.fullmatch(cell) else f'"{cell}"' if _QUOTED.fullmatch(cell) else None
 
 
 class Cells:
@@ -43,8 +55,11 @@ class Cells:
             return [known[key] for key in keys]
         except KeyError:
             missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in known}
-        lines = self._encode([{_COLUMN: cell} for cell in missing.values()]).split("\n")[1:]
-        learnt = {key: line[2:] for key, line in zip(missing, lines, strict=True)}
+        learnt = {key: line for key, cell in missing.items() if (line := _plainly(cell)) is not None}
+        others = [key for key in missing if key not in learnt]
+        if others:
+            lines = self._encode([{_COLUMN: missing[key]} for key in others]).split("\n")[1:]
+            learnt.update((key, line[2:]) for key, line in zip(others, lines, strict=True))
         found = [learnt[key] if key in learnt else known[key] for key in keys]
         self._keep(learnt)
         return found

@@ -17,6 +17,8 @@ from tools.toon_table import Cells
 mixed = cells | st.sampled_from(
     [1, 1.0, True, "1", 0, 0.0, -0.0, False, "0", "true", None, "null", float("nan")]
 )
+mixed |= st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+mixed |= st.text("true nul1e+-.,:_", max_size=6)
 tables = st.integers(1, 4).flatmap(
     lambda width: st.lists(st.lists(mixed, min_size=width, max_size=width), max_size=6)
 )
