@@ -12,7 +12,6 @@ from datasources.mock import open_nba
 from datasources.types import Node
 from graphrag.agent import Agent, AgentLimits
 from graphrag.approvals import Approvals, Person, Policy
-from graphrag.turn.asking import Asker
 from graphrag.context import ContextOptions
 from graphrag.events import Event
 from graphrag.providers.base import LLMProvider, Message
@@ -20,6 +19,7 @@ from graphrag.providers.prices import FREE, Pricing
 from graphrag.retriever import Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import CallLimits, ToolCalls
+from graphrag.turn.asking import Asker
 from graphrag.turn.lease import TurnLeases
 from graphrag.usage import UsageLimits, UsageMeter
 from tools.base import Tool, ToolBox
