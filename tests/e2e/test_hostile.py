@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage, Trouble
-from tests.e2e.graphs import HOSTILE, hostile_graph
+from tests.e2e.graphs import HOSTILE, hostile_graph, large_graph
 from tests.e2e.site import Site
 
 
@@ -53,3 +53,58 @@ def test_the_address_leads_nowhere_else(offline_site: Site, open_page: OpenPage,
         page.wait_for_selector("html[data-ready=true]", state="attached")
     assert page.url.startswith(offline_site.url)
     trouble.forgive("404")
+
+
+ODD = {
+    "right to left": "مرحبا بالعالم " * 4,
+    "long": "a" * 3000,
+    "lines": "one\ntwo\n\n" * 40,
+    "emoji": "👩‍👩‍👧‍👦🏳️‍🌈" * 30,
+    "marks": "Z" + "\u0334\u0351" * 200,
+}
+OUTSIDE = """() => [...document.querySelectorAll(".node, .inspector, .edge-label")].filter((element) => {
+  const within = element.getBoundingClientRect();
+  return [...element.querySelectorAll(".node-name, .node-type, .node-value")].some((text) => {
+    const box = text.getBoundingClientRect();
+    return box.right > within.right + 1 || box.left < within.left - 1;
+  });
+}).map((element) => element.dataset.key ?? element.className)"""
+
+
+def test_odd_names_and_long_code_stay_within_their_nodes(offline_site: Site, open_page: OpenPage) -> None:
+    document = large_graph("odd", len(ODD))
+    code = "// " + "x" * 200 + "\n" + "const value = 1;\n" * 600
+    for node, text in zip(document["nodes"], ODD.values(), strict=True):
+        node["data"] = {"name": text, "field " * 50: text}
+        node["process"] = code
+    for edge, text in zip(document["edges"], ODD.values(), strict=False):
+        edge["label"] = text
+    offline_site.import_graph(document, "odd")
+    page = open_page(offline_site, "odd")
+    for number, text in enumerate(ODD.values()):
+        page.locator(f".node[data-key=n{number}]").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".inspector pre.process")).to_have_text(code, use_inner_text=False)
+        name = page.get_by_label("Name of the node")
+        assert name.input_value() == text.strip().replace("\n", "")
+        assert page.evaluate(OUTSIDE) == []
+        page.keyboard.press("Escape")
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_five_thousand_nodes_are_shown_found_and_edited(offline_site: Site, open_page: OpenPage) -> None:
+    offline_site.import_graph(large_graph("many", 5_000), "many")
+    page = open_page(offline_site, "many")
+    page.wait_for_selector(".stage.painted")
+    page.get_by_label("Find a node").click()
+    field = page.get_by_role("searchbox", name="Name, type, data or code")
+    field.fill("Step 4321")
+    field.press("Enter")
+    page.wait_for_selector(".stage:not(.painted)")
+    expect(page.locator(".node[data-key=n4321]")).to_be_in_viewport()
+    page.locator(".stage").focus()
+    page.keyboard.press("Delete")
+    expect(page.locator(".node")).to_have_count(4_999)
+    page.keyboard.press("Control+z")
+    expect(page.locator(".node[data-key=n4321]")).to_be_visible()
+    assert page.locator(".node:visible").count() < 1_000
