@@ -16,9 +16,10 @@ from datasources.arango import layout
 
 _SCRIPT = """\
 // Run as an administrator:
-//   NODIUS_ARANGO_PASSWORD=... arangosh --server.endpoint {endpoint} --javascript.execute nodius-user.js
+//   NODIUS_ARANGO_PASSWORD=... arangosh --server.endpoint {endpoint} \\
+//     --javascript.environment-variables-allowlist "^NODIUS_" --javascript.execute nodius-user.js
 const users = require("@arangodb/users");
-const password = require("internal").env.NODIUS_ARANGO_PASSWORD;
+const password = process.env.NODIUS_ARANGO_PASSWORD;
 if (!password) throw new Error("set NODIUS_ARANGO_PASSWORD");
 const user = {user};
 const database = {database};

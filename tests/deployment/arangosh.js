@@ -1,6 +1,6 @@
 // Stands in for arangosh: runs a script with what its documentation says of `@arangodb/users`, keeps the
 // users and levels in the file of FAKE_USERS, and knows no other function.
-// Source: ArangoDB 3.12 documentation, "Managing Users in the ArangoDB Shell".
+// Source: ArangoDB 3.12 documentation, "Managing Users in the ArangoDB Shell", "Server security options".
 "use strict";
 const fs = require("fs");
 const vm = require("vm");
@@ -31,9 +31,12 @@ const users = {
     (found(name).collections[database] ??= {})[collection] = level;
   },
 };
-const modules = { "@arangodb/users": users, internal: { env: process.env } };
+const modules = { "@arangodb/users": users };
+const shown = new RegExp(given("--javascript.environment-variables-allowlist"));
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => shown.test(name)));
 vm.runInNewContext(fs.readFileSync(given("--javascript.execute"), "utf8"), {
   require: (name) => modules[name],
   print: console.log,
+  process: { env },
 });
 fs.writeFileSync(kept, JSON.stringify(state));
