@@ -196,3 +196,43 @@ def test_a_viewer_looks_and_is_told_why_nothing_moves(
         assert page.get_by_label("Add a sheet").count() == 0
         page.context.close()
         trouble.forgive("401")
+
+
+KEEP_SOCKETS = """
+window.sockets = [];
+window.WebSocket = class extends WebSocket {
+  constructor(...given) { super(...given); window.sockets.push(this); }
+};
+"""
+EXPIRE = """(reason) => {
+  const message = { type: "authResult", success: false, error: reason };
+  window.sockets.at(-1).onmessage({ data: JSON.stringify(message) });
+}"""
+
+
+def test_when_the_token_expires_a_new_one_goes_on_where_one_was(
+    tmp_path: Path, open_page: OpenPage, trouble: Trouble
+) -> None:
+    with running_site(tmp_path, graph=False, auth_secret=SECRET) as site:
+        site.import_graph(token=token("ed", "editor"))
+        page = open_page(site, None)
+        page.add_init_script(KEEP_SOCKETS)
+        page.reload()
+        dialog = page.get_by_role("dialog", name="Sign in")
+        dialog.get_by_label("Access token").fill(token("ed", "editor"))
+        dialog.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="NBA Stats Pipeline").first.click()
+        page.wait_for_selector(".connection.open", state="attached")
+        page.locator("#composer").fill("half a question")
+        page.evaluate(EXPIRE, "The token has expired.")
+        expect(dialog).to_contain_text("The token has expired.")
+        dialog.get_by_label("Access token").fill(token("ed", "editor"))
+        dialog.get_by_role("button", name="Sign in").click()
+        expect(dialog).to_be_hidden()
+        page.wait_for_function("() => window.sockets.length > 1 && window.sockets.at(-1).readyState === 1")
+        page.wait_for_selector(".save-mark.saved")
+        expect(page.locator("#composer")).to_have_value("half a question")
+        drag(page, "root", 40, 0)
+        page.wait_for_selector(".save-mark.unsaved")
+        page.context.close()
+        trouble.forgive("401")

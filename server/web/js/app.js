@@ -42,7 +42,8 @@ const store = createStore({
 const t = createTranslator(() => store.get().lang);
 const { toast, openDialog, confirm, prompt } = createDialogs({ t });
 const session = createSession({ t, openDialog });
-const signInAgain = (reason) => session.signIn(reason).then(begin);
+let signingIn = null;
+const signInAgain = (reason) => (signingIn ??= session.signIn(reason).then(() => ((signingIn = null), begin())));
 const api = createApi({ token: () => session.token, language: () => store.get().lang, t, onSignInNeeded: signInAgain });
 const socket = createSocket({
   url: () => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws?lang=${store.get().lang}`,
