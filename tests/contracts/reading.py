@@ -19,7 +19,9 @@ class ReadContract(Contract):
     async def test_a_healthy_database_reports_no_error(self, database: Database, source: Source) -> None:
         findings = await database.check()
         assert findings
-        assert all(isinstance(finding, Finding) and finding.status == "ok" for finding in findings), findings
+        assert all(isinstance(finding, Finding) and finding.status != "error" for finding in findings), (
+            findings
+        )
 
     def test_the_address_shows_a_scheme(self, database: Database) -> None:
         assert database.url.partition(":")[1] == ":"
