@@ -3,6 +3,7 @@
 import { h, replace, svg } from "../dom.js";
 import { showNotice } from "../dialogs.js";
 import { icon } from "../icons.js";
+import { createBanners } from "./banners.js";
 import { createEdges } from "./edges.js";
 import { createEdits } from "./edits.js";
 import { createFar, FAR_BELOW } from "./far.js";
@@ -13,7 +14,7 @@ import { createHome } from "./home.js";
 import { createInspector } from "./inspector.js";
 import { createCanvasKeys } from "./keys.js";
 import { createMinimap } from "./minimap.js";
-import { boundsOf, boxOf } from "./model.js";
+import { boundsOf, boxOf, touchedBy } from "./model.js";
 import { createNodes } from "./nodes.js";
 import { createPalette } from "./palette.js";
 import { createSheets } from "./sheets.js";
@@ -46,6 +47,7 @@ export function createCanvas(app, element) {
   const state = store.get;
   const view = createView(stage, world, parts.grid, seen);
   const edits = createEdits(app);
+  const banners = createBanners(parts, app);
   const nodes = createNodes(parts.nodes, parts.backs, { t, state });
   const edges = createEdges(parts.lines, parts.labels, { t, state });
   const far = createFar(parts.far, { view, state });
@@ -256,10 +258,7 @@ export function createCanvas(app, element) {
   // Shows for a while what a change that was just carried out has touched.
   function markDone(approval) {
     if (approval.graphKey !== state().graphKey || approval.status !== "applied") return;
-    const of = (name) => approval.preview?.[name] ?? [];
-    const keys = [...of("nodesAdded").map((node) => node._key), ...of("nodesChanged").map((one) => one.key), ...of("nodesMoved").map((one) => one.key)];
-    const ends = of("edgesAdded").flatMap((edge) => [edge.source, edge.target]);
-    setTimeout(() => (keys.length ? keys : ends).forEach((key) => nodes.markDone(key)), DONE_AFTER_MS); // its news are on their way
+    setTimeout(() => touchedBy(approval.preview).forEach(nodes.markDone), DONE_AFTER_MS); // its news are on their way
   }
 
   async function removeSelected() {
@@ -364,18 +363,8 @@ export function createCanvas(app, element) {
     parts.minimap.title = t("canvas.minimap");
     parts.inspector.setAttribute("aria-label", t("inspector.title"));
     replace(parts.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")), h("button", { type: "button", class: "edit-only", onclick: () => palette.open() }, icon("add_node"), t("palette.title")));
-    replace(parts.lost, icon("warn"), h("span", t("connection.closed_long")), h("button", { type: "button", onclick: app.socket.reconnect }, t("connection.reconnect")));
-    sayLook();
+    banners.speak();
     schedule();
-  }
-
-  // Why the graph is only to be looked at here, and what can be done about it.
-  function sayLook() {
-    const { notEditable } = state();
-    parts.look.hidden = !notEditable;
-    if (!notEditable) return replace(parts.look);
-    const text = t(notEditable.isElsewhere ? "canvas.elsewhere_long" : "canvas.not_live", notEditable);
-    return replace(parts.look, icon("eye"), h("span", text), h("button", { type: "button", onclick: app.live.lookAgain }, t("canvas.try_edit")));
   }
 
   for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "sheet", "me", "notEditable"]) store.on(part, schedule);
@@ -394,7 +383,6 @@ export function createCanvas(app, element) {
     far.paint();
     inspector.draw();
   });
-  store.on("notEditable", sayLook);
   store.on("lang", speak);
   stage.addEventListener("focusin", (event) => {
     const key = event.target.closest?.(".node")?.dataset.key;

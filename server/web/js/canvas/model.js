@@ -168,3 +168,10 @@ function firstLine(code) {
   const lines = code.slice(0, 2000).split("\n").map((line) => line.replace(/^[\s/*#]+|[\s*/]+$/g, ""));
   return lines.find((line) => /\p{L}/u.test(line)) ?? "";
 }
+
+// The keys of the nodes that a preview adds, changes or moves; of one that only connects, those connected.
+export function touchedBy(preview) {
+  const of = (name) => preview?.[name] ?? [];
+  const keys = [...of("nodesAdded").map((node) => node._key), ...[...of("nodesChanged"), ...of("nodesMoved")].map((one) => one.key)];
+  return keys.length ? keys : of("edgesAdded").flatMap((edge) => [edge.source, edge.target]);
+}
