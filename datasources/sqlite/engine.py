@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from datasources.errors import SourceError
 from datasources.sqlite import statements as sql
 from datasources.sqlite.keeper import IndexKeeper
 from datasources.sqlite.pool import Pool
-from datasources.sqlite.schema import translate
 from datasources.sqlite.side_files import SideFiles
 from datasources.sqlite.snapshot import Snapshots
 from datasources.sqlite.text_index import TEXT_INDEX
@@ -58,16 +58,16 @@ class Engine:
         self.pool = Pool(path)
         try:
             files = self._side_files(path)
-        except sqlite3.Error as exc:
+        except SourceError:
             self.pool.close()
-            raise translate(exc, path) from exc
+            raise
         self.indexes = IndexKeeper(self.pool, files)
         self.snapshots = Snapshots(limits.memory)
         self._loading: dict[tuple[object, ...], asyncio.Future[tuple[object, object, int]]] = {}
         self._asked: dict[tuple[object, ...], tuple[object, int]] = {}
 
     def _side_files(self, path: Path) -> SideFiles:
-        (identity,) = self.pool.here.execute(sql.IDENTITY).fetchone()
+        (identity,) = self.pool.look_up(lambda c: c.execute(sql.IDENTITY).fetchone())
         files = SideFiles(path, identity)
         files.remove_leftovers()
         files.remove_unknown(self._is_known)
@@ -75,7 +75,7 @@ class Engine:
 
     def _is_known(self, graph: int, name: str, number: int) -> bool:
         """Tell whether an index file can be of this database as it is: of a version that there has been."""
-        row = self.pool.here.execute(sql.GRAPH_VERSIONS_BY_ID, {"graph": graph}).fetchone()
+        row = self.pool.look_up(lambda c: c.execute(sql.GRAPH_VERSIONS_BY_ID, {"graph": graph}).fetchone())
         return row is not None and number <= row[0 if name == TEXT_INDEX.name else 1]
 
     async def held(

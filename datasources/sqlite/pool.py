@@ -54,8 +54,8 @@ def _settle(outcomes: Sequence[_Outcome]) -> None:
 class Pool:
     """Runs work on connections of one file. Reads see one moment: each is one transaction.
 
-    `here` is a connection for the event loop's own thread: look-ups of a few microseconds are not
-    worth a change of thread. A WAL reader never waits for a writer, so it cannot block the loop.
+    `look_up` is for the event loop's own thread: look-ups of a few microseconds are not worth a change
+    of thread. A WAL reader never waits for a writer, so it cannot block the loop.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +69,8 @@ class Pool:
         self._lock = threading.Lock()
         self._closed = False
         self._asked: list[_Asked] = []
-        self.here = self._connect()
+        self._here = self._connect()
+        self._here_lock = threading.Lock()
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -85,6 +86,16 @@ class Pool:
         if connection is None:
             connection = self._local.connection = self._connect()
         return connection
+
+    def look_up(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work`, of microseconds, in the caller's thread. Raises: SourceUnavailable when closed."""
+        try:
+            # SQLite crashes when a connection is closed by one thread while another one reads with it.
+            with self._here_lock:
+                self.check_open()
+                return work(self._here)
+        except sqlite3.Error as exc:
+            raise translate(exc, self.path) from exc
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, apart: bool = False) -> T:
         """Run `work` in a reader's thread, on a snapshot of the database.
@@ -195,7 +206,7 @@ class Pool:
         self._readers.shutdown(wait=True)
         self._writer.shutdown(wait=True)
         self._mover.shutdown(wait=True)
-        with self._lock:
+        with self._lock, self._here_lock:
             for connection in self._open:
                 with suppress(sqlite3.Error):
                     connection.close()

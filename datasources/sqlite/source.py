@@ -23,7 +23,6 @@ from datasources.sqlite.held_vectors import HeldVectors
 from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.keeper import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, storable, vector_of
-from datasources.sqlite.schema import translate
 from datasources.sqlite.snapshot import GraphDocuments
 from datasources.sqlite.text_index import TEXT_INDEX
 from datasources.sqlite.text_search import search_large
@@ -71,19 +70,10 @@ class SqliteSource:
 
     def _here(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
         """Look something up in the event loop's own thread."""
-        pool = self.engine.pool
-        try:
-            return pool.here.execute(statement, values).fetchall()
-        except sqlite3.Error as exc:
-            raise translate(exc, pool.path) from exc
+        return self.engine.pool.look_up(lambda c: c.execute(statement, values).fetchall())
 
     def _row(self, graph_key: str) -> GraphRow:
-        pool = self.engine.pool
-        pool.check_open()
-        try:
-            return graph_versions(pool.here, self.workspace, graph_key)
-        except sqlite3.Error as exc:
-            raise translate(exc, pool.path) from exc
+        return self.engine.pool.look_up(lambda c: graph_versions(c, self.workspace, graph_key))
 
     async def _read(
         self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T], *, apart: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from datasources.sqlite import change_log, held_words
 from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.rows import graph_row
+from datasources.sqlite.schema import connect
 from datasources.sqlite.source import SqliteSource
 from datasources.types import Mutation, SearchField
 from tests.contracts.samples import FLOW, a_graph, a_node
@@ -59,22 +61,22 @@ async def test_what_changed_too_much_or_is_forgotten_is_read_anew(
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(100)]))
-        connection = source.engine.pool.here
-        held = HeldWords.load(connection, graph_row(connection, source.workspace, FLOW), "content")
-        for count in (1, 8):
-            await source.apply(
-                Mutation(
-                    graph_key=FLOW,
-                    put_nodes=[a_node(f"n{i}", process=f"season {count}") for i in range(count)],
+        with closing(connect(tmp_path / "graphs.db")) as connection:
+            held = HeldWords.load(connection, graph_row(connection, source.workspace, FLOW), "content")
+            for count in (1, 8):
+                await source.apply(
+                    Mutation(
+                        graph_key=FLOW,
+                        put_nodes=[a_node(f"n{i}", process=f"season {count}") for i in range(count)],
+                    )
                 )
-            )
-            now = graph_row(connection, source.workspace, FLOW)
-            fresh = HeldWords.load(connection, now, "content")
-            held = held.refreshed(connection, now, "content")
-            assert held.number == now.text_version
-            assert held.keys == fresh.keys
-            assert held.index.search(["season"], 10) == fresh.index.search(["season"], 10)
-            assert len(held.index.search(["season"], 10)) == count
+                now = graph_row(connection, source.workspace, FLOW)
+                fresh = HeldWords.load(connection, now, "content")
+                held = held.refreshed(connection, now, "content")
+                assert held.number == now.text_version
+                assert held.keys == fresh.keys
+                assert held.index.search(["season"], 10) == fresh.index.search(["season"], 10)
+                assert len(held.index.search(["season"], 10)) == count
 
 
 async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
@@ -84,11 +86,13 @@ async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(30)]))
-        connection = source.engine.pool.here
-        held = HeldWords.load(connection, graph_row(connection, source.workspace, FLOW), "content")
-        most = 0
-        for i in range(60):
-            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"passing{i:03}x")]))
-            held = held.refreshed(connection, graph_row(connection, source.workspace, FLOW), "content")
-            most = max(most, held.index.unused)
-        assert 0 < most < 40
+        with closing(connect(tmp_path / "graphs.db")) as connection:
+            held = HeldWords.load(connection, graph_row(connection, source.workspace, FLOW), "content")
+            most = 0
+            for i in range(60):
+                await source.apply(
+                    Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"passing{i:03}x")])
+                )
+                held = held.refreshed(connection, graph_row(connection, source.workspace, FLOW), "content")
+                most = max(most, held.index.unused)
+            assert 0 < most < 40
