@@ -23,10 +23,10 @@ demo: setup ## Import sample graphs, ask and change one, then serve the page (no
 	@.venv/bin/nodius demo
 
 test: setup ## Run the test suite (about a minute)
-	$(PY) -m pytest -n auto -m "not bench and not slow and not browser"
+	$(PY) -m pytest -n auto --dist worksteal -m "not bench and not slow and not browser"
 
 slow: setup ## Run the tests that kill, crash and flood, and more of the others (about six minutes)
-	$(PY) -m pytest -n auto -m "slow and not bench and not browser"
+	$(PY) -m pytest -n auto --dist worksteal -m "slow and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
 	$(PY) -m pytest -m browser tests/e2e

@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from graphrag.approvals import Approve, Person
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
@@ -59,6 +61,7 @@ async def test_an_expired_token_ends_what_it_gave_access_to_until_its_owner_sign
             assert (await b.until("applyInstructionToGraph"))["instructions"] == [move("root", 4)]
 
 
+@pytest.mark.slow
 async def test_who_does_not_sign_in_again_is_closed() -> None:
     quick = WsOptions(sign_in_s=0.05)
     async with (
@@ -69,6 +72,7 @@ async def test_who_does_not_sign_in_again_is_closed() -> None:
         assert await client.closed() == 4002
 
 
+@pytest.mark.slow
 async def test_who_signs_in_before_their_token_expires_misses_nothing() -> None:
     async with (
         ws_server(auth_leeway_s=0) as server,
@@ -93,6 +97,7 @@ async def test_a_newer_token_without_the_workspace_leaves_the_graph() -> None:
         assert not edits(b)
 
 
+@pytest.mark.slow
 async def test_an_answer_under_way_is_stopped_and_stored_when_the_token_expires() -> None:
     held = asyncio.Event()
     with ScriptedProvider(Says(text="One.", held=held), "Two.") as model:
@@ -114,6 +119,7 @@ async def threads(server: Running) -> list[str]:
     return [thread.key for thread in await services.threads.list(Person("ed", "editor", "default"))]
 
 
+@pytest.mark.slow
 async def test_a_decision_after_the_token_expired_is_not_told() -> None:
     quick = WsOptions(ai=AiLimits(poll_s=0.02))
     with ScriptedProvider(propose(), "Done.") as model:

@@ -76,6 +76,8 @@ class Tunnel:
                 plain, _ = self.listening.accept()
                 outside = self.context.wrap_socket(plain, server_side=True)
                 inside = socket.create_connection(self.target)
+                for each in (outside, inside):  # nothing waits to be sent together with more
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.open += [outside, inside]
                 self._run(self._carry, outside, inside)
                 self._run(self._carry, inside, outside)
