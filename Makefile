@@ -1,5 +1,7 @@
 # Everything a newcomer needs: `make help`.
 PY := .venv/bin/python
+# One more than there are cores: some tests wait.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
@@ -23,10 +25,10 @@ demo: setup ## Import sample graphs, ask and change one, then serve the page (no
 	@.venv/bin/nodius demo
 
 test: setup ## Run the test suite (about a minute)
-	$(PY) -m pytest -n auto --dist worksteal -m "not bench and not slow and not browser"
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not bench and not slow and not browser"
 
 slow: setup ## Run the tests that kill, crash and flood, and more of the others (about six minutes)
-	$(PY) -m pytest -n auto --dist worksteal -m "slow and not bench and not browser"
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "slow and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
 	$(PY) -m pytest -m browser tests/e2e
