@@ -92,10 +92,10 @@ def fuse(
         least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
             least = 0.0
-        span = best - least
+        factor, before = weight / (best - least), fused.get
         for key, score in hits:
             if score > least:
-                fused[key] = fused.get(key, 0.0) + weight * ((score - least) / span)
+                fused[key] = before(key, 0.0) + (score - least) * factor
     return fused
 
 
@@ -172,9 +172,9 @@ def rank(
     if not fused or limit <= 0:
         return []
     table = links if isinstance(links, LinkTable) else LinkTable.of(links)
-    row = {key: i for i, key in enumerate(fused)}
-    places = [row.setdefault(key, len(row)) for key in table.keys]
-    keys = list(row)
+    keys = [*fused, *(key for key in table.keys if key not in fused)]
+    row = dict(zip(keys, range(len(keys)), strict=True))
+    places = list(map(row.__getitem__, table.keys))
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
     matrix = adjacency(len(keys), np.array(places, dtype=np.int64)[table.ends])

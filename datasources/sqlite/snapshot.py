@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -81,7 +82,8 @@ class GraphDocuments:
     def link_table(self, keys: Sequence[str], limit: int) -> LinkTable:
         """Return what `links` does, as numbers."""
         whole, around = self._table, self.around
-        numbers = sorted({number for key in keys for number in around.get(key, ())})
+        met = itertools.chain.from_iterable(around.get(key, ()) for key in keys)
+        numbers = np.unique(np.fromiter(met, dtype=np.int64))
         ends = whole.ends[numbers[: max(0, limit)]]
         used = np.zeros(len(whole.keys), dtype=np.bool_)
         used[ends] = True

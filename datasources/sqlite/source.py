@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,13 +67,23 @@ class SqliteSource:
 
     engine: Engine
     workspace: str
+    _rows: dict[str, GraphRow] = field(default_factory=dict[str, GraphRow], repr=False, compare=False)
 
     def _here(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
         """Look something up in the event loop's own thread."""
         return self.engine.pool.look_up(lambda c: c.execute(statement, values).fetchall())
 
     def _row(self, graph_key: str) -> GraphRow:
-        return self.engine.pool.look_up(lambda c: graph_versions(c, self.workspace, graph_key))
+        """Return where a graph stands, looked up once in a step of the event loop.
+
+        What this step can know of was stored before it began, so nobody misses their own write.
+        """
+        row = self._rows.get(graph_key)
+        if row is None:
+            row = self.engine.pool.look_up(lambda c: graph_versions(c, self.workspace, graph_key))
+            asyncio.get_running_loop().call_soon(self._rows.clear)
+            self._rows[graph_key] = row
+        return row
 
     async def _read(
         self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T], *, apart: bool = False
