@@ -3,6 +3,9 @@
 Put right are: quotes that are missing or single, `True` and `None`, a comma too many before a closing
 bracket or missing before a quoted name, a backslash that is no escape, closing brackets missing at the
 end. One pass over the text: a model cannot make it slow.
+
+Decision: a reader of ours and no library that repairs JSON: those guess what was meant, so that a proposal
+could say what no model wrote, and the one tried takes time with the square of a text's length.
 """
 
 from __future__ import annotations
