@@ -131,6 +131,7 @@ def test_a_peer_that_takes_too_long_is_given_up_and_the_row_says_after_how_long(
     assert 0 <= row["busy"] <= 1
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_into_the_time_of_the_run_is_left_out_and_said(small: Data) -> None:
     rows = list(run(small, HERE, Limits(ask_s=9.0, load_s=9.0, end=time.monotonic())))
     assert [row["failed"] for row in rows] == ["left out: the time of the run was over"] * len(HERE)
