@@ -20,7 +20,6 @@ from datasources.arango.record_documents import record_indexes
 
 Body = dict[str, Any]
 
-WRITTEN_BY_NODIUS = (GRAPHS, NODES, EDGES, CONFIGS)
 ALL_COLLECTIONS = tuple(name for name in COLLECTIONS.values() if name != VIEW)
 
 
