@@ -78,6 +78,7 @@ def _opened_by(running: subprocess.Popen[str], pipe: Path) -> Generator[None]:
         return
 
 
+@pytest.mark.slow
 def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "never.json"
     os.mkfifo(pipe)
@@ -94,7 +95,7 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
             running.send_signal(signal.SIGINT)
             # It cannot end while it reads the pipe; an end of file that came first would be a refusal.
             with suppress(subprocess.TimeoutExpired):
-                running.wait(timeout=1.5)
+                running.wait(timeout=5)
         _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "stopped" in errors
