@@ -90,6 +90,8 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Whoever runs the tests in the background has let interruptions be ignored, which is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
         with _opened_by(running, pipe):  # once the program reads it the first file is stored
             running.send_signal(signal.SIGINT)
