@@ -28,6 +28,7 @@ from graphrag.threads import (
 from graphrag.turn.lease import TurnUnwanted
 from graphrag.turn.window import WindowTooSmall
 from graphrag.usage import UsageLimitReached
+from graphrag.workers import WorkersBusy
 from tools.arguments import MalformedArguments
 from tools.proposals import MalformedProposal
 from tools.toon import ToonError
@@ -113,6 +114,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     live.LiveGraphClosed: Meaning(code="conflict", http_status=409, retryable=True),
     live.LiveError: Meaning(code="unavailable", http_status=503, retryable=True),
     WindowTooSmall: Meaning(code="context_length", http_status=413),
+    WorkersBusy: Meaning(code="busy", http_status=503, retryable=True),
     UsageLimitReached: Meaning(code="usage_limit", http_status=429),
     client.ServiceUnreachable: Meaning(code="network", http_status=502, retryable=True),
     client.ServiceError: Meaning(code="server_error", http_status=502),

@@ -20,6 +20,7 @@ from graphrag.approvals import ProposalRefused
 from graphrag.errors import Meaning, describe
 from graphrag.faults import FaultCode
 from graphrag.messages import Language, message
+from graphrag.workers import WorkersBusy
 from server import errors
 from tools.proposals import MalformedProposal
 
@@ -105,6 +106,7 @@ def told(exc: Exception, language: Language, request_id: str = "") -> Told:
         message=known.message,
         retryable=known.retryable,
         details=details,
+        headers={"Retry-After": str(exc.retry_after_s)} if isinstance(exc, WorkersBusy) else {},
     )
 
 

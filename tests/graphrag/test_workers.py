@@ -1,0 +1,73 @@
+"""Work outside the event loop: bounded threads, bounded waiting, and places that come back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from graphrag.workers import Workers, WorkersBusy, run_limited
+from server.faults import told
+from tests.support.health_probe import HealthProbe
+from tests.support.served import served
+
+
+async def test_work_runs_in_a_thread_and_gives_its_result_or_its_error() -> None:
+    assert await run_limited(threading.current_thread) is not threading.current_thread()
+    with pytest.raises(ZeroDivisionError):
+        await run_limited(lambda: 1 / 0)
+
+
+async def test_a_caller_beyond_the_bound_is_refused_and_places_come_back() -> None:
+    workers, go = Workers(threads=1, waiting=1), threading.Event()
+    running, waiting = (asyncio.ensure_future(workers.run(go.wait, 30)) for _ in range(2))
+    await asyncio.sleep(0)
+    with pytest.raises(WorkersBusy):
+        await workers.run(go.wait, 30)
+    go.set()
+    assert await running
+    assert await waiting
+    assert await workers.run(go.wait, 30)
+
+
+async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thread() -> None:
+    workers, go, begun = Workers(threads=1, waiting=1), threading.Event(), threading.Event()
+
+    def work() -> bool:
+        begun.set()
+        return go.wait(30)
+
+    running = asyncio.ensure_future(workers.run(work))
+    await asyncio.to_thread(begun.wait, 30)
+    for _ in range(3):  # each takes the one place in the queue, and gives it back
+        waiting = asyncio.ensure_future(workers.run(work))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    last = asyncio.ensure_future(workers.run(work))
+    await asyncio.sleep(0)
+    with pytest.raises(WorkersBusy):
+        await workers.run(work)
+    go.set()
+    assert await last
+
+
+def test_a_refused_caller_learns_when_to_come_back() -> None:
+    answer = told(WorkersBusy(waiting=32, retry_after_s=2), "en")
+    assert (answer.status, answer.code, answer.retryable) == (503, "busy", True)
+    assert answer.headers["Retry-After"] == "2"
+
+
+async def test_the_health_probe_measures_a_server_and_its_gap_while_nothing_answers() -> None:
+    async with served() as service, HealthProbe(service.address) as probe:
+        await probe.answered(5)
+        threading.Event().wait(0.3)  # the loop itself stands still
+        await probe.answered(5)
+    assert not probe.failures
+    assert probe.longest_gap_ms >= 250
+    assert 0 < min(probe.samples) <= probe.p95_ms <= max(probe.samples)
