@@ -12,6 +12,7 @@ COPY cli cli
 COPY datasources datasources
 COPY graphrag graphrag
 COPY mock_data mock_data
+COPY nodius_graphrag nodius_graphrag
 COPY server server
 COPY tools tools
 RUN /opt/nodius/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps .

@@ -11,7 +11,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 def test_every_room_and_file_of_the_wheel_is_copied_into_the_image() -> None:
     copied = {word for words in instructions("COPY") for word in words[:-1] if not word.startswith("--")}
-    rooms = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    rooms = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     files = [PROJECT["project"]["readme"], *PROJECT["project"]["license-files"], "constraints.txt"]
     assert {*rooms, *files, "pyproject.toml"} <= copied
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()

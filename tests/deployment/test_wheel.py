@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import textwrap
 import zipfile
 from pathlib import Path
 
@@ -17,19 +18,22 @@ from tests.deployment.containers import ROOT
 
 pytestmark = pytest.mark.slow
 ROOMS = ("cli", "datasources", "graphrag", "mock_data", "server", "tools")
+PACKAGE = "nodius_graphrag"
 CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-def _files(folder: Path) -> set[str]:
-    found = (file for room in ROOMS for file in (folder / room).rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix() for file in found if "__pycache__" not in file.parts}
+def _files() -> set[str]:
+    """Return the names that the wheel must hold."""
+    found = (file for room in (*ROOMS, PACKAGE) for file in (ROOT / room).rglob("*") if file.is_file())
+    names = [file.relative_to(ROOT).as_posix() for file in found if "__pycache__" not in file.parts]
+    return {name if name.startswith(f"{PACKAGE}/") else f"{PACKAGE}/{name}" for name in names}
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy of what it is made of."""
     source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for room in ROOMS:
+    for room in (*ROOMS, PACKAGE):
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -40,19 +44,58 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def nodius(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install it into an environment of its own that borrows only the dependencies; return the program."""
-    folder = tmp_path_factory.mktemp("installed")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a wheel of another distribution, whose packages have the names of two of our rooms."""
+    source, made = tmp_path_factory.mktemp("other"), tmp_path_factory.mktemp("other-wheel")
+    for room in ("graphrag", "tools"):
+        (source / room).mkdir()
+        (source / room / "__init__.py").write_text("OWNER = 'another project'\n", encoding="utf-8")
+    project = """
+        [build-system]
+        requires = ["hatchling"]
+        build-backend = "hatchling.build"
+        [project]
+        name = "another-graphrag"
+        version = "1"
+        [tool.hatch.build.targets.wheel]
+        packages = ["graphrag", "tools"]
+    """
+    (source / "pyproject.toml").write_text(textwrap.dedent(project), encoding="utf-8")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(made)]
+    subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
+    (file,) = made.glob("*.whl")
+    return file
+
+
+def _installed(folder: Path, *wheels: Path) -> Path:
+    """Install wheels into a new environment that borrows only the dependencies; return its programs."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     python = folder / "bin/python"
-    # A file of paths lends packages, and not the editable install that stands among them.
-    lent = subprocess.check_output(
+    # A file of paths shows packages, and not the editable install that stands among them.
+    packages = subprocess.check_output(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
     )
-    (Path(lent.strip()) / "lent.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
-    install = [python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--force-reinstall", wheel]
-    subprocess.run(install, check=True, capture_output=True, timeout=120)
-    return folder / "bin/nodius"
+    shared = Path(packages.strip()) / "shared.pth"
+    shared.write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    for wheel in wheels:
+        install = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-index",
+            "--no-deps",
+            "--force-reinstall",
+            wheel,
+        ]
+        subprocess.run(install, check=True, capture_output=True, timeout=120)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def nodius(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _installed(tmp_path_factory.mktemp("installed"), wheel) / "nodius"
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -62,11 +105,37 @@ def _environment(home: Path) -> dict[str, str]:
 def test_it_holds_every_file_of_the_rooms(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         held = {name for name in opened.namelist() if ".dist-info/" not in name}
-    assert held == _files(ROOT)
+    assert held == _files()
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_another_distribution_with_packages_of_the_same_names_works_beside_it(
+    wheel: Path, other: Path, tmp_path: Path, is_first: bool
+) -> None:
+    programs = _installed(tmp_path / "both", *((other, wheel) if is_first else (wheel, other)))
+    environment = _environment(tmp_path)
+
+    def said(*command: str | Path) -> str:
+        return subprocess.check_output(command, cwd=tmp_path, env=environment, text=True, timeout=60)
+
+    assert said(programs / "python", "-c", "import graphrag, tools; print(graphrag.OWNER, tools.OWNER)") == (
+        "another project another project\n"
+    )
+    starts = ([programs / "nodius"], [programs / "nodius-graphrag"], [programs / "python", "-m", PACKAGE])
+    for start in starts:
+        assert "testgraph001" in said(*start, "graphs", "--db", "memory:")
+    late = "import graphrag, nodius_graphrag; nodius_graphrag.activate()"
+    refused = subprocess.run(
+        [programs / "python", "-c", late], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert "another 'graphrag' is imported already" in refused.stderr
 
 
 def test_it_runs_its_own_code(nodius: Path, tmp_path: Path) -> None:
-    where = "import cli, graphrag, server, sys; print(cli.__file__, graphrag.__file__, server.__file__)"
+    where = (
+        "import nodius_graphrag; nodius_graphrag.activate(); import cli, graphrag, server;"
+        "print(cli.__file__, graphrag.__file__, server.__file__)"
+    )
     said = subprocess.check_output(
         [nodius.with_name("python"), "-c", where], cwd=tmp_path, env=_environment(tmp_path), text=True
     )

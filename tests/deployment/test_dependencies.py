@@ -1,0 +1,40 @@
+"""pyproject names every distribution that the rooms import, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+
+from tests.deployment.containers import ROOT
+
+ROOMS = {"cli", "datasources", "graphrag", "mock_data", "nodius_graphrag", "server", "tools"}
+NOT_IMPORTED = {"wordllama"}
+"""Installed for the files it ships: the weights of the local embeddings."""
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _imported_modules() -> Iterator[str]:
+    for room in ROOMS:
+        for file in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name.split(".")[0] for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    yield node.module.split(".")[0]
+
+
+def test_pyproject_declares_what_is_imported_and_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {_normalized(re.split(r"[\[<>=!~ ]", text)[0]) for text in project["dependencies"]}
+    distributions = packages_distributions()
+    foreign = set(_imported_modules()) - ROOMS - set(sys.stdlib_module_names)
+    imported = {_normalized(distributions[module][0]) for module in foreign}
+    assert imported - declared == set(), "imported, but not declared in pyproject.toml"
+    assert declared - imported - NOT_IMPORTED == set(), "declared in pyproject.toml, but not imported"
