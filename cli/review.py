@@ -49,6 +49,10 @@ review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=Tr
 audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An approval's id (see `nodius review list`).")]
+FeedbackOption = Annotated[
+    str,
+    typer.Option("--feedback", "-f", metavar="TEXT", help="Why; kept with the decision, the model reads it."),
+]
 LimitOption = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Show at most so many.")
 ]
@@ -177,13 +181,16 @@ def approve(
             "--edit", metavar="FILE", help="Carry out the action in this JSON file instead (-: stdin)."
         ),
     ] = None,
+    feedback: FeedbackOption = "",
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
     """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
-    decision = Approve() if edit is None else ApproveEdited(parse_action(_read_action(edit)))
+    decision = (
+        Approve(feedback) if edit is None else ApproveEdited(parse_action(_read_action(edit)), feedback)
+    )
     _decide(settings_of(db, workspace, lang), approval_id, decision, as_json)
 
 
@@ -204,9 +211,7 @@ def _read_action(file: Path) -> Mapping[str, Any]:
 @review.command("reject")
 def reject(
     approval_id: IdArgument,
-    feedback: Annotated[
-        str, typer.Option("--feedback", "-f", metavar="TEXT", help="Why; the model is told.")
-    ] = "",
+    feedback: FeedbackOption = "",
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,

@@ -183,9 +183,10 @@ class NodiusClient:
         return await self._call(ApprovalDocument, "GET", f"/api/approvals/{_part(approval_id)}")
 
     async def approve(
-        self, approval_id: str, *, edited_action: Mapping[str, Any] | None = None
+        self, approval_id: str, *, edited_action: Mapping[str, Any] | None = None, feedback: str = ""
     ) -> ApprovalDocument:
-        return await self._decide(approval_id, {"verdict": "approve", "editedAction": edited_action})
+        body = {"verdict": "approve", "editedAction": edited_action, "feedback": feedback}
+        return await self._decide(approval_id, body)
 
     async def reject(self, approval_id: str, *, feedback: str = "") -> ApprovalDocument:
         return await self._decide(approval_id, {"verdict": "reject", "feedback": feedback})

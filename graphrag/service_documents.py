@@ -65,7 +65,8 @@ class ThreadsRequest(Asked):
 
 
 class DecisionRequest(Asked):
-    """`editedAction` is carried out in place of the proposed one; only with an approval."""
+    """`editedAction` is carried out in place of the proposed one; only with an approval. The audit log and
+    the model get the `feedback` of either verdict."""
 
     verdict: Literal["approve", "reject"]
     feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 
-from graphrag.approvals import Approval, Approve, ApproveEdited, Decision, Reject, Status, outcome_text
+from graphrag.approvals import Approval, Status, outcome_text
 from graphrag.messages import Language
 from graphrag.service_documents import (
     ApprovalDocument,
@@ -22,6 +22,7 @@ from server.documents import ERRORS
 from server.examples import DECISIONS
 from server.faults import language_of
 from server.requests import GraphKey, Limit, Workspace, places_of
+from server.resuming import decision_of
 from server.ws_events import code_diffs
 from tools.proposals import to_document
 
@@ -92,14 +93,9 @@ async def decide(
     Its conversation hears of it when it is next taken up.
     """
     place, _ = await places_of(request, who, workspace).of_approval(approval_id)
-    done = await place.services.approvals.decide(approval_id, _decision(asked), place.person)
+    decision = decision_of(asked.verdict == "approve", asked.feedback, asked.edited_action)
+    done = await place.services.approvals.decide(approval_id, decision, place.person)
     return approval_document(done, language_of(request))
-
-
-def _decision(asked: DecisionRequest) -> Decision:
-    if asked.verdict == "reject":
-        return Reject(asked.feedback)
-    return Approve() if asked.edited_action is None else ApproveEdited(asked.edited_action)
 
 
 @router.post("/graphs/{graph_key}/undo", response_model=ApprovalDocument, **WITHOUT_NONE)

@@ -34,7 +34,7 @@ async def resumed(
     """Yield the events of a thread that a person resumes. Raises: as `Agent.resume`."""
     grant = asked.approved if thread.turn.status == "limit" else None
     only_on = grant is not None or _is_retry(thread, asked) or await _is_decided(place, thread, asked)
-    decision = None if only_on else _decision(asked)
+    decision = None if only_on else decision_of(asked.approved, asked.feedback, asked.edited_action)
     events = place.agent.resume(
         thread.key,
         place.person,
@@ -64,7 +64,8 @@ async def _is_decided(place: Place, thread: Thread, asked: ResumeAsked) -> bool:
     return not approval.is_open and not contradicts
 
 
-def _decision(asked: ResumeAsked) -> Decision:
-    if not asked.approved:
-        return Reject(asked.feedback or "")
-    return Approve() if asked.edited_action is None else ApproveEdited(asked.edited_action)
+def decision_of(approved: bool, feedback: str | None, edited_action: dict[str, Any] | None) -> Decision:
+    """Return the decision that a request asks for."""
+    if not approved:
+        return Reject(feedback or "")
+    return Approve(feedback or "") if edited_action is None else ApproveEdited(edited_action, feedback or "")

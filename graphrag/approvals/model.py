@@ -26,7 +26,9 @@ Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Carry the action out as it is shown."""
+    """Carry the action out as it is shown. The model reads the feedback of every decision."""
+
+    feedback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,12 @@ class ApproveEdited:
     """Carry out this action instead."""
 
     action: Action | Mapping[str, Any]
+    feedback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Do not carry it out; the model is told why."""
+    """Do not carry it out."""
 
     feedback: str = ""
 
@@ -188,13 +191,12 @@ def decided(
         case Reject():
             verdict = "reject"
     action, action_hash, preview = edited or (None, None, None)
-    feedback = clean(decision.feedback)[:MAX_FEEDBACK] if isinstance(decision, Reject) else ""
     return Decided(
         verdict=verdict,
         by=by.user_id,
         role=by.role,
         at=at,
-        feedback=feedback,
+        feedback=clean(decision.feedback)[:MAX_FEEDBACK],
         action=action,
         action_hash=action_hash,
         preview=preview,

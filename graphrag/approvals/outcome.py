@@ -10,7 +10,14 @@ _SHOWN = 20
 
 
 def outcome_text(approval: Approval, language: Language = "en") -> str:
-    """Return what came of it: applied with keys, edited into what, rejected with feedback, stale because."""
+    """Return what came of it: applied with keys, edited into what, stale because; and the feedback on it."""
+    text, decision = _outcome(approval, language), approval.decision
+    if decision is None or not decision.feedback or approval.is_open:
+        return text
+    return f"{text} {message('outcome_feedback', language).format(feedback=decision.feedback)}"
+
+
+def _outcome(approval: Approval, language: Language) -> str:
     what = describe(approval.action, language)
     decision, result = approval.decision, approval.result
     by = decision.by if decision else "?"
@@ -23,9 +30,7 @@ def outcome_text(approval: Approval, language: Language = "en") -> str:
         case "applied":
             return _applied(approval, what, by, language)
         case "rejected":
-            feedback = decision.feedback if decision else ""
-            code = "outcome_rejected_because" if feedback else "outcome_rejected"
-            return message(code, language).format(what=what, by=by, feedback=feedback)
+            return message("outcome_rejected", language).format(what=what, by=by)
         case "expired":
             return message("outcome_expired", language).format(what=what)
         case "stale" | "failed":

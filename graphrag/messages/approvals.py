@@ -134,10 +134,7 @@ _OUTCOMES: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "REJECTED by {by}: {what}. Nothing has changed.",
         "fr": "REJETÉ par {by} : {what}. Rien n’a changé.",
     },
-    "outcome_rejected_because": {
-        "en": "REJECTED by {by}: {what}. Feedback: {feedback}. Nothing has changed.",
-        "fr": "REJETÉ par {by} : {what}. Commentaire : {feedback}. Rien n’a changé.",
-    },
+    "outcome_feedback": {"en": "Feedback: {feedback}", "fr": "Commentaire : {feedback}"},
     "outcome_expired": {
         "en": "EXPIRED: {what}. Nobody decided in time. Nothing has changed.",
         "fr": "EXPIRÉ : {what}. Personne n’a décidé à temps. Rien n’a changé.",

@@ -20,6 +20,7 @@ _STATES = (
     ("pending", re.compile(r"PROPOSED|NOT DECIDED YET|PAS ENCORE DÉCIDÉ")),
 )
 _CREATED = re.compile(r"(?:new nodes|nœuds créés): (?P<keys>ai_\w+(?:, ai_\w+)*)")
+_FEEDBACK = re.compile(r"Feedback: |Commentaire : ")
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
 
@@ -39,7 +40,7 @@ def _one(desk: Desk, answered: Answered) -> str:
     state = next((name for name, opening in _STATES if opening.match(text)), "other")
     if state == "pending":
         return desk.say("outcome_pending")
-    created = _CREATED.search(text) if state in ("applied", "edited") else None
+    created = _CREATED.search(_FEEDBACK.split(text)[0]) if state in ("applied", "edited") else None
     links = ""
     if created is not None:
         links = "\n" + desk.say("created", nodes=", ".join(map(cite, created["keys"].split(", "))))

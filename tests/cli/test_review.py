@@ -145,6 +145,18 @@ def test_reject_keeps_the_graph_and_the_feedback(db: Path) -> None:
     assert "the old name is fine" in result.stdout
 
 
+def test_approve_keeps_the_feedback_too(db: Path, folder: Path) -> None:
+    approval_id = rename(db)
+    action = printed(invoke("review", "show", approval_id, "--json"))["action"]
+    action["payload"]["changes"]["data.name"] = "Fetched"
+    (folder / "edit.json").write_text(json.dumps(action))
+    result = invoke("review", "approve", approval_id, "--edit", "edit.json", "--feedback", "shorter")
+    assert result.exit_code == 0
+    assert "Feedback: shorter" in result.stdout
+    [entry] = printed(invoke("audit", "--json"))
+    assert entry["feedback"] == "shorter"
+
+
 def test_approve_with_an_edit_carries_the_edit_out(db: Path, folder: Path) -> None:
     approval_id = rename(db)
     action = printed(invoke("review", "show", approval_id, "--json"))["action"]

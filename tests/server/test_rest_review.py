@@ -93,6 +93,36 @@ async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
             assert (again.status_code, error_of(again)["code"]) == (409, "conflict")
 
 
+async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it() -> None:
+    with proposing() as provider:
+        provider.play("Done.")
+        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+            approval = await proposed(ed)
+            asked = {"verdict": "approve", "feedback": "well seen"}
+            done = (await rev.post(f"/api/approvals/{approval}/decision", json=asked)).json()
+            assert (done["status"], done["decision"]["feedback"]) == ("applied", "well seen")
+            assert "well seen" in done["outcome"]
+            [entry] = (await rev.get("/api/audit")).json()["entries"]
+            assert entry["feedback"] == "well seen"
+            thread = done["threadId"]
+            on = {"threadId": thread, "approved": True, "approvalId": approval}
+            assert (await ed.post("/api/ai/resume", json=on)).json()["message"] == "Done."
+        assert "well seen" in str(provider.requests[-1].messages)
+
+
+async def test_feedback_on_a_resumed_approval_is_kept_and_the_model_reads_it() -> None:
+    with proposing() as provider:
+        provider.play("Done.")
+        async with service(provider) as running, running.as_() as ed:
+            approval = await proposed(ed)
+            thread = (await ed.get(f"/api/approvals/{approval}")).json()["threadId"]
+            asked = {"threadId": thread, "approved": True, "feedback": "well seen"}
+            assert (await ed.post("/api/ai/resume", json=asked)).json()["message"] == "Done."
+            stored = (await ed.get(f"/api/approvals/{approval}")).json()
+            assert stored["decision"]["feedback"] == "well seen"
+        assert "well seen" in str(provider.requests[-1].messages)
+
+
 async def test_who_may_not_decide_is_told_and_nothing_is_decided() -> None:
     with proposing() as provider:
         async with service(provider) as running, running.as_() as ed:

@@ -216,6 +216,18 @@ async def test_a_rejection_tells_the_model_why_and_changes_nothing() -> None:
     assert "not today" in str(model.requests[1].messages)
 
 
+async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it() -> None:
+    with ScriptedProvider(propose(), "Thanks.") as model:
+        async with ws_server(model) as server, server.client(token()) as client:
+            thread = (await chat(client, 1))[-1]["threadId"]
+            await client.send("ai:resume", _id=2, threadId=thread, approved=True, feedback="well seen")
+            await client.turn(2)
+            services = await server.state.services("default")
+            [entry] = await services.approvals.audit.entries()
+            assert entry.facts["feedback"] == "well seen"
+    assert "well seen" in str(model.requests[1].messages)
+
+
 async def test_an_edited_action_is_what_is_applied() -> None:
     with ScriptedProvider(propose(), "Done.") as model:
         async with ws_server(model) as server, server.client(token()) as client:

@@ -9,6 +9,7 @@ from graphrag.approvals import (
     AlreadyDecided,
     Approve,
     ApproveEdited,
+    Decision,
     ProposalRefused,
     Reject,
     outcome_text,
@@ -52,6 +53,25 @@ async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged()
     assert await bench.revision() == revision
     (entry,) = await bench.approvals().audit.entries(approval_id=approval.id)
     assert (entry.facts["event"], entry.facts["feedback"]) == ("rejected", "keep it ?")
+
+
+EDIT = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}}}
+
+
+@pytest.mark.parametrize(
+    "decision", [Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen")], ids=repr
+)
+async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(decision: Decision) -> None:
+    bench = await a_bench()
+    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
+    await bench.approvals().decide(approval.id, decision, REVIEWER)
+    done = await bench.approvals().get(approval.id, EDITOR)
+    assert done.decision is not None
+    assert done.decision.feedback == "well seen"
+    assert outcome_text(done).endswith(" Feedback: well seen")
+    assert outcome_text(done, "fr").endswith(" Commentaire : well seen")
+    (entry,) = await bench.approvals().audit.entries(approval_id=approval.id)
+    assert entry.facts["feedback"] == "well seen"
 
 
 async def test_a_second_decision_is_told_who_decided_what() -> None:

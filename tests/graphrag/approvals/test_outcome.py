@@ -45,4 +45,4 @@ async def test_braces_in_feedback_are_text() -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="d")
     rejected = await bench.approvals().decide(approval.id, Reject("{by} {0} {"), EDITOR)
-    assert "Feedback: {by} {0} {." in outcome_text(rejected)
+    assert "Nothing has changed. Feedback: {by} {0} {" in outcome_text(rejected)
