@@ -18,6 +18,8 @@ from tests.support.commands import run_command
 
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference.md"
+BENCHMARKS = ROOT / "docs" / "benchmarks.md"
+MAX_README_LINES = 180
 PARTS = {"one": lambda: "new\n", "two": lambda: "2"}
 DOCUMENT = (
     "a\n<!-- generated:one -->\nold\n<!-- end -->\nb\n<!-- generated:two -->\n<!-- end -->\n"
@@ -67,9 +69,9 @@ def reference(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def readme(tmp_path: Path) -> Path:
-    copy = tmp_path / "README.md"
-    copy.write_text(README.read_text(encoding="utf-8"), encoding="utf-8")
+def benchmarks(tmp_path: Path) -> Path:
+    copy = tmp_path / "benchmarks.md"
+    copy.write_text(BENCHMARKS.read_text(encoding="utf-8"), encoding="utf-8")
     return copy
 
 
@@ -89,16 +91,16 @@ def test_check_names_what_drifted_and_writes_nothing(
     assert main(["--check"], [reference]) == 0
 
 
-def test_measured_parts_take_a_commands_output(readme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_parts_take_a_commands_output(benchmarks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for printed, written in [
         ("\n2 cores\n\n| nodes |\n|---:|\n| 7 |\n", "2 cores\n\n| nodes |\n|---:|\n| 7 |"),
         ("retrieval  MRR\nhybrid     0.7\n", "```text\nretrieval  MRR\nhybrid     0.7\n```"),
     ]:
         monkeypatch.setattr("sys.stdin", io.StringIO(printed))
-        assert main(["--fill", "benchmarks"], [readme]) == 0
-        filled = readme.read_text(encoding="utf-8")
+        assert main(["--fill", "benchmarks"], [benchmarks]) == 0
+        filled = benchmarks.read_text(encoding="utf-8")
         assert f"<!-- generated:benchmarks -->\n{written}\n<!-- end -->" in filled
-        assert main(["--check"], [readme]) == 0
+        assert main(["--check"], [benchmarks]) == 0
 
 
 def test_every_document_is_up_to_date_and_every_part_is_shown_once() -> None:
@@ -115,6 +117,10 @@ def test_the_description_of_the_service_is_compared(
     assert capsys.readouterr().err == "openapi.json: drifted from the code; run `make docs`\n"
     assert main([], [], description) == 0
     assert main(["--check"], [], description) == 0
+
+
+def test_the_readme_stays_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

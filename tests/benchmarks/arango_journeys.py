@@ -1,6 +1,6 @@
 """How many round trips to ArangoDB each operation takes: `python -m tests.benchmarks.arango_journeys`.
 
-Prints the table of README. The server is that of ARANGO_URL, else the double; the numbers are those
+Prints the table of docs/arangodb.md. The server is that of ARANGO_URL, else the double; the numbers are those
 of this program and do not depend on it.
 """
 
