@@ -22,9 +22,9 @@ from cli.common import (
     run,
     settings_of,
 )
-from graphrag.context import Context, build_context_of
+from graphrag.config import Settings
 from graphrag.prepared_prompt import PreparedPrompt, prepare_prompt
-from graphrag.retriever import GRAPH_ORDER, Retrieval
+from graphrag.retriever import GRAPH_ORDER
 from graphrag.tokens import count_tokens, tokenizer_name
 from graphrag.wiring import Services
 from tools.base import Role, ToolBox, ToolContext, ToolResult
@@ -47,6 +47,7 @@ ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "r
 def context(
     graph: GraphArgument,
     question: QuestionArgument,
+    role: RoleOption = "editor",
     as_json: JsonOption = False,
     mode: ModeOption = None,
     budget: BudgetOption = None,
@@ -54,27 +55,40 @@ def context(
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Show the context that a question retrieves, and why each node is in it."""
-    _check_question(question)
+    """Show the context that a model is given for a question, and why each node is in it."""
     settings = settings_of(db, workspace, lang, mode=mode, budget_tokens=budget)
-
-    async def work(services: Services) -> tuple[Retrieval, Context]:
-        await graph_or_fail(services.source, graph)
-        found = await services.retriever.retrieve(graph, question)
-        return found, build_context_of(found, services.context_options, count_tokens)
-
-    found, built = run(settings, work)
+    prepared = _prepared(settings, graph, question, role)
     if as_json:
-        render.json(context_as_dict(found, built))
+        render.json(context_as_dict(prepared))
     else:
-        render.line(built.text)
-        render.note(summary(found, built))
-    if not found.nodes:
+        render.line(prepared.context.text)
+        render.note(summary(prepared))
+    if not prepared.retrieval.nodes:
         raise typer.Exit(EXIT_NOTHING)
 
 
-def context_as_dict(found: Retrieval, built: Context) -> dict[str, Any]:
+def _prepared(settings: Settings, graph: str, question: str, role: str) -> PreparedPrompt:
+    if not question.strip():
+        fail("the question is empty", code=EXIT_USAGE)
+    as_role = role_of(role)
+
+    async def work(services: Services) -> PreparedPrompt:
+        await graph_or_fail(services.source, graph)
+        return await prepare_prompt(
+            services.source,
+            services.retriever,
+            graph,
+            question,
+            role=as_role,
+            options=services.context_options,
+        )
+
+    return run(settings, work)
+
+
+def context_as_dict(prepared: PreparedPrompt) -> dict[str, Any]:
     """Return a retrieval and its context for a script."""
+    found, built = prepared.retrieval, prepared.context
     return {
         "graph": found.graph.key,
         "question": found.question,
@@ -92,6 +106,7 @@ def context_as_dict(found: Retrieval, built: Context) -> dict[str, Any]:
         ],
         "edges": list(built.edges),
         "types": list(built.types),
+        "outline": built.outlined,
         "dropped_nodes": built.dropped_nodes,
         "tokens": built.tokens,
         "tokenizer": tokenizer_name(),
@@ -101,12 +116,15 @@ def context_as_dict(found: Retrieval, built: Context) -> dict[str, Any]:
     }
 
 
-def summary(found: Retrieval, built: Context) -> str:
+def summary(prepared: PreparedPrompt) -> str:
     """Return one line on what a context holds, how it was found and what it cost."""
+    found, built = prepared.retrieval, prepared.context
     parts = [
         f"{len(built.nodes)} nodes, {len(built.edges)} edges, {built.tokens:,} tokens ({tokenizer_name()})",
         f"{found.mode} in {sum(found.ms.values()):.1f} ms",
     ]
+    if built.outlined:
+        parts.insert(0, "the whole graph in outline")
     if built.dropped_nodes:
         parts.append(f"{built.dropped_nodes} nodes left out for the budget")
     if GRAPH_ORDER in found.notes:
@@ -127,33 +145,19 @@ def prompt(
     lang: LanguageOption = None,
 ) -> None:
     """Show every message a model would be sent for a first question, with its tokens."""
-    _check_question(question)
     settings = settings_of(db, workspace, lang, mode=mode, budget_tokens=budget)
-    as_role = _role(role)
-
-    async def work(services: Services) -> PreparedPrompt:
-        await graph_or_fail(services.source, graph)
-        return await prepare_prompt(
-            services.source,
-            services.retriever,
-            graph,
-            question,
-            role=as_role,
-            context_options=services.context_options,
-        )
-
-    prepared = run(settings, work)
-    schemas = orjson.dumps(ToolBox((*READ_TOOLS, *WRITE_TOOLS)).schemas(as_role)).decode()
+    prepared = _prepared(settings, graph, question, role)
+    schemas = orjson.dumps(ToolBox((*READ_TOOLS, *WRITE_TOOLS)).schemas(role_of(role))).decode()
     tool_tokens = count_tokens(schemas)
     if as_json:
         render.json({**prepared.as_dict(), "tool_schema_tokens": tool_tokens})
         return
-    for (who, text), tokens in zip(prepared.messages, prepared.tokens, strict=True):
+    for who, text, tokens in prepared.messages:
         render.heading(f"── {who} ({tokens:,} tokens)")
         render.line(text)
     render.note(
-        f"\n{sum(prepared.tokens):,} tokens and {tool_tokens:,} of tool schemas, "
-        f"counted by {prepared.tokenizer}"
+        f"\n{sum(size for _, _, size in prepared.messages):,} tokens and {tool_tokens:,} of tool schemas, "
+        f"counted by {tokenizer_name()}"
     )
 
 
@@ -174,7 +178,7 @@ def tools(
 ) -> None:
     """List the tools a model may call on a graph, or run them as a model would."""
     settings = settings_of(db, workspace, lang)
-    as_role, box = _role(role), read_toolbox()
+    as_role, box = role_of(role), read_toolbox()
     offered = [found for found in box.offered(as_role) if tool is None or found.name == tool]
     if not offered:
         names = ", ".join(found.name for found in box.offered(as_role))
@@ -257,12 +261,8 @@ def _sample_call(arguments: Any, sample: dict[str, Any]) -> dict[str, Any]:
     return {name: sample[name] for name in required if name in sample}
 
 
-def _role(name: str) -> Role:
+def role_of(name: str) -> Role:
+    """Return a role by its name; ends the program when there is none of it."""
     if name not in ROLES:
         fail(f"--role {name!r}: use one of {', '.join(ROLES)}", code=EXIT_USAGE)
     return ROLES[name]
-
-
-def _check_question(question: str) -> None:
-    if not question.strip():
-        fail("the question is empty", code=EXIT_USAGE)

@@ -22,12 +22,10 @@ from cli.importing import show_outcome
 from cli.opening_page import open_page
 from cli.serve import serve_settings
 from cli.tour import tour
-from graphrag.context import build_context_of
 from graphrag.embed_nodes import embed_nodes
 from graphrag.exchange import import_bytes
 from graphrag.importers import UnreadableWorkflow
-from graphrag.retriever import Retrieval
-from graphrag.tokens import count_tokens
+from graphrag.prepared_prompt import prepare_prompt
 from graphrag.wiring import Services
 from mock_data import load_text
 
@@ -79,7 +77,7 @@ def demo(
         render.heading("2. Embed the nodes (no key, no network)")
         await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
-        _show(await services.retriever.retrieve(GRAPH, question), services)
+        await _show(services, question)
         await tour(services, GRAPH, first=4)
 
     run(settings, work, creates=True)
@@ -124,7 +122,7 @@ async def _embed(services: Services) -> None:
     show_report(report)
 
 
-def _show(found: Retrieval, services: Services) -> None:
+async def _show(services: Services, question: str) -> None:
     """Print which nodes were found and why, then the context as a model reads it, shortened."""
     options = services.context_options
     short = replace(
@@ -132,9 +130,10 @@ def _show(found: Retrieval, services: Services) -> None:
         truncate_process=min(options.truncate_process, SHOWN_CHARS),
         truncate_data=min(options.truncate_data, SHOWN_CHARS),
     )
-    whole = build_context_of(found, options, count_tokens)
-    render.line(build_context_of(found, short, count_tokens).text)
-    render.note(summary(found, whole))
+    prepare = partial(prepare_prompt, services.source, services.retriever, GRAPH, question, role="editor")
+    whole = await prepare(options=options)
+    render.line((await prepare(options=short)).context.text)
+    render.note(summary(whole))
     if short != options:
         render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
 

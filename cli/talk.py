@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.ask import ROLES, QuestionArgument, RoleOption
+from cli.ask import QuestionArgument, RoleOption, role_of
 from cli.chatting import Chat
 from cli.common import (
     EXIT_FAILED,
@@ -27,7 +27,6 @@ from cli.turn_view import Ending, TurnView, show_proposal
 from graphrag.config import Settings
 from graphrag.events import Completed, Failed, ProposalPending, ToolFinished, ToolLimit, UsageReported
 from graphrag.wiring import Services, open_agent
-from tools.base import Role
 
 ThreadOption = Annotated[
     str | None,
@@ -137,10 +136,3 @@ def chat(
             await Chat(agent, services.local_person(as_role), graph, view, thread).run()
 
     run(settings, work)
-
-
-def role_of(name: str) -> Role:
-    """Return a role by its name. Ends the program when there is none."""
-    if name not in ROLES:
-        fail(f"there is no role {name!r}; use {', '.join(ROLES)}", code=EXIT_USAGE)
-    return ROLES[name]

@@ -70,6 +70,7 @@ class Context:
 
     `tables` holds the rows of the text as they were before they became TOON. `truncated` says
     that the code or data of the one node shown was cut further than asked, to fit the budget.
+    `outlined`: the text begins with an outline of the whole graph.
     """
 
     text: str
@@ -80,6 +81,7 @@ class Context:
     dropped_nodes: int = 0
     dropped_edges: int = 0
     truncated: bool = False
+    outlined: bool = False
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(
         default_factory=dict[str, Sequence[Mapping[str, Any]]]
     )

@@ -1,4 +1,7 @@
-"""What a model would be sent for a first question: system prompt, retrieved context, the question."""
+"""Builds what a model is sent for a question: system prompt, retrieved context, the question.
+
+The one builder of it, for the agent and for the commands that show it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from graphrag.context import CONTEXT_MARKER, Context, ContextOptions
 from graphrag.prompts.system import PromptInputs, render_system_prompt
-from graphrag.retriever import Retrieval, RetrievalOptions, Retriever
+from graphrag.providers.base import SystemMessage, UserMessage
+from graphrag.retriever import Retrieval, Retriever
 from graphrag.tokens import count_tokens, tokenizer_name
 from graphrag.turn_context import context_for
 from tools.base import Role
@@ -18,22 +22,26 @@ from tools.base import Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedPrompt:
-    """The messages in order, as (role, text), and how large each is. Units: `tokens` per message."""
+    """The three messages of a question, in order, and what they were made of."""
 
-    messages: tuple[tuple[str, str], ...]
-    tokens: tuple[int, ...]
+    instructions: SystemMessage
+    context_message: SystemMessage
+    question: UserMessage
     retrieval: Retrieval
     context: Context
-    tokenizer: str
+
+    @property
+    def messages(self) -> tuple[tuple[str, str, int], ...]:
+        """The messages as (role, text, tokens)."""
+        parts = (("system", self.instructions), ("system", self.context_message), ("user", self.question))
+        return tuple((role, part.content, count_tokens(part.content)) for role, part in parts)
 
     def as_dict(self) -> Mapping[str, Any]:
+        messages = self.messages
         return {
-            "messages": [
-                {"role": role, "content": text, "tokens": tokens}
-                for (role, text), tokens in zip(self.messages, self.tokens, strict=True)
-            ],
-            "tokens": sum(self.tokens),
-            "tokenizer": self.tokenizer,
+            "messages": [{"role": role, "content": text, "tokens": size} for role, text, size in messages],
+            "tokens": sum(size for _, _, size in messages),
+            "tokenizer": tokenizer_name(),
         }
 
 
@@ -44,29 +52,28 @@ async def prepare_prompt(
     question: str,
     *,
     role: Role,
-    context_options: ContextOptions,
-    retrieval_options: RetrievalOptions | None = None,
+    options: ContextOptions,
+    instructions: SystemMessage | None = None,
 ) -> PreparedPrompt:
-    """Retrieve for the question and write the messages. Raises: GraphNotFound, PromptError."""
-    found = await retriever.retrieve(graph_key, question, retrieval_options)
-    inputs = PromptInputs(
-        graph=found.graph,
-        stats=await source.get_stats(graph_key),
-        configs=types_by_name(await source.get_node_configs()),
-        role=role,
-        language=context_options.language,
-    )
-    system = render_system_prompt(inputs)
-    context = await context_for(source, found, context_options, system_tokens=count_tokens(system))
-    messages = (
-        ("system", system),
-        ("system", f"{CONTEXT_MARKER}\n{context.text}"),
-        ("user", question),
-    )
+    """Retrieve for the question and write the messages; a conversation keeps the `instructions` it has.
+
+    Raises: GraphNotFound, PromptError.
+    """
+    found = await retriever.retrieve(graph_key, question)
+    if instructions is None:
+        inputs = PromptInputs(
+            graph=found.graph,
+            stats=await source.get_stats(graph_key),
+            configs=types_by_name(await source.get_node_configs()),
+            role=role,
+            language=options.language,
+        )
+        instructions = SystemMessage(content=render_system_prompt(inputs))
+    context = await context_for(source, found, options, system_tokens=count_tokens(instructions.content))
     return PreparedPrompt(
-        messages=messages,
-        tokens=tuple(count_tokens(text) for _, text in messages),
+        instructions=instructions,
+        context_message=SystemMessage(content=f"{CONTEXT_MARKER}\n{context.text}", stable=False),
+        question=UserMessage(content=question, retrieved=context.nodes),
         retrieval=found,
         context=context,
-        tokenizer=tokenizer_name(),
     )

@@ -40,4 +40,4 @@ async def context_for(
         rest = replace(options, budget_tokens=left, with_types=False)
         details = build_context(found.nodes, found.edges, found.configs, found.graph, rest, count_tokens)
     text = "\n\n".join(part for part in (outline, details.text) if part)
-    return replace(details, text=text, tokens=count_tokens(text))
+    return replace(details, text=text, tokens=count_tokens(text), outlined=True)

@@ -1,18 +1,15 @@
-"""Opens a turn: what the model is told of the graph before it reads the person's message."""
+"""Opens a turn: puts what was prepared for the person's message at the conversation's end."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
-from datasources.builtin_types import types_by_name
-from graphrag.context import CONTEXT_MARKER, ContextOptions
-from graphrag.prompts.system import PromptInputs, render_system_prompt
-from graphrag.providers.base import Message, SystemMessage, UserMessage
+from graphrag.context import ContextOptions
+from graphrag.prepared_prompt import prepare_prompt
+from graphrag.providers.base import SystemMessage
 from graphrag.retriever import Retriever
-from graphrag.tokens import count_tokens
 from graphrag.turn.running import RunningTurn
-from graphrag.turn_context import context_for
 
 
 async def open_turn(
@@ -28,24 +25,16 @@ async def open_turn(
 
     A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
     """
-    found = await retriever.retrieve(turn.graph_key, message)
-    if not any(map(is_instruction, turn.messages)):
-        inputs = PromptInputs(
-            graph=found.graph,
-            stats=await source.get_stats(turn.graph_key),
-            configs=types_by_name(await source.get_node_configs()),
-            role=turn.person.role,
-            language=turn.language,
-        )
-        turn.messages.insert(0, SystemMessage(content=render_system_prompt(inputs)))
-    instructions = sum(count_tokens(m.content) for m in turn.messages if is_instruction(m))
-    built = await context_for(
-        source, found, replace(options, language=turn.language), system_tokens=instructions
+    known = next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)
+    prepared = await prepare_prompt(
+        source,
+        retriever,
+        turn.graph_key,
+        message,
+        role=turn.person.role,
+        options=replace(options, language=turn.language),
+        instructions=known,
     )
-    context = SystemMessage(content=f"{CONTEXT_MARKER}\n{built.text}", stable=False)
-    turn.begin(context, UserMessage(content=message, retrieved=built.nodes), rounds=rounds)
-
-
-def is_instruction(message: Message) -> bool:
-    """Return whether a message is the system prompt."""
-    return isinstance(message, SystemMessage) and message.stable
+    if known is None:
+        turn.messages.insert(0, prepared.instructions)
+    turn.begin(prepared.context_message, prepared.question, rounds=rounds)

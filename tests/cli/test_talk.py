@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from graphrag.context import CONTEXT_MARKER
 from mock_data import load_json
 from tests.cli.conftest import invoke, printed
 from tests.graphrag.providers.wire import call_delta, delta, openai_text, sse, streamed
@@ -146,6 +147,22 @@ def test_more_rounds_than_allowed_end_in_an_answer_without_tools(server: Scripte
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() == "That is all."
     assert server.requests[-1].json["tool_choice"] == "none"
+
+
+@pytest.mark.parametrize("question", ["Describe this graph", "Décris ce graphe", "Where do errors go?"])
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+def test_prompt_and_context_show_what_a_model_is_sent(
+    server: ScriptedServer, question: str, role: str
+) -> None:
+    server.play(says("so"))
+    assert invoke("ask", GRAPH, question, "--role", role).exit_code == 0
+    sent = "\n\n".join(message["content"] for message in server.requests[0].json["messages"])
+    shown = printed(invoke("prompt", GRAPH, question, "--role", role, "--json"))
+    assert sent == "\n\n".join(message["content"] for message in shown["messages"])
+    context = printed(invoke("context", GRAPH, question, "--role", role, "--json"))
+    assert f"\n\n{CONTEXT_MARKER}\n{context['text']}\n\n" in sent
+    assert context["outline"] == ("THE WHOLE GRAPH" in sent)
+    assert context["outline"] == (question != "Where do errors go?")
 
 
 # chat

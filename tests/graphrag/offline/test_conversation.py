@@ -115,7 +115,7 @@ async def retrieved(question: str, language: Language = "en") -> str:
         "testgraph001",
         question,
         role="editor",
-        context_options=ContextOptions(language=language),
+        options=ContextOptions(language=language),
     )
     return prompt.messages[1][1]
 
