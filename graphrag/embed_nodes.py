@@ -13,7 +13,7 @@ import numpy as np
 from datasources.base import MutableGraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.types import Node, NodeTypeConfig, NodeVector
+from datasources.types import Node, NodeTypeConfig, NodeVector, VectorInfo
 from graphrag.embeddings import (
     EmbeddingError,
     EmbeddingMalformed,
@@ -96,9 +96,7 @@ async def embed_nodes(
         after: str | None = None
         while page := await source.get_nodes(key, after=after, limit=PAGE):
             after = page[-1].key
-            jobs = await run.jobs(key, page, force=force)
-            for start in range(0, len(jobs), batch):
-                await run.embed(key, jobs[start : start + batch])
+            await run.nodes(key, page, force=force)
             done += len(page)
             progress(done, max(done, total))
         if not dry_run and isinstance(source, IndexBuilder):
@@ -117,16 +115,24 @@ async def embed_some(
 ) -> EmbedReport:
     """Embed those of some nodes that need it; nodes that are gone are left out.
 
-    Raises: GraphNotFound; EmbeddingError when the provider does not work.
+    A node that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError when the provider
+    does not work.
     """
     report = EmbedReport(graphs=1)
     configs = types_by_name(await source.get_node_configs())
     run = _Run(source, embedder, configs, report, batch, delay_ms=0, dry_run=False)
-    nodes = await source.get_nodes_by_key(graph_key, node_keys)
-    jobs = await run.jobs(graph_key, nodes, force=False)
-    for start in range(0, len(jobs), batch):
-        await run.embed(graph_key, jobs[start : start + batch])
+    await run.keys(graph_key, node_keys)
     return report
+
+
+async def node_keys_after(
+    source: MutableGraphDataSource, graph_key: str, after: str | None, *, limit: int
+) -> list[str]:
+    """Return the keys of the nodes that follow a key, in order; none after the last.
+
+    Raises: GraphNotFound; BadDocument where a node cannot be read.
+    """
+    return [node.key for node in await source.get_nodes(graph_key, after=after, limit=limit)]
 
 
 @dataclass(slots=True)
@@ -140,9 +146,30 @@ class _Run:
     dry_run: bool
     requests: int = 0
 
-    async def jobs(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> list[_Job]:
-        """Return what must be embedded of a page, counting the rest."""
+    async def keys(self, graph_key: str, node_keys: Sequence[str]) -> None:
+        """Embed the nodes of these keys; one that cannot be read is found by halving."""
+        try:
+            nodes = await self.source.get_nodes_by_key(graph_key, node_keys)
+        except BadDocument as exc:
+            if len(node_keys) == 1:
+                self._fail(node_keys[0], exc)
+                return
+            middle = len(node_keys) // 2
+            await self.keys(graph_key, node_keys[:middle])
+            await self.keys(graph_key, node_keys[middle:])
+            return
+        await self.nodes(graph_key, nodes, force=False)
+
+    async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
+        """Embed those of some nodes that need it, in batches."""
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
+        # Long code takes long to hash and to cut: not in the event loop.
+        jobs = await asyncio.to_thread(self._jobs, nodes, stored, force=force)
+        for start in range(0, len(jobs), self.batch):
+            await self.embed(graph_key, jobs[start : start + self.batch])
+
+    def _jobs(self, nodes: Sequence[Node], stored: Mapping[str, VectorInfo], *, force: bool) -> list[_Job]:
+        """Return what must be embedded of some nodes, counting the rest."""
         jobs: list[_Job] = []
         for node in nodes:
             config = self.configs.get(node.type)

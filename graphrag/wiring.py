@@ -19,13 +19,13 @@ from graphrag.approvals import Approvals, Person, Policy
 from graphrag.config import Settings
 from graphrag.context import ContextOptions
 from graphrag.embedders import make_embedder
+from graphrag.embedding_queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embeddings import EmbeddingProvider
 from graphrag.offline import OfflineProvider
 from graphrag.providers.base import LLMProvider
 from graphrag.providers.metered import MeteredEmbedder
 from graphrag.providers.prices import Pricing
 from graphrag.providers.registry import choose, make_provider
-from graphrag.refreshing import Refresher
 from graphrag.retriever import RetrievalOptions, Retriever
 from graphrag.threads import Threads
 from graphrag.tool_calls import ToolCalls
@@ -50,6 +50,7 @@ class Services:
     database: Database
     source: MutableGraphDataSource
     embedder: EmbeddingProvider | None
+    embedding_queue: WorkspaceQueue
     retriever: Retriever
     threads: Threads
     approvals: Approvals
@@ -156,11 +157,12 @@ def database_user_script(url: str, user: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all workspaces of a process have in common: one database, one embedder, one meter."""
+    """What all workspaces of a process have in common: one database, embedder, embedding queue and meter."""
 
     settings: Settings
     database: Database
     embedder: EmbeddingProvider | None
+    embedding_queue: EmbeddingQueue
     meter: UsageMeter
 
     def services(self, workspace: str) -> Services:
@@ -175,16 +177,17 @@ class Shared:
             min_cosine=settings.min_cosine,
         )
         retriever = Retriever(source, self.embedder, options=options, cache_ttl_s=settings.cache_ttl_s)
-        refresher = Refresher(source, self.embedder, forget=retriever.clear_cache)
+        queue = self.embedding_queue.of(workspace)
         return Services(
             settings=settings,
             database=self.database,
             source=source,
             embedder=self.embedder,
+            embedding_queue=queue,
             retriever=retriever,
             threads=Threads(records),
             approvals=Approvals(
-                source, records, policy=Policy.of(settings.deciders), on_applied=refresher.applied
+                source, records, policy=Policy.of(settings.deciders), on_applied=queue.applied
             ),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
@@ -211,8 +214,17 @@ async def open_shared(
     )
     embedder = _metered(make_embedder(settings), settings, meter)
     try:
-        async with open_database(settings.db, settings.workspace) as database:
-            yield Shared(settings=settings, database=database, embedder=embedder, meter=meter)
+        async with (
+            open_database(settings.db, settings.workspace) as database,
+            EmbeddingQueue(database.source, embedder) as queue,
+        ):
+            yield Shared(
+                settings=settings,
+                database=database,
+                embedder=embedder,
+                embedding_queue=queue,
+                meter=meter,
+            )
     finally:
         if embedder is not None:
             await embedder.aclose()

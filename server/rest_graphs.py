@@ -94,6 +94,7 @@ async def import_graph(
         graph_key=graph_key,
         is_shared=state_of(request).authenticator.is_configured,
     )
+    place.services.embedding_queue.add(done.graph_key, None)
     return ImportAnswer(
         graph_key=done.graph_key,
         format=done.format,

@@ -90,8 +90,8 @@ class ServerState:
     async def __aenter__(self) -> Self:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
         self._shared = await self._stack.enter_async_context(opening)
-        database, embedder = self._shared.database, self._shared.embedder
-        live = LiveGraphs(database.source, database.records, embedders=lambda _: embedder, watch=self.metrics)
+        database, embed = self._shared.database, self._shared.embedding_queue.add
+        live = LiveGraphs(database.source, database.records, embed=embed, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = frozenset(tool.name for tool in first.services.box.offered("admin"))

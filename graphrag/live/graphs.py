@@ -13,8 +13,6 @@ from typing import Self
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import GraphNotFound, SourceError
 from datasources.types import Edge, Graph, Node
-from graphrag.embeddings import EmbeddingProvider
-from graphrag.live.embedding import Embedder
 from graphrag.live.errors import LiveError
 from graphrag.live.graph import LiveGraph
 from graphrag.live.journal import Journal, journalled_graphs
@@ -31,13 +29,14 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def no_embedder(_workspace: str) -> EmbeddingProvider | None:
-    return None
+def embed_nothing(_workspace: str, _graph_key: str, _node_keys: Sequence[str]) -> None:
+    """Ignore what was saved: nobody embeds."""
 
 
 class LiveGraphs:
-    """One for a server. `sources`, `records` and `embedders` give those of a workspace, as stored.
+    """One for a server. `sources` and `records` give those of a workspace, as stored.
 
+    `embed` is called with the workspace, the graph and the nodes of each save; it may not raise.
     Use it as `async with`: leaving saves and closes all.
     """
 
@@ -46,19 +45,18 @@ class LiveGraphs:
         sources: Callable[[str], MutableGraphDataSource],
         records: Callable[[str], RecordStore],
         *,
-        embedders: Callable[[str], EmbeddingProvider | None] = no_embedder,
+        embed: Callable[[str, str, Sequence[str]], None] = embed_nothing,
         options: LiveOptions | None = None,
         clock: Callable[[], int] = now_ms,
         watch: LiveWatch | None = None,
     ) -> None:
-        self._sources, self._records, self._embedders = sources, records, embedders
+        self._sources, self._records, self._embed = sources, records, embed
         self.options = options or LiveOptions()
         self._clock = clock
         self._watch = watch or NoWatch()
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}
-        self._embedding: dict[str, Embedder] = {}
         self._ticker: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -77,8 +75,6 @@ class LiveGraphs:
                 await ticker
         for name in list(self._open):
             await self._close(name, "the server stops")
-        for embedder in self._embedding.values():
-            await embedder.aclose()
 
     def get(self, workspace: str, graph_key: str) -> LiveGraph | None:
         """Return a graph that is open here, or nothing."""
@@ -171,22 +167,6 @@ class LiveGraphs:
                 await self.tick()
             except Exception:  # saving must go on, whatever it was this time
                 log.exception("tick_failed")
-
-    def embedder(self, workspace: str) -> Embedder | None:
-        """Return who embeds what is saved in a workspace, if anybody does."""
-        known = self._embedding.get(workspace)
-        if known is not None:
-            return known
-        provider = self._embedders(workspace)
-        if provider is None:
-            return None
-        made = Embedder(self._sources(workspace), provider, self.options)
-        return self._embedding.setdefault(workspace, made)
-
-    def _embed(self, workspace: str, graph_key: str, keys: Sequence[str]) -> None:
-        embedder = self.embedder(workspace)
-        if embedder is not None:
-            embedder.add(graph_key, keys)
 
     def provider(self, workspace: str) -> Unsaved:
         """Return what a memory overlay of this workspace reads."""

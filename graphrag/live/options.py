@@ -11,7 +11,7 @@ class LiveOptions:
     """Units: milliseconds. `unsaved`: changes after which a save does not wait for its time.
 
     `pending` are the requests that may wait for the journal, `queued` the messages that may wait for
-    one editor, `embed_batch` the nodes embedded at once.
+    one editor.
     """
 
     autosave_ms: int = 30_000
@@ -22,9 +22,6 @@ class LiveOptions:
     unsaved: int = 2_000
     pending: int = 2_000
     queued: int = 2_000
-    embed_batch: int = 100
-    embed_retry_ms: int = 1_000
-    embed_longest_ms: int = 300_000
 
 
 class LiveWatch(Protocol):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from graphrag.approvals import Approvals, Policy
 from graphrag.live.graphs import LiveGraphs
 from graphrag.live.source import LiveSource, SettledSource
-from graphrag.refreshing import Refresher
 from graphrag.retriever import Retriever
 from graphrag.wiring import Services
 
@@ -19,8 +18,6 @@ def with_live(services: Services, graphs: LiveGraphs) -> Services:
     retriever = Retriever(
         source, services.embedder, options=services.retriever.options, cache_ttl_s=settings.cache_ttl_s
     )
-    # A live graph has its changes embedded when it saves them; here are those of all other graphs.
-    refresher = Refresher(stored, services.embedder, forget=retriever.clear_cache)
     return replace(
         services,
         source=source,
@@ -29,6 +26,6 @@ def with_live(services: Services, graphs: LiveGraphs) -> Services:
             SettledSource(stored, graphs),
             services.database.records(stored.workspace),
             policy=Policy.of(settings.deciders),
-            on_applied=refresher.applied,
+            on_applied=services.embedding_queue.applied,
         ),
     )

@@ -17,7 +17,7 @@ from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
 from tools.write_tools.changes import json_document
 
 START = 1_700_000_000_000
-NEVER = LiveOptions(tick_ms=3_600_000, embed_retry_ms=0)
+NEVER = LiveOptions(tick_ms=3_600_000)
 """The tests do what is due themselves: `tick`."""
 
 

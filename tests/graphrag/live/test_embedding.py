@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 
+from datasources.mock import MemoryDatabase
+from graphrag.embedding_queue import EmbeddingQueue, QueueOptions
 from graphrag.embeddings import EmbeddingUnreachable
-from graphrag.live import LiveOptions
-from tests.contracts.samples import FLOW, WORKSPACE, floats
-from tests.graphrag.live.helpers import a_bench, a_raw_node, instruct, rename
+from tests.contracts.samples import FLOW, floats
+from tests.graphrag.live.helpers import Bench, a_bench, a_raw_node, instruct, rename
 
 
 class Counting:
@@ -37,18 +39,23 @@ class Counting:
         return None
 
 
-async def _drained(bench: object) -> None:
-    embedder = bench.graphs.embedder(WORKSPACE)  # type: ignore[attr-defined]
-    await embedder.drained()
-    assert embedder.pending == 0
+@asynccontextmanager
+async def embedding(provider: Counting) -> AsyncIterator[tuple[Bench, EmbeddingQueue]]:
+    """Yield a graph edited live, and the queue that embeds what is saved of it."""
+    database, options = MemoryDatabase(), QueueOptions(retry_s=0, batch=10)
+    async with (
+        EmbeddingQueue(database.source, provider, options=options) as queue,
+        a_bench(database, embed=queue.add) as bench,
+    ):
+        yield bench, queue
 
 
 async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None:
     provider = Counting()
-    async with a_bench(embedders=lambda _: provider) as bench:
+    async with embedding(provider) as (bench, queue):
         await bench.live.apply_instructions([rename("b", "Rewritten")], "ann")
         await bench.live.save()
-        await _drained(bench)
+        await queue.drained()
         (texts,) = provider.requests
         assert len(texts) == 2  # content and name of one node
         assert "Rewritten" in texts[0]
@@ -57,39 +64,38 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
         ].key == "b"
         await bench.live.apply_instructions([instruct("b", 1, ["posX"], v=50)], "ann")
         await bench.live.save()
-        await _drained(bench)
+        await queue.drained()
         assert len(provider.requests) == 1
 
 
 async def test_a_failing_provider_is_tried_until_it_works() -> None:
     provider = Counting(fails=3)
-    async with a_bench(embedders=lambda _: provider) as bench:
+    async with embedding(provider) as (bench, queue):
         await bench.live.apply_instructions([rename("b", "Rewritten")], "ann")
         await bench.live.save()
-        await _drained(bench)
+        await queue.drained()
         assert set(await bench.stored.get_vector_info(FLOW, ["b"])) == {"b"}
 
 
 async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> None:
     provider = Counting()
     provider.may_answer.clear()
-    async with a_bench(embedders=lambda _: provider) as bench:
+    async with embedding(provider) as (bench, queue):
         for name in ("one", "two", "three"):
             await bench.live.apply_instructions([rename("b", name)], "ann")
             await bench.live.save()
         assert (await bench.stored_node("b")).data == {"name": "three"}
         provider.may_answer.set()
-        await _drained(bench)
+        await queue.drained()
         assert "three" in provider.requests[-1][0]
 
 
 async def test_many_nodes_go_in_batches() -> None:
     provider = Counting()
-    options = LiveOptions(tick_ms=3_600_000, embed_batch=10)
-    async with a_bench(options=options, embedders=lambda _: provider) as bench:
+    async with embedding(provider) as (bench, queue):
         await bench.live.create_elements("0", [a_raw_node(f"n{i}", data=f"w{i}") for i in range(35)], [], "a")
         await bench.live.save()
-        await _drained(bench)
+        await queue.drained()
         assert [len(texts) for texts in provider.requests] == [20, 20, 20, 10]
 
 
@@ -97,7 +103,7 @@ async def test_many_nodes_go_in_batches() -> None:
 async def test_what_is_deleted_meanwhile_is_left_out(gone: str) -> None:
     provider = Counting()
     provider.may_answer.clear()
-    async with a_bench(embedders=lambda _: provider) as bench:
+    async with embedding(provider) as (bench, queue):
         await bench.live.apply_instructions([rename("b", "x"), rename("c", "y")], "ann")
         await bench.live.save()
         if gone == "graph":
@@ -106,6 +112,6 @@ async def test_what_is_deleted_meanwhile_is_left_out(gone: str) -> None:
             await bench.live.delete_elements("0", ["b"], [], "ann")
             await bench.live.save()
         provider.may_answer.set()
-        await _drained(bench)
+        await queue.drained()
         if gone == "node":
             assert set(await bench.stored.get_vector_info(FLOW, ["b", "c"])) == {"c"}
