@@ -157,7 +157,7 @@ def _show(approval: Approval, language: Language) -> None:
         "created": _when(approval.created),
         "expires": _when(approval.expires) if approval.status == "pending" else "",
         "builds on": ", ".join(approval.depends_on),
-        "undoes": approval.undoes or "",
+        "undoes": ", ".join(filter(None, (approval.undoes, *approval.undoes_also))),
         "undone by": approval.undone_by or "",
     }
     for name, value in facts.items():
@@ -246,6 +246,9 @@ def undo(
         str | None,
         typer.Argument(metavar="[ID]", help="Which change (default: the last one); an undo's id redoes."),
     ] = None,
+    turn: Annotated[
+        bool, typer.Option("--turn", help="With all else that was applied of the change's turn, in one step.")
+    ] = False,
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,
@@ -257,7 +260,7 @@ def undo(
     async def work(services: Services) -> Approval:
         approvals, person = approvals_of(services)
         graph_key, wanted = await _to_undo(services, graph, approval_id)
-        return await approvals.undo(graph_key, wanted, by=person)
+        return await approvals.undo(graph_key, wanted, by=person, turn=turn)
 
     done = run(settings, work)
     if as_json:

@@ -191,9 +191,11 @@ class NodiusClient:
     async def reject(self, approval_id: str, *, feedback: str = "") -> ApprovalDocument:
         return await self._decide(approval_id, {"verdict": "reject", "feedback": feedback})
 
-    async def undo(self, graph_key: str, approval_id: str | None = None) -> ApprovalDocument:
-        """Take back a change, by default the graph's last that stands."""
-        path, body = f"/api/graphs/{_part(graph_key)}/undo", {"approvalId": approval_id}
+    async def undo(
+        self, graph_key: str, approval_id: str | None = None, *, turn: bool = False
+    ) -> ApprovalDocument:
+        """Take back a change, by default the graph's last that stands; with `turn` all of its turn."""
+        path, body = f"/api/graphs/{_part(graph_key)}/undo", {"approvalId": approval_id, "turn": turn}
         return await self._call(ApprovalDocument, "POST", path, body=body)
 
     async def history(self, graph_key: str, *, limit: int = 100) -> list[DeedDocument]:

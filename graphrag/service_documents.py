@@ -74,9 +74,11 @@ class DecisionRequest(Asked):
 
 
 class UndoRequest(Asked):
-    """Which change is taken back; by default the graph's last that stands."""
+    """Which change is taken back; by default the graph's last that stands. With `turn`, everything that was
+    applied of the change's turn, in one step."""
 
     approval_id: Id | None = None
+    turn: bool = False
 
 
 class ToolCallMade(Answer):
@@ -246,6 +248,7 @@ class ApprovalDocument(Answer):
     decision: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
     undoes: str | None = None
+    undoes_also: list[str] = Field(default_factory=list[str])
     undone_by: str | None = None
     outcome: str = ""
 

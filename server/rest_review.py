@@ -102,9 +102,9 @@ async def decide(
 async def undo(
     request: Request, who: Caller, graph_key: Id, asked: UndoRequest, workspace: Workspace = None
 ) -> ApprovalDocument:
-    """Take back an applied change; the answer is the undo, whose own id takes it back again."""
+    """Take back an applied change, or all of a turn; the answer is the undo, whose own id takes it back."""
     place, _ = await places_of(request, who, workspace).of_graph(graph_key)
-    done = await place.services.approvals.undo(graph_key, asked.approval_id, by=place.person)
+    done = await place.services.approvals.undo(graph_key, asked.approval_id, by=place.person, turn=asked.turn)
     return approval_document(done, language_of(request))
 
 

@@ -159,6 +159,7 @@ def audit_facts(
         "inverse": f"approval/{approval.id}" if revision is not None else None,
         "changeHash": change_hash(approval),
         "undoes": approval.undoes,
+        "undoesAlso": list(approval.undoes_also) or None,
         "why": reason.model_dump(exclude_none=True) if reason else None,
     }
     return {name: value for name, value in facts.items() if value is not None}

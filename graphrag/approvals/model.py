@@ -106,7 +106,8 @@ def _named(name: str) -> Any:
 class Approval(_Stored):
     """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
 
-    `undoes` names the approval whose change this one takes back; `undone_by` is the other way round.
+    `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
+    takes back with it; `undone_by` is the other way round.
     Units: times in milliseconds since 1970.
     """
 
@@ -132,6 +133,7 @@ class Approval(_Stored):
     decision: Decided | None = None
     result: Outcome | None = None
     undoes: str | None = None
+    undoes_also: tuple[str, ...] = ()
     undone_by: str | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
     version: str | None = Field(default=None, exclude=True)

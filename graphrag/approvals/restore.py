@@ -6,8 +6,8 @@ A field that the change did not touch keeps what it has become since. Pure; know
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from datasources.types import Document, Edge, Mutation, Node, NodeTypeConfig, parse_document
@@ -24,6 +24,75 @@ class Restoration:
 
     mutation: Mutation
     obstacles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An applied change: its mutation, what took it back right after it, and the edges that did not fit
+    before it either (see `irregular_edges`)."""
+
+    applied: Mutation
+    inverse: Mutation
+    irregular: Set[str] = frozenset()
+
+
+def restoration_of(now: Snapshot, changes: Sequence[Change]) -> Restoration:
+    """Return what takes changes back in one step, the latest first.
+
+    `now` must hold every node, edge and type that they name, with all edges of these nodes.
+    """
+    left = now
+    for change in changes:
+        step = restoration(left, change.applied, change.inverse, change.irregular)
+        if step.obstacles:
+            return step
+        left = after(left, step.mutation)
+    return Restoration(mutation=_difference(now, left))
+
+
+def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
+    """Return the snapshot as the mutation leaves it; the revision stays."""
+    gone, cut = set(mutation.delete_nodes), set(mutation.delete_edges)
+    own = {config.type: config for config in mutation.put_configs}
+    unset = {*mutation.delete_configs, *(config.key for config in mutation.put_configs)}
+    return replace(
+        snapshot,
+        graph=mutation.graph or snapshot.graph,
+        nodes={k: n for k, n in snapshot.nodes.items() if k not in gone}
+        | {node.key: node for node in mutation.put_nodes},
+        edges={
+            key: edge
+            for key, edge in snapshot.edges.items()
+            if key not in cut and edge.source not in gone and edge.target not in gone
+        }
+        | {edge.key: edge for edge in mutation.put_edges},
+        types={name: c for name, c in snapshot.types.items() if c.key not in unset} | own,
+        vectors={k: v for k, v in snapshot.vectors.items() if k not in gone}
+        | {vector.key: vector for vector in mutation.put_vectors},
+    )
+
+
+def _difference(before: Snapshot, left: Snapshot) -> Mutation:
+    """Return the mutation that makes the one of the other."""
+    gone = before.nodes.keys() - left.nodes.keys()
+    kept_types = {config.key for config in left.types.values()}
+    return Mutation(
+        graph_key=before.graph.key,
+        put_nodes=[node for key, node in left.nodes.items() if before.nodes.get(key) is not node],
+        put_edges=[edge for key, edge in left.edges.items() if before.edges.get(key) is not edge],
+        delete_nodes=sorted(gone),
+        delete_edges=[
+            key
+            for key, edge in before.edges.items()
+            if key not in left.edges and edge.source not in gone and edge.target not in gone
+        ],
+        put_configs=[c for name, c in left.types.items() if before.types.get(name) is not c],
+        delete_configs=[c.key for c in before.types.values() if c.key not in kept_types],
+        put_vectors=[
+            v for key, v in left.vectors.items() if before.vectors.get(key) is not v and key in left.nodes
+        ],
+        graph=None if left.graph is before.graph else left.graph,
+    )
 
 
 @dataclass(slots=True)
@@ -158,17 +227,11 @@ class _After:
 
     @classmethod
     def of(cls, now: Snapshot, mutation: Mutation) -> _After:
-        gone, cut = set(mutation.delete_nodes), set(mutation.delete_edges)
-        nodes = {key: node for key, node in now.nodes.items() if key not in gone}
-        edges = {
-            key: edge
-            for key, edge in now.edges.items()
-            if key not in cut and not {edge.source, edge.target} & gone
-        }
+        left = after(now, mutation)
         return cls(
             before=now,
-            nodes={**nodes, **{node.key: node for node in mutation.put_nodes}},
-            edges={**edges, **{edge.key: edge for edge in mutation.put_edges}},
+            nodes=left.nodes,
+            edges=left.edges,
             changed={node.key for node in mutation.put_nodes},
             restored={edge.key for edge in mutation.put_edges},
         )

@@ -140,13 +140,16 @@ class Approvals:
             await deciding.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
         )
 
-    async def undo(self, graph_key: str, approval_id: str | None = None, *, by: Person) -> Approval:
+    async def undo(
+        self, graph_key: str, approval_id: str | None = None, *, by: Person, turn: bool = False
+    ) -> Approval:
         """Take back an applied change, by default the graph's last that stands; return the undo.
 
+        With `turn`, everything that was applied of the change's turn is taken back in one step.
         An undo is an applied approval itself (`undoes` says of what): undo it by its id to redo.
         Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
         """
-        return await self._told(await undoing.undo(self._desk, graph_key, approval_id, by))
+        return await self._told(await undoing.undo(self._desk, graph_key, approval_id, by, turn=turn))
 
     async def _told(self, approval: Approval) -> Approval:
         if self.on_decided is not None:

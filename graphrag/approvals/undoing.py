@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict, RevisionConflict
 from datasources.types import Mutation
@@ -13,74 +15,97 @@ from graphrag.approvals.deciding import ATTEMPTS, keys_of, pause, permit
 from graphrag.approvals.desk import Desk, audit_facts, change_hash
 from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound, NothingToUndo, UndoRefused
 from graphrag.approvals.model import KIND, Approval, Decided, Outcome
-from graphrag.approvals.restore import irregular_edges, restoration
+from graphrag.approvals.restore import Change, irregular_edges, restoration_of
 from graphrag.people import Person
 from graphrag.preview import preview_of
+from tools.proposals import MAX_BATCH, Batch, BatchAction, canonical_hash
 from tools.write_tools import Snapshot
 
 SEARCHED = 1_000
-"""So many of a graph's latest changes are looked through for the last one that stands."""
+"""So many of a graph's latest changes are looked through for those that stand."""
 
 
-async def undo(desk: Desk, graph_key: str, approval_id: str | None, by: Person) -> Approval:
+async def undo(
+    desk: Desk, graph_key: str, approval_id: str | None, by: Person, *, turn: bool = False
+) -> Approval:
     """Take back an applied change, by default the graph's last one that stands; return the undo.
 
-    To take an undo back, name it: that is redo.
+    With `turn`, everything that stands of the change's turn is taken back in one step. To take an undo
+    back, name it: that is redo.
     Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
     """
     if not desk.is_home(by):
         raise ApprovalNotFound(approval_id=approval_id or graph_key)
     await desk.source.get_graph(graph_key)
     for attempt in range(ATTEMPTS):
-        approval = await _to_undo(desk, graph_key, approval_id, by)
-        permit(desk, approval.asker, by)
+        changes = await _to_undo(desk, graph_key, approval_id, by, turn=turn)
+        for approval in changes:
+            permit(desk, approval.asker, by)
         try:
-            return await asyncio.shield(_take_back(desk, approval, by))
+            return await asyncio.shield(_take_back(desk, changes, by))
         except (RevisionConflict, RecordConflict):
             await pause(attempt)
     raise ApprovalBusy(approval_id=approval_id or graph_key)
 
 
-async def _to_undo(desk: Desk, graph_key: str, approval_id: str | None, by: Person) -> Approval:
-    if approval_id is None:
-        found = await desk.store.find(graph_key=graph_key, status="applied", limit=SEARCHED)
+async def _to_undo(
+    desk: Desk, graph_key: str, approval_id: str | None, by: Person, *, turn: bool
+) -> list[Approval]:
+    """Return the changes to take back, the latest first."""
+    named = None if approval_id is None else await desk.known(approval_id, by)
+    if named is not None and named.graph_key != graph_key:
+        raise ApprovalNotFound(approval_id=named.id)
+    if named is not None and (not turn or named.undoes is not None):
+        standing = [named] if named.status == "applied" and named.undone_by is None else []
+    else:
+        thread_id = named.thread_id if named else None
+        found = await desk.store.find(
+            graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED
+        )
         standing = [a for a in found if a.undone_by is None and a.undoes is None]
-        if not standing:
-            raise NothingToUndo(graph_key=graph_key)
-        return max(standing, key=_applied_at)
-    approval = await desk.known(approval_id, by)
-    if approval.graph_key != graph_key:
-        raise ApprovalNotFound(approval_id=approval_id)
-    if approval.status != "applied" or approval.undone_by is not None:
+        standing.sort(key=_applied_at, reverse=True)
+    if named is not None:
+        standing = [a for a in standing if a.turn == named.turn]
+    if not standing:
         raise NothingToUndo(graph_key=graph_key, approval_id=approval_id)
-    return approval
+    if not turn:
+        return standing[:1]
+    asked_in = (standing[0].thread_id, standing[0].turn)
+    return [approval for approval in standing if (approval.thread_id, approval.turn) == asked_in]
 
 
 def _applied_at(approval: Approval) -> int:
     return (approval.result.revision or 0) if approval.result else 0
 
 
-async def _take_back(desk: Desk, approval: Approval, by: Person) -> Approval:
+def _change_of(approval: Approval) -> Change:
     result = approval.result
     if result is None or result.mutation is None or result.inverse is None:
         raise NothingToUndo(graph_key=approval.graph_key, approval_id=approval.id)
-    applied, inverse = mutation_from_document(result.mutation), mutation_from_document(result.inverse)
-    now = await _snapshot(desk, applied, inverse)
-    plan = restoration(now, applied, inverse, set(result.irregular))
-    if not await _is_as_audited(desk, approval):
-        raise UndoRefused(approval_id=approval.id, changed=[f"approval/{approval.id}: was altered"])
+    return Change(
+        applied=mutation_from_document(result.mutation),
+        inverse=mutation_from_document(result.inverse),
+        irregular=set(result.irregular),
+    )
+
+
+async def _take_back(desk: Desk, approvals: Sequence[Approval], by: Person) -> Approval:
+    approval, changes = approvals[0], [_change_of(approval) for approval in approvals]
+    now = await _snapshot(desk, [m for change in changes for m in (change.applied, change.inverse)])
+    plan = restoration_of(now, changes)
+    for one in approvals:
+        if not await _is_as_audited(desk, one):
+            raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
     obstacles = [*plan.obstacles, *await _uses_elsewhere(desk, now, plan.mutation)]
     if obstacles:
-        current = await desk.store.get(approval.id)
-        if current is None or current.version != approval.version:  # another undo was faster
-            raise RecordConflict(kind=KIND, key=approval.id, expected=approval.version)
+        for one in approvals:
+            current = await desk.store.get(one.id)
+            if current is None or current.version != one.version:  # another undo was faster
+                raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
         raise UndoRefused(approval_id=approval.id, changed=obstacles)
-    taken_back = _record_of(desk, approval, plan.mutation, now, by)
-    records = [taken_back.write(), approval.changed(undone_by=taken_back.id).write()]
-    if approval.undoes is not None:
-        original = await desk.store.get(approval.undoes)
-        if original is not None:  # undoing an undo: the original stands again
-            records.append(original.changed(undone_by=None).write())
+    taken_back = _record_of(desk, approvals, plan.mutation, now, by)
+    records = [taken_back.write(), *(one.changed(undone_by=taken_back.id).write() for one in approvals)]
+    records += await _standing_again(desk, approval)
     outcome = taken_back.result
     entry = await desk.audit.prepare(
         audit_facts(
@@ -99,19 +124,45 @@ async def _take_back(desk: Desk, approval: Approval, by: Person) -> Approval:
     return await desk.store.get(taken_back.id) or taken_back
 
 
+async def _standing_again(desk: Desk, undone: Approval) -> list[RecordWrite]:
+    """Return the writes by which what an undo took back stands again, now that the undo is taken back.
+
+    Of a chain of undos, what lies between the last and the changes at its start is left as it is.
+    """
+    writes: list[RecordWrite] = []
+    undo, stands = undone, True
+    while undo.undoes is not None:
+        found = [await desk.store.get(one) for one in (undo.undoes, *undo.undoes_also)]
+        originals = [one for one in found if one is not None]
+        if not originals:
+            break
+        if undo is undone or originals[0].undoes is None:
+            writes += [one.changed(undone_by=None if stands else undo.id).write() for one in originals]
+        undo, stands = originals[0], not stands
+    return writes
+
+
 async def _is_as_audited(desk: Desk, approval: Approval) -> bool:
     """Say whether the stored change is the one that the audit log vouches for."""
     entries = await desk.audit.entries(approval_id=approval.id, limit=1)
     return bool(entries) and entries[0].facts.get("changeHash") == change_hash(approval)
 
 
-def _record_of(desk: Desk, approval: Approval, mutation: Mutation, now: Snapshot, by: Person) -> Approval:
+def _record_of(
+    desk: Desk, approvals: Sequence[Approval], mutation: Mutation, now: Snapshot, by: Person
+) -> Approval:
     """Return the approval that stands for the undo: applied, with what takes it back in its turn."""
     at, revision = desk.clock(), now.graph.revision + 1
+    approval, action = approvals[0], approvals[0].action
+    if len(approvals) > 1:
+        actions = [one.effective_action for one in reversed(approvals)][:MAX_BATCH]
+        action = BatchAction(payload=Batch(actions=actions))
     inverse = inverse_mutation(now, mutation)
     return approval.changed(
         id=desk.ids(),
         version=None,
+        action=action,
+        action_hash=canonical_hash(action),
         base_revision=now.graph.revision,
         touched={},
         names={},
@@ -121,6 +172,7 @@ def _record_of(desk: Desk, approval: Approval, mutation: Mutation, now: Snapshot
         status="applied",
         depends_on=(),
         undoes=approval.id,
+        undoes_also=tuple(one.id for one in approvals[1:]),
         undone_by=None,
         decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=at),
         result=Outcome(
@@ -134,13 +186,13 @@ def _record_of(desk: Desk, approval: Approval, mutation: Mutation, now: Snapshot
     )
 
 
-async def _snapshot(desk: Desk, applied: Mutation, inverse: Mutation) -> Snapshot:
-    """Read what the two mutations name, as it is now."""
-    source, key = desk.source, applied.graph_key
+async def _snapshot(desk: Desk, mutations: Sequence[Mutation]) -> Snapshot:
+    """Read what mutations of a graph name, as it is now."""
+    source, key = desk.source, mutations[0].graph_key
     graph = await source.get_graph(key)
-    named = [node.key for m in (applied, inverse) for node in m.put_nodes]
-    named += [node for m in (applied, inverse) for node in m.delete_nodes]
-    named += [end for m in (applied, inverse) for e in m.put_edges for end in (e.source, e.target)]
+    named = [node.key for m in mutations for node in m.put_nodes]
+    named += [node for m in mutations for node in m.delete_nodes]
+    named += [end for m in mutations for e in m.put_edges for end in (e.source, e.target)]
     keys = sorted(set(named))
     return Snapshot(
         graph=graph,

@@ -110,6 +110,18 @@ def test_approve_applies_and_undo_takes_it_back_and_forth(db: Path) -> None:
     assert name_of("fetch-api") == "Fetch it"
 
 
+def test_undo_of_a_turn_takes_all_its_changes_back_and_the_id_it_names_redoes_them(db: Path) -> None:
+    other = propose(db, "update_node", nodeKey="root", changes={"data.name": "Other"})
+    for approval_id in (rename(db), other):
+        assert invoke("review", "approve", approval_id).exit_code == 0
+    result = invoke("undo", GRAPH, "--turn")
+    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch NBA players")
+    assert name_of("root") != "Other"
+    again = result.stderr.split("To redo it: nodius ")[1].split()
+    assert invoke(*again).exit_code == 0
+    assert (name_of("fetch-api"), name_of("root")) == ("Fetch it", "Other")
+
+
 def test_undo_takes_an_id_alone_and_says_what_a_word_could_have_been(db: Path) -> None:
     approval_id = rename(db)
     assert invoke("review", "approve", approval_id).exit_code == 0

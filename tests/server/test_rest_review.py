@@ -172,6 +172,25 @@ async def test_a_change_is_undone_redone_and_audited() -> None:
             assert (await ed.get("/api/audit")).status_code == 403
 
 
+async def test_all_changes_of_a_turn_are_undone_and_redone_in_one_step() -> None:
+    rename = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"})
+    both = Says(calls=[call("propose_update_node", CHANGE), rename])
+    with ScriptedProvider(both) as provider:
+        async with service(provider) as running, running.as_() as ed:
+            before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
+            answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "both"})
+            ids = [one["id"] for one in answer.json()["approvals"]]
+            for one in ids:
+                await ed.post(f"/api/approvals/{one}/decision", json={"verdict": "approve"})
+            after = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
+            undone = (await ed.post(f"/api/graphs/{GRAPH}/undo", json={"turn": True})).json()
+            assert [undone["undoes"], *undone["undoesAlso"]] == [ids[1], ids[0]]
+            assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == before
+            again = {"approvalId": undone["id"]}
+            assert (await ed.post(f"/api/graphs/{GRAPH}/undo", json=again)).status_code == 200
+            assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == after
+
+
 async def test_usage_is_the_callers_own() -> None:
     with ScriptedProvider("a", "b") as provider:
         async with service(provider) as running, running.as_() as ed, running.as_("al") as al:

@@ -34,6 +34,36 @@ async def _applied(bench: Bench, kind: str, **payload: Any) -> str:
 
 
 @given(st.lists(actions, min_size=1, max_size=6))
+def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(raws: list[dict[str, Any]]) -> None:
+    asyncio.run(_whole_turn(raws))
+
+
+async def _whole_turn(raws: list[dict[str, Any]]) -> None:
+    bench = Bench(database=await make_graph())
+    before, made = await bench.stored_bytes(), 0
+    for raw in raws:
+        try:
+            approval = await bench.propose(raw["type"], **raw["payload"])
+        except ProposalRefused:
+            continue
+        made += (await bench.approvals().decide(approval.id, Approve(), EDITOR)).status == "applied"
+    if not made:
+        return
+    left = await bench.stored_bytes()
+    undo = await bench.approvals().undo(FLOW, by=EDITOR, turn=True)
+    assert await bench.stored_bytes() == before
+    assert len([undo.undoes, *undo.undoes_also]) == made
+    redo = await bench.approvals().undo(FLOW, undo.id, by=EDITOR)
+    assert await bench.stored_bytes() == left
+    await bench.approvals().undo(FLOW, redo.id, by=EDITOR)
+    assert await bench.stored_bytes() == before
+    with pytest.raises(NothingToUndo):
+        await bench.approvals().undo(FLOW, by=EDITOR)
+    assert len(await bench.approvals().audit.entries()) == made + 3
+    assert (await bench.approvals().audit.verify()).is_sound
+
+
+@given(st.lists(actions, min_size=1, max_size=6))
 def test_random_changes_are_undone_and_redone_byte_for_byte(raws: list[dict[str, Any]]) -> None:
     asyncio.run(_forth_and_back(raws))
 
@@ -105,6 +135,36 @@ async def test_what_was_said_of_an_undone_change_is_no_longer_that_it_stands() -
     undo = await bench.approvals().undo(FLOW, by=REVIEWER)
     assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith("APPLIED, BUT TAKEN BACK")
     assert outcome_text(undo).startswith("TAKEN BACK: delete node d. By rita.")
+
+
+async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes() -> None:
+    bench = await a_bench()
+    first = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "One"})
+    await bench.rename("b", "One", posX=77.0)
+    await _applied(bench, "update_node", nodeKey="b", changes={"data.level": "two"})
+    other = await bench.propose("delete_node", thread="t2", nodeKey="d")
+    await bench.approvals().decide(other.id, Approve(), EDITOR)
+    undo = await bench.approvals().undo(FLOW, first, by=REVIEWER, turn=True)
+    (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
+    assert (node.data, node.pos_x) == ({"name": "Fetch invoices"}, 77.0)
+    assert not await bench.source.get_nodes_by_key(FLOW, ["d"])
+    assert outcome_text(undo).startswith(
+        "TAKEN BACK: 2 changes: change data.name of node b; change data.level"
+    )
+    (entry, *_) = await bench.approvals().audit.entries()
+    assert entry.facts["event"] == "undone"
+    assert [entry.facts["undoes"], *entry.facts["undoesAlso"]][-1] == first
+
+
+async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upon() -> None:
+    bench = await a_bench()
+    await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "One"})
+    await _applied(bench, "delete_node", nodeKey="d")
+    await bench.rename("b", "Two")
+    before = await bench.stored_bytes()
+    with pytest.raises(UndoRefused, match=r"node/b: data\.name"):
+        await bench.approvals().undo(FLOW, by=EDITOR, turn=True)
+    assert await bench.stored_bytes() == before
 
 
 async def test_an_undo_keeps_later_changes_of_other_fields() -> None:
