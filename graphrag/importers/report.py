@@ -73,9 +73,10 @@ class _Count:
 
     def add(self, example: str, number: int) -> None:
         self.number += number
-        shown = _shortened(example)
-        if shown and len(self.examples) < MAX_EXAMPLES and shown not in self.examples:
-            self.examples.append(shown)
+        if len(self.examples) < MAX_EXAMPLES:
+            shown = _shortened(example[: 2 * MAX_EXAMPLE_CHARS])
+            if shown and shown not in self.examples:
+                self.examples.append(shown)
 
 
 @dataclass(slots=True)

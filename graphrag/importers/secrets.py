@@ -17,20 +17,30 @@ _SECRET_FIELD = re.compile(
 )
 _TOKEN = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{20,}|sk_live_[A-Za-z0-9]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|gh[pousr]_[A-Za-z0-9]{30,}"
-    r"|github_pat_[A-Za-z0-9_]{30,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|glpat-[A-Za-z0-9_-]{20,}"
-    r"|eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10,})"
+    r"|github_pat_[A-Za-z0-9_]{30,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|glpat-[A-Za-z0-9_-]{20,})"
 )
+_SIGNED = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{13,}+)\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+")
+"""Perhaps a JSON web token: from the beginning of a run of its letters, so that each is read once."""
 _TOKEN_HINTS = ("sk-", "sk_live_", "xox", "gh", "AKIA", "AIza", "glpat-", "eyJ")
-_BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{16,}")
+_BEGIN = re.compile(r"\beyJ")
+_BEARER = re.compile(r"\b(Bearer|Basic)\s++[A-Za-z0-9._~+/=-]{16,}")
 _LOGIN = re.compile(r"(://[^\s/@:'\"`]*:)([^\s/?#'\"`]+)(?=@)")
 _PARAMETER = re.compile(r"([?&;]([A-Za-z][A-Za-z0-9_.-]{0,60})=)([^\s&;#'\"`<>\\]+)")
 _SIGNATURES = frozenset(("sig", "signature", "pwd", "pass"))
 _REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^<>]{1,80}>|^\s*$")
 
 
-@lru_cache(maxsize=10_000)
+MAX_NAME = 100
+"""What is longer is no field's name; long names are not remembered either."""
+
+
 def is_secret_name(name: str) -> bool:
     """Say whether a field of this name holds a secret wherever it is met: `apiKey`, `X-API-Key`, …"""
+    return len(name) <= MAX_NAME and _names_secret(name)
+
+
+@lru_cache(maxsize=10_000)
+def _names_secret(name: str) -> bool:
     letters = "".join(c for c in name if c.isalnum()).lower()
     return _SECRET_FIELD.search(letters) is not None
 
@@ -40,12 +50,20 @@ def scrub_text(text: str, tally: Tally, where: str) -> str:
     text = _scrub_addresses(text, tally, where)
     if not any(hint in text for hint in (*_TOKEN_HINTS, "Bearer", "Basic")):
         return text
-    clean, found = _TOKEN.subn(PLACEHOLDER, text)
+    signed = 0
+
+    def web_token(match: re.Match[str]) -> str:
+        nonlocal signed
+        begin = _BEGIN.search(match[1])
+        if begin is None or len(match[1]) - begin.start() < 13:
+            return match[0]
+        signed += 1
+        return match[1][: begin.start()] + PLACEHOLDER
+
+    clean, found = _TOKEN.subn(PLACEHOLDER, _SIGNED.sub(web_token, text))
     clean, headers = _BEARER.subn(rf"\1 {PLACEHOLDER}", clean)
-    if found + headers:
-        tally.drop(
-            "secret", "a token in a text; a placeholder stands in its place", where, count=found + headers
-        )
+    if found := found + headers + signed:
+        tally.drop("secret", "a token in a text; a placeholder stands in its place", where, count=found)
     return clean
 
 

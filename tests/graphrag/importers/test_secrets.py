@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import time
 from typing import Any
 
 import pytest
 
-from graphrag.importers.secrets import PLACEHOLDER
+from graphrag.importers import secrets
+from graphrag.importers.report import Tally
+from graphrag.importers.secrets import PLACEHOLDER, scrub_text
 from tests.graphrag.importers.helpers import n8n, n8n_node, read
 
 TOKEN = "sk-" + "a1B2" * 8
@@ -97,3 +101,44 @@ def test_an_address_without_its_secrets_is_imported_again_as_it_is() -> None:
     again = read(n8n([n8n_node("A", parameters={"url": left})]))
     assert again.nodes[0].data["parameters"]["url"] == left
     assert again.report.lines() == []
+
+
+_N = 500_000
+_WORST: dict[str, str] = {
+    "_SECRET_FIELD": "secretkeyapi" * _N,
+    "_TOKEN": "-sk-ghp_xoxa-" * _N,
+    "_SIGNED": "-eyJ" * _N + "." + "eyJabcdefghijkl." * _N + ".." * _N,
+    "_BEGIN": "-eyeyJ"[:4] * _N,
+    "_BEARER": "Bearer " * _N + "Bearer" + " " * _N,
+    "_LOGIN": "://a:" * _N + "://" + "a" * _N + ":" + "b" * _N,
+    "_PARAMETER": ("?" + "a" * 61) * (_N // 10) + "?a=" * _N + "?" * _N,
+    "_REFERENCE": " " * _N + "<" * _N + "<a" * _N + "{$" * _N,
+}
+"""For each pattern, text that begins to match at every place and never, or late, goes on to its end."""
+
+
+def test_every_pattern_has_a_worst_case_here() -> None:
+    assert {name for name, value in vars(secrets).items() if isinstance(value, re.Pattern)} == _WORST.keys()
+
+
+@pytest.mark.parametrize("name", sorted(_WORST))
+def test_worst_case_of_a_pattern_is_read_in_one_go(name: str) -> None:
+    """Seconds are far from what it takes; where each letter is read again from each place, so are minutes."""
+    pattern: re.Pattern[str] = vars(secrets)[name]
+    text = _WORST[name]
+    began = time.process_time()
+    pattern.subn("", text)
+    for part in ("-eyJ", "Bearer ", "://a:", "?a=", "&a", "<"):
+        scrub_text(part * _N, Tally(), "A")
+    assert time.process_time() - began < 30
+
+
+def test_token_is_found_behind_a_hyphen_and_in_the_middle_of_a_line() -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+    tally = Tally()
+    assert scrub_text(f"a-{token}, b={token};", tally, "A") == f"a-{PLACEHOLDER}, b={PLACEHOLDER};"
+    assert (
+        scrub_text("eyJ.eyJ.eyJ, x.eyJhbGciOiJIUzI1.short", tally, "A")
+        == "eyJ.eyJ.eyJ, x.eyJhbGciOiJIUzI1.short"
+    )
+    assert [item.count for item in tally.report("n8n", nodes=0, edges=0, types=0, sheets=0).dropped] == [2]
