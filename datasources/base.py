@@ -179,8 +179,15 @@ class RecordWrite:
 class MutableGraphDataSource(GraphDataSource, Protocol):
     """Writes the graphs of one workspace."""
 
-    async def create_graph(self, graph: Graph) -> Graph:
-        """Store a new empty graph at revision 0. Raises: GraphExists, also for another workspace's key."""
+    async def create_graph(
+        self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
+    ) -> Graph:
+        """Store a new graph and return it: empty at revision 0, or filled by a mutation at revision 1.
+
+        One transaction, which record writes join where there is a mutation: nobody sees the graph
+        without its content.
+        Raises: GraphExists, also for another workspace's key, and what `apply` raises.
+        """
         ...
 
     async def delete_graph(self, graph_key: str) -> None: ...

@@ -138,15 +138,10 @@ async def _create(source: MutableGraphDataSource, result: ImportResult, file_nam
         reason = f"{fault}; this one is {result.graph.key!r}: choose another key"
         raise UnreadableWorkflow(file=file_name, reason=reason)
     try:
-        await source.create_graph(result.graph)
+        await source.create_graph(result.graph, to_mutation(result, None))
     except GraphExists as exc:
         reason = f"the graph key {result.graph.key!r} is taken in another workspace; choose another key"
         raise UnreadableWorkflow(file=file_name, reason=reason) from exc
-    try:
-        await source.apply(to_mutation(result, None))
-    except BaseException:
-        await source.delete_graph(result.graph.key)  # half an import would look like an update next time
-        raise
     return "created"
 
 

@@ -8,7 +8,7 @@ at once the server lets one through; the other begins anew and sees what the fir
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, INTENTS, LO
 from datasources.arango.records import Step, prepared, write_records
 from datasources.arango.statements_intents import HANGING_EDGES
 from datasources.arango.statements_records import collection_of
+from datasources.arango.statements_writing import CREATE_GRAPH
 from datasources.arango.transactions import Mark, Statements, Transactions
 from datasources.base import RecordWrite
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
@@ -54,13 +55,15 @@ async def apply(
     expected_revision: int | None = None,
     records: Sequence[RecordWrite] = (),
     indexed_dim: int | None = None,
+    create: Mapping[str, Any] | None = None,
 ) -> int:
     """Apply a mutation and record writes in one transaction; return the new revision.
 
+    `create` is the document of the mutation's graph where that is new: it is stored first.
     Raises: as MutableGraphDataSource.apply; what cannot be settled with the server as SourceError.
     """
     steps = [prepared(workspace, write) for write in records]
-    change = Change(workspace, mutation, expected_revision, steps, indexed_dim)
+    change = Change(workspace, mutation, expected_revision, steps, indexed_dim, create)
     mark = uuid.uuid4().hex
 
     def work(database: StandardDatabase) -> int:
@@ -84,6 +87,7 @@ class Change:
     expected_revision: int | None
     records: Sequence[Step]
     indexed_dim: int | None = None
+    create: Mapping[str, Any] | None = None
 
     def collections(self) -> list[str]:
         """Return the collections that it may change."""
@@ -92,6 +96,8 @@ class Change:
 
     def carry_out(self, at: Statements, mark: Mark) -> int:
         """Look, check and write, within a transaction; return the new revision."""
+        if self.create is not None:
+            at.rows(CREATE_GRAPH, document=self.create)
         state = _Look(self.workspace, self.mutation).look(at)
         if self.expected_revision not in (None, state.graph.revision):
             raise RevisionConflict(

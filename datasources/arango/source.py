@@ -286,10 +286,15 @@ class ArangoSource:
         read_all = ((key, read_vector(stored, key)) for key, stored in found)
         return {key: vector for key, vector in read_all if vector is not None}
 
-    async def create_graph(self, graph: Graph) -> Graph:
+    async def create_graph(
+        self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
+    ) -> Graph:
         check_owner(graph, self.workspace, "graphs")
         document = graph_document(graph.replace(revision=0))
         try:
+            if mutation is not None:
+                await self._apply(mutation, records=records, create=document)
+                return await self.get_graph(graph.key)
             await self.engine.connection.query(write.CREATE_GRAPH, document=document)
         except ServerRefused as exc:
             if exc.code != UNIQUE:
@@ -305,13 +310,15 @@ class ArangoSource:
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
     ) -> int:
+        return await self._apply(mutation, expected_revision=expected_revision, records=records)
+
+    async def _apply(self, mutation: Mutation, **options: Any) -> int:
         return await applying.apply(
             self.engine.connection,
             self.workspace,
             mutation,
-            expected_revision=expected_revision,
-            records=records,
             indexed_dim=self.engine.indexed_dim,
+            **options,
         )
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:

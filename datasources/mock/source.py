@@ -158,13 +158,14 @@ class MemorySource:
         vectors = self._state(graph_key).vectors
         return {key: vectors[key] for key in dict.fromkeys(keys) if key in vectors}
 
-    async def create_graph(self, graph: Graph) -> Graph:
+    async def create_graph(
+        self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
+    ) -> Graph:
         check_owner(graph, self.workspace, "graphs")
         if graph.key in self.store.graphs:
             raise GraphExists(graph_key=graph.key)
-        created = stored_copy(graph.replace(revision=0), "graphs", graph.key)
-        self.store.graphs[graph.key] = GraphState(graph=created)
-        return created
+        state = GraphState(graph=stored_copy(graph.replace(revision=0), "graphs", graph.key))
+        return self._apply(state, mutation, records).graph
 
     async def delete_graph(self, graph_key: str) -> None:
         self._state(graph_key)
@@ -177,7 +178,24 @@ class MemorySource:
         revision = state.graph.revision
         if expected_revision is not None and expected_revision != revision:
             raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=revision)
+        return self._apply(state, mutation, records).graph.revision
+
+    def _apply(
+        self, state: GraphState, mutation: Mutation | None, records: Sequence[RecordWrite]
+    ) -> GraphState:
         own = self.store.configs.get(self.workspace, {})
+        new_state, configs = (state, own) if mutation is None else self._after(state, mutation, own)
+        store = self.store.records.setdefault(self.workspace, MemoryRecords())
+        new_records = store.after(records)
+        # Nothing below can fail: all of it takes place or, above, none.
+        self.store.graphs[state.graph.key] = new_state
+        if configs is not own:
+            self.store.set_configs(self.workspace, configs)
+        store.stored = new_records
+        return new_state
+
+    def _after(self, state: GraphState, mutation: Mutation, own: Configs) -> tuple[GraphState, Configs]:
+        """Return what a mutation leads to. Raises: InvalidMutation, BadDocument."""
         dropped = dropped_sheets(mutation, state.graph)
         existing = Existing(
             nodes=state.nodes.keys(),
@@ -191,16 +209,7 @@ class MemorySource:
             },
         )
         check_mutation(mutation, graph=state.graph, existing=existing)
-        new_state = state.after(mutation)
-        configs = _configs_after(own, mutation)
-        store = self.store.records.setdefault(self.workspace, MemoryRecords())
-        new_records = store.after(records)
-        # Nothing below can fail: all of it takes place or, above, none.
-        self.store.graphs[mutation.graph_key] = new_state
-        if configs is not own:
-            self.store.set_configs(self.workspace, configs)
-        store.stored = new_records
-        return new_state.graph.revision
+        return state.after(mutation), _configs_after(own, mutation)
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")

@@ -358,8 +358,13 @@ class SqliteSource:
             graph_key, lambda c, row: c.execute(statement, {**values, "graph": row.id}).fetchall()
         )
 
-    async def create_graph(self, graph: Graph) -> Graph:
-        return await self.engine.pool.write(lambda c: writes.create_graph(c, self.workspace, graph))
+    async def create_graph(
+        self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
+    ) -> Graph:
+        return await self.engine.pool.write(
+            lambda c: writes.create_graph(c, self.workspace, graph, mutation, records),
+            checked=mutation is not None and writes.only_adds(mutation),
+        )
 
     async def delete_graph(self, graph_key: str) -> None:
         gone = await self.engine.pool.write(lambda c: writes.delete_graph(c, self.workspace, graph_key))

@@ -63,13 +63,22 @@ def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTyp
     return visible_types(own, root)
 
 
-def create_graph(connection: sqlite3.Connection, workspace: str, graph: Graph) -> Graph:
-    """Store a new graph at revision 0. Raises: GraphExists, BadDocument."""
+def create_graph(
+    connection: sqlite3.Connection,
+    workspace: str,
+    graph: Graph,
+    mutation: Mutation | None,
+    records: Sequence[RecordWrite],
+) -> Graph:
+    """Store a new graph with its content. See MutableGraphDataSource.create_graph."""
     check_owner(graph, workspace, "graphs")
     if connection.execute(sql.GRAPH_EXISTS, {"key": graph.key}).fetchone():
         raise GraphExists(graph_key=graph.key)
     body = encode_document(graph.replace(revision=0), "graphs", graph.key)
     connection.execute(sql.GRAPH_INSERT, {"key": graph.key, "workspace": workspace, "body": body})
+    if mutation is not None:
+        apply(connection, workspace, mutation, None, records)
+        body = graph_row(connection, workspace, graph.key).body
     return parse_document(Graph, body, "graphs")
 
 

@@ -19,8 +19,10 @@ class LiveSource(MemoryOverlay):
         super().__init__(source, graphs.provider(source.workspace))
         self._writable, self._graphs = source, graphs
 
-    async def create_graph(self, graph: Graph) -> Graph:
-        return await self._writable.create_graph(graph)
+    async def create_graph(
+        self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
+    ) -> Graph:
+        return await self._writable.create_graph(graph, mutation, records)
 
     async def delete_graph(self, graph_key: str) -> None:
         await self._writable.delete_graph(graph_key)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from datasources.base import Database, MutableGraphDataSource
+from datasources.base import Database, MutableGraphDataSource, RecordWrite
 from datasources.errors import (
     BadDocument,
     GraphExists,
     GraphNotFound,
     InvalidMutation,
+    RecordConflict,
     RevisionConflict,
 )
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
@@ -34,6 +35,21 @@ from tests.contracts.samples import (
 )
 
 Source = MutableGraphDataSource
+
+
+def _content() -> Mutation:
+    return Mutation(
+        graph_key=FLOW,
+        put_nodes=[a_node("a"), a_node("b")],
+        put_edges=[an_edge("e", "a", "b")],
+        put_configs=[a_type("t")],
+    )
+
+
+def _write(expected_version: str | None) -> RecordWrite:
+    return RecordWrite(kind="imports", key=FLOW, data={"of": "flow"}, expected_version=expected_version)
+
+
 HOSTILE_KEYS = [
     "é", "文字", "\U0001f525", "a'b", 'a"b', "a`b", "100%", "_", "*", "?", "[a-z]", "a/b", "a\\b", " ", "..",
     "'; DROP TABLE nodes; --", "{{node:a}}", "null", "0", "-1", "1e5", "a" * 200, "\u202eabc", "e\u0301",
@@ -125,6 +141,42 @@ class GraphContract(Contract):
         assert await source.search_text(FLOW, "anything", limit=5) == []
         stats = await source.get_stats(FLOW)
         assert (stats.nodes, stats.edges, dict(stats.types), dict(stats.vectors)) == (0, 0, {}, {})
+
+    async def test_a_new_graph_is_filled_in_the_transaction_that_makes_it(self, database: Database) -> None:
+        source, record = database.source(WORKSPACE), _write(None)
+        created = await source.create_graph(a_graph(), _content(), [record])
+        assert created.revision == 1
+        assert (await source.get_graph(FLOW)).to_document() == created.to_document()
+        assert keys_of(await source.get_nodes(FLOW)) == ["a", "b"]
+        assert keys_of(await source.get_edges(FLOW)) == ["e"]
+        assert keys_of(await source.get_node_configs(["t"])) == ["t"]
+        stored = await database.records(WORKSPACE).get(record.kind, record.key)
+        assert stored is not None
+        assert stored.data == record.data
+        assert await source.apply(Mutation(graph_key=FLOW, delete_edges=["e"]), expected_revision=1) == 2
+
+    async def test_nothing_is_left_of_a_new_graph_whose_content_or_record_is_refused(
+        self, database: Database
+    ) -> None:
+        source = database.source(WORKSPACE)
+        dangling = replace(_content(), put_nodes=[a_node("a")])
+        with pytest.raises(InvalidMutation):
+            await source.create_graph(a_graph(), dangling, [_write(None)])
+        with pytest.raises(RecordConflict):
+            await source.create_graph(a_graph(), _content(), [_write("1")])
+        assert await source.list_graphs() == []
+        assert await source.get_node_configs(["t"]) == []
+        assert await database.records(WORKSPACE).get("imports", FLOW) is None
+
+    async def test_a_taken_key_is_refused_with_its_content(self, database: Database, source: Source) -> None:
+        before = await snapshot(source)
+        with pytest.raises(GraphExists):
+            await source.create_graph(a_graph(), _content(), [_write(None)])
+        other = replace(_content(), put_configs=[])
+        with pytest.raises(GraphExists):
+            await database.source(OTHER).create_graph(a_graph(FLOW, OTHER), other)
+        assert await snapshot(source) == before
+        assert await database.records(WORKSPACE).get("imports", FLOW) is None
 
     async def test_a_taken_key_is_refused_and_the_graph_kept(
         self, database: Database, source: Source

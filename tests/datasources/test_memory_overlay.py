@@ -94,9 +94,9 @@ class _UnsavedSource(MemoryOverlay):
         super().__init__(stored, Edited(edited, keys=keys))
         self._writable, self._edited, self._keys = stored, edited, keys
 
-    async def create_graph(self, graph: Graph) -> Graph:
-        await self._edited.create_graph(graph)
-        return await self._writable.create_graph(graph)
+    async def create_graph(self, graph: Graph, mutation: Any = None, records: Any = ()) -> Graph:
+        await self._edited.create_graph(graph, mutation)
+        return await self._writable.create_graph(graph, mutation, records)
 
     async def put_node_config(self, config: Any) -> None:
         await self._edited.put_node_config(config)
