@@ -61,7 +61,7 @@ def context(
     if as_json:
         render.json(context_as_dict(prepared))
     else:
-        render.line(prepared.context.text)
+        render.passage(prepared.context.text)
         render.note(summary(prepared))
     if not prepared.retrieval.nodes:
         raise typer.Exit(EXIT_NOTHING)
@@ -154,9 +154,9 @@ def prompt(
         return
     for who, text, tokens in prepared.messages:
         render.heading(f"── {who} ({tokens:,} tokens)")
-        render.line(text)
+        render.passage(text)
     render.note(
-        f"\n{sum(size for _, _, size in prepared.messages):,} tokens and {tool_tokens:,} of tool schemas, "
+        f"{sum(size for _, _, size in prepared.messages):,} tokens and {tool_tokens:,} of tool schemas, "
         f"counted by {tokenizer_name()}"
     )
 
@@ -226,7 +226,7 @@ def _show_results(results: list[tuple[str, Any, ToolResult]], as_json: bool) -> 
         for name, given, result in results:
             shown = given if isinstance(given, str) else orjson.dumps(given).decode()
             render.heading(f"── {name} {shown} ({count_tokens(result.text):,} tokens)")
-            render.line(result.text, "red" if result.is_error else None)
+            render.passage(result.text, "red" if result.is_error else None)
 
 
 def _list_tools(functions: list[dict[str, Any]], as_json: bool, *, whole: bool) -> None:

@@ -54,7 +54,8 @@ class Chat:
                 case "/exit" | "/quit":
                     break
                 case "/help":
-                    render.note(HELP)
+                    for line in HELP.splitlines():
+                        render.note(line)
                 case "/retry" | "/later":
                     await self._look()
                 case message if message.startswith("/"):

@@ -132,7 +132,7 @@ async def _show(services: Services, question: str) -> None:
     )
     prepare = partial(prepare_prompt, services.source, services.retriever, GRAPH, question, role="editor")
     whole = await prepare(options=options)
-    render.line((await prepare(options=short)).context.text)
+    render.passage((await prepare(options=short)).context.text)
     render.note(summary(whole))
     if short != options:
         render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
@@ -152,7 +152,7 @@ def _try_next(question: str, second: str, flags: Sequence[str]) -> None:
         ("import", "FILE.json"),
         ("doctor",),
     ):
-        render.line("  " + _command([*arguments, *flags]))
+        render.passage("  " + _command([*arguments, *flags]))
 
 
 def _command(arguments: Sequence[str]) -> str:

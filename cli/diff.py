@@ -10,6 +10,7 @@ from tools.toon import compact_json
 
 ADDED, REMOVED, CHANGED, CODE = "green", "red", "yellow", "dim"
 _VALUE_CHARS = 200
+_NAME_CHARS = 80
 
 Line = tuple[str, str | None]
 
@@ -30,7 +31,7 @@ def preview_lines(preview: Mapping[str, Any]) -> Iterator[Line]:
         for edge in preview.get(f"edges{part}", ()):
             yield f"{sign} edge {edge['_key']}: {_ends(edge)}", style
         for config in preview.get(f"types{part}", ()):
-            yield f"{sign} type {config['node']['type']} “{config['displayName']}”", style
+            yield f"{sign} type {config['node']['type']} “{_short(config['displayName'])}”", style
     for noun in ("nodes", "edges", "types"):
         for change in preview.get(f"{noun}Changed", ()):
             yield from _changed(noun[:-1], change)
@@ -70,18 +71,22 @@ def _place(fields: Sequence[Mapping[str, Any]], when: str) -> str:
 
 
 def _ends(edge: Mapping[str, Any]) -> str:
-    label = f" “{edge['label']}”" if edge.get("label") else ""
+    label = f" “{_short(edge['label'])}”" if edge.get("label") else ""
     source = f"{edge['source']}[{edge.get('sourceHandle', '0')}]"
     return f"{source} -> {edge['target']}[{edge.get('targetHandle', '0')}]{label}"
 
 
 def _named(data: Any) -> str:
     name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None
-    return f" “{name}”" if isinstance(name, str) else ""
+    return f" “{_short(name)}”" if isinstance(name, str) else ""
 
 
 def _quoted(change: Mapping[str, Any]) -> str:
-    return f" “{change['name']}”" if change["name"] != change["key"] else ""
+    return f" “{_short(change['name'])}”" if change["name"] != change["key"] else ""
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_CHARS else f"{name[:_NAME_CHARS]}…"
 
 
 def _value(value: Any) -> str:

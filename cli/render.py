@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -21,6 +22,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = re.compile("[\u200b\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 """What hides or reorders other characters, so that code reads otherwise than it runs. Source: Boucher
 and Anderson, "Trojan Source" (2021). Joiners and marks that ordinary writing needs are not among them."""
+FEED = "⏎"
+CONTINUED = "│ "
+"""Stands before what continues a line."""
+MAX_ROWS = 20
+MAX_SAID_CHARS = 4_000
+"""Of one text that somebody wrote amid our lines."""
 PATIENCE_S = 1.0
 """Work that takes no longer than this shows no progress."""
 
@@ -34,8 +41,27 @@ def json(value: Any) -> None:
 
 
 def line(text: str = "", style: str | None = None) -> None:
-    """Print a line as it is: brackets in it are not markup, and nothing in it commands, hides or reorders."""
+    """Print one line: brackets in it are not markup, and nothing in it commands, hides, reorders or ends it.
+
+    Line feeds show as `⏎`; what a terminal has no room for goes on below, behind a mark.
+    """
+    _print(out, _wrapped("", _one_line(text), out), style)
+
+
+def passage(text: str, style: str | None = None) -> None:
+    """Print a text that stands by itself, such as an answer or a context, with lines of its own."""
     out.print(Text(_harmless(text), style=style or ""))
+
+
+def said(head: str, text: str, style: str | None = None) -> None:
+    """Print what somebody wrote behind our `head`: its further lines stand behind a mark, and are few."""
+    first, *rest = _harmless(text[:MAX_SAID_CHARS]).split("\n")
+    rows = _wrapped(head, first + (FEED if rest else ""), out)
+    for number, one in enumerate(rest, start=2):
+        rows += _wrapped(" " * len(head) + CONTINUED, one + (FEED if number <= len(rest) else ""), out)
+    if len(rows) > MAX_ROWS or len(text) > MAX_SAID_CHARS:
+        rows[MAX_ROWS:] = [f"{' ' * len(head)}{CONTINUED}… ({len(text):,} characters)"]
+    _print(out, rows, style)
 
 
 def piece(text: str, style: str | None = None) -> None:
@@ -45,17 +71,41 @@ def piece(text: str, style: str | None = None) -> None:
 
 def note(text: str) -> None:
     """Print a line for the person, on standard error, so that it does not mix with data."""
-    err.print(Text(_harmless(text), style="dim"))
+    _print(err, _wrapped("", _one_line(text), err), "dim")
 
 
 def fault(text: str) -> None:
     """Print what went wrong, on standard error."""
-    err.print(Text(_harmless(text), style="red"))
+    _print(err, _wrapped("", _one_line(text), err), "red")
 
 
 def heading(text: str) -> None:
     """Print a line that begins a part, after an empty one."""
-    out.print(Text(f"\n{_harmless(text)}", style="bold"))
+    _print(out, ["", *_wrapped("", _one_line(text), out)], "bold")
+
+
+def _print(console: Console, rows: Sequence[str], style: str | None) -> None:
+    for row in rows:
+        console.print(Text(row, style=style or ""))
+
+
+def _one_line(text: str) -> str:
+    return _harmless(text).replace("\n", FEED)
+
+
+def _wrapped(head: str, text: str, console: Console) -> list[str]:
+    """Return the rows of a line: a terminal would begin the second at its edge, like a line of ours."""
+    width = _width(console)
+    if width is None or cell_len(whole := head + text.expandtabs(4)) <= width:
+        return [head + text]
+    mark = " " * (len(head) - len(head.lstrip(" "))) + CONTINUED
+    first, *_ = chop_cells(whole, width)
+    return [first, *(mark + part for part in chop_cells(whole[len(first) :], max(20, width - len(mark))))]
+
+
+def _width(console: Console) -> int | None:
+    # COLUMNS is the shell's own word on the width, no setting of ours.
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else None
 
 
 def _harmless(text: str) -> str:
@@ -74,10 +124,8 @@ def table(
 
     Away from a terminal each row is one line.
     """
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    # COLUMNS is the shell's own word on the width, no setting of ours.
-    width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
-    heading_line, *lines = layout(columns, cells, numbers=numbers, folded=folded, width=width)
+    cells = [["" if cell is None else _one_line(str(cell)) for cell in row] for row in rows]
+    heading_line, *lines = layout(columns, cells, numbers=numbers, folded=folded, width=_width(out))
     line(heading_line, "bold")
     for one in lines:
         line(one)

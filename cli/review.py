@@ -162,7 +162,7 @@ def _show(approval: Approval, language: Language) -> None:
     }
     for name, value in facts.items():
         if value:
-            render.line(f"  {name + ':':<11} {value}")
+            render.said(f"  {name + ':':<11} ", value)
     edited = approval.decision.preview if approval.decision else None
     render.line("  change:")
     print_preview(approval.preview, indent="    ")

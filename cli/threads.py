@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from datetime import datetime
 from typing import Annotated
 
@@ -104,10 +105,11 @@ async def _as_it_stands(services: Services, thread: Thread) -> Thread:
 def _show_message(message: Message) -> None:
     match message:
         case UserMessage():
-            render.heading(f"> {message.content}")
+            render.line()
+            render.said("> ", message.content, "bold")
         case AssistantMessage():
             if message.content.strip():
-                render.line(readable(message.content))
+                render.passage(textwrap.indent(readable(message.content), "  "))
         case ToolMessage():
             render.line(
                 f"[{message.name}] {message.content.splitlines()[0][:200] if message.content else ''}", "dim"

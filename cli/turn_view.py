@@ -110,7 +110,7 @@ def show_proposal(approval: Approval, language: Language) -> None:
     """Print what a proposal would change, and why."""
     render.heading(f"{approval.id}: {describe(approval.action, language)}")
     if approval.reason:
-        render.line(f"  why: {approval.reason}")
+        render.said("  why: ", approval.reason)
     if approval.depends_on:
         render.line(f"  builds on: {', '.join(approval.depends_on)}")
     print_preview(approval.preview)
