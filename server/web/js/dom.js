@@ -65,6 +65,47 @@ export function replace(element, ...children) {
   return append(element, children);
 }
 
+const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex]";
+
+// Returns draw([{key, facts, make}]), which shows these parts in an element. A part is made again only when one of its
+// facts is another: focus, caret, scrolling and what a person is typing stay in all others.
+export function createParts(parent) {
+  let shown = new Map();
+  return function draw(parts) {
+    const next = new Map();
+    for (const { key, facts, make } of parts) {
+      const before = shown.get(key);
+      const isSame = before?.facts.length === facts.length && facts.every((fact, i) => Object.is(fact, before.facts[i]));
+      next.set(key, isSame ? before : { facts, element: make() });
+    }
+    const focused = focusIn(shown);
+    shown = next;
+    arrange(parent, [...next.values()].map((part) => part.element));
+    if (focused) focusAgain(next.get(focused.key)?.element, focused);
+  };
+}
+
+function focusIn(parts) {
+  const now = document.activeElement;
+  for (const [key, { element }] of parts) {
+    if (element.contains(now)) return { key, element: now, at: [...element.querySelectorAll(FOCUSABLE)].indexOf(now) };
+  }
+  return null;
+}
+
+// Puts the focus where it was when its part was made again.
+function focusAgain(element, { element: before, at }) {
+  if (!element || before.isConnected) return;
+  (at < 0 ? element : element.querySelectorAll(FOCUSABLE)[at])?.focus({ preventScroll: true });
+}
+
+// Makes these the children of an element; those that are in their place already are not touched.
+export function arrange(parent, elements) {
+  const wanted = new Set(elements);
+  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
+  elements.forEach((element, i) => parent.children[i] !== element && parent.insertBefore(element, parent.children[i] ?? null));
+}
+
 // Links may lead to web pages, mail and this page's own parts.
 export function isSafeUrl(value) {
   const text = String(value).trim();

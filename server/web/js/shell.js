@@ -1,6 +1,6 @@
 // The frame around the canvas: top bar, side panel's tabs and width, bottom bar of narrow screens, language and theme.
 
-import { h, replace } from "./dom.js";
+import { createParts, h } from "./dom.js";
 import { LANGUAGES } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
@@ -19,28 +19,33 @@ export function createShell(app) {
   const tabs = document.getElementById("panel-tabs");
   const bottom = document.getElementById("bottom");
   const logo = h("img", { src: "/web/icon.svg", alt: "", width: 24, height: 24 });
+  const right = h("div.top-right");
+  const [drawTopParts, drawRight, drawTabParts, drawBottomParts] = [top, right, tabs, bottom].map(createParts);
   let lostTimer = 0;
 
   function drawTop() {
-    const { graph, graphKey, me, connection, lang, theme } = store.get();
-    const focused = [...top.querySelectorAll("button")].indexOf(document.activeElement);
-    replace(top,
-      h("button.brand", { type: "button", title: t("app.graphs"), "aria-label": t("app.graphs"), onclick: () => app.live.close() },
-        logo, h("span.brand-name", "Nodius")),
-      graphKey ? h("nav.crumbs", { "aria-label": t("app.graphs") },
+    const { graph, graphKey, me, lang, theme } = store.get();
+    const name = graph?.name ?? graphKey;
+    const isSignedIn = me && app.session.token;
+    const part = (key, facts, make) => ({ key, facts: [lang, ...facts], make });
+    drawTopParts([
+      part("brand", [], () => h("button.brand", { type: "button", title: t("app.graphs"), "aria-label": t("app.graphs"), onclick: () => app.live.close() }, logo, h("span.brand-name", "Nodius"))),
+      graphKey ? part("crumbs", [name, graph?.description], () => h("nav.crumbs", { "aria-label": t("app.graphs") },
         h("button.crumb", { type: "button", onclick: () => app.live.close() }, t("graphs.title")),
         h("span.crumb-mark", { "aria-hidden": "true" }, "/"),
-        h("span.crumb-now", { title: graph?.description ?? "" }, h("h1", graph?.name ?? graphKey))) : h("span.grow"),
-      h("div.top-right",
-        people(), saveMark(), connectionMark(connection),
-        graphKey && graph ? button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name: graph.name }), "wide-only") : null,
-        graphKey ? button("history", t("canvas.history"), () => showHistory(app), "wide-only") : null,
-        button("keyboard", t("app.help"), () => showHelp(app), "wide-only"),
-        button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch"),
-        h("button.icon-button.lang-switch", { type: "button", title: t("app.language"), "aria-label": t("app.language"), onclick: nextLanguage },
-          LANGUAGES.find((other) => other !== lang).toUpperCase()),
-        me && app.session.token ? button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, signOut) : null));
-    if (focused >= 0) [...top.querySelectorAll("button")].at(focused)?.focus();
+        h("span.crumb-now", { title: graph?.description ?? "" }, h("h1", name)))) : part("grow", [], () => h("span.grow")),
+      part("right", [], () => right),
+    ]);
+    drawRight([
+      ...people(part), ...saveMark(part), connectionMark(part),
+      ...(graphKey && graph ? [part("export", [graphKey, name], () => button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name }), "wide-only"))] : []),
+      ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), () => showHistory(app), "wide-only"))] : []),
+      part("help", [], () => button("keyboard", t("app.help"), () => showHelp(app), "wide-only")),
+      part("theme", [theme], () => button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch")),
+      part("language", [], () => h("button.icon-button.lang-switch", { type: "button", title: t("app.language"), "aria-label": t("app.language"), onclick: nextLanguage },
+        LANGUAGES.find((other) => other !== lang).toUpperCase())),
+      ...(isSignedIn ? [part("exit", [me.username, me.userId, me.role], () => button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, signOut))] : []),
+    ]);
     document.title = graph ? `${graph.name} · Nodius` : "Nodius";
   }
 
@@ -48,34 +53,34 @@ export function createShell(app) {
     return h("button.icon-button", { type: "button", class: extra, title: label, "aria-label": label, onclick }, icon(name));
   }
 
-  function people() {
+  function people(part) {
     const { editors, me } = store.get();
     const others = [...new Set(editors.map((editor) => editor.userId))].filter((user) => user !== me?.userId);
     const windows = editors.filter((editor) => editor.userId === me?.userId).reduce((sum, editor) => sum + editor.windows, 0);
     const names = [...others, ...(windows > 1 ? [`${t("people.you")} ×${windows}`] : [])];
-    if (!names.length) return null;
-    return h("div.people", { title: t("people.here", { names: names.join(", ") }), role: "img", "aria-label": t("people.here", { names: names.join(", ") }) },
+    const label = t("people.here", { names: names.join(", ") });
+    return names.length ? [part("people", [label], () => h("div.people", { title: label, role: "img", "aria-label": label },
       names.slice(0, 4).map((name) => h("span.person", { style: { "--hue": String(hue(name)) } }, [...name][0]?.toUpperCase() ?? "?")),
-      names.length > 4 ? h("span.person.more", `+${names.length - 4}`) : null);
+      names.length > 4 ? h("span.person.more", `+${names.length - 4}`) : null))] : [];
   }
 
-  function saveMark() {
+  function saveMark(part) {
     const { saveStatus: status, connection } = store.get();
-    if (!status || connection !== "open") return null;
+    if (!status || connection !== "open") return [];
     const kind = status.error ? "failed" : !status.hasUnsavedChanges ? "saved" : status.autoSaveEnabled ? "unsaved" : "off";
     const label = t(`save.${kind}`);
-    if (kind === "saved") return h("span.save-mark", { title: label, class: kind }, icon("check"), h("span.sr-only", label));
     const save = () => app.socket.request({ type: "forceSave" }).catch((error) => app.toast("error", error.message));
-    return h("button.save-mark.icon-button", { type: "button", class: kind, title: `${label}. ${t("save.now")}`, "aria-label": `${label}. ${t("save.now")}`, onclick: save }, icon("save"));
+    return [part("save", [kind], () => (kind === "saved" ? h("span.save-mark", { title: label, class: kind }, icon("check"), h("span.sr-only", label))
+      : h("button.save-mark.icon-button", { type: "button", class: kind, title: `${label}. ${t("save.now")}`, "aria-label": `${label}. ${t("save.now")}`, onclick: save }, icon("save"))))];
   }
 
-  function connectionMark(connection) {
-    const { notEditable } = store.get();
+  function connectionMark(part) {
+    const { notEditable, connection } = store.get();
     const isLookedAt = connection === "open" && notEditable;
     const label = t(`connection.${isLookedAt ? "look" : connection}`);
     const title = isLookedAt ? t(notEditable.isElsewhere ? "canvas.elsewhere" : "canvas.not_live", notEditable) : label;
-    return h("span.connection", { class: isLookedAt ? "open look" : connection, role: "status", title },
-      h("span.dot", { "aria-hidden": "true" }), h("span.connection-text", label));
+    return part("connection", [connection, title], () => h("span.connection", { class: isLookedAt ? "open look" : connection, role: "status", title },
+      h("span.dot", { "aria-hidden": "true" }), h("span.connection-text", label)));
   }
 
   function nextTheme() {
@@ -96,26 +101,24 @@ export function createShell(app) {
   }
 
   function drawTabs() {
-    const { panel } = store.get();
+    const { panel, badges, lang } = store.get();
     const shown = PANELS.includes(panel) ? panel : "chat";
-    replace(tabs, PANELS.map((name) => h(`button.tab#tab-${name}`, {
+    const count = (name) => badges?.[name] ?? 0;
+    drawTabParts(PANELS.map((name) => ({ key: name, facts: [lang, name === shown, count(name)], make: () => h(`button.tab#tab-${name}`, {
       type: "button", role: "tab", "aria-selected": String(name === shown), "aria-controls": `panel-${name}`,
       tabIndex: name === shown ? 0 : -1, onclick: () => store.set({ panel: name }), onkeydown: tabKey,
-    }, icon(name), t(`panel.${name}`), badge(name))));
+    }, icon(name), t(`panel.${name}`), badge(count(name))) })));
     for (const name of PANELS) document.getElementById(`panel-${name}`).hidden = name !== shown;
     side.setAttribute("aria-label", t(`panel.${shown}`));
     document.body.dataset.panel = panel;
-    replace(bottom, ["canvas", ...PANELS].map((name) => h("button", {
+    drawBottomParts(["canvas", ...PANELS].map((name) => ({ key: name, facts: [lang, name === panel, count(name)], make: () => h("button", {
       type: "button", class: name === panel ? "on" : undefined, "aria-current": name === panel ? "page" : undefined,
       onclick: () => store.set({ panel: name }),
-    }, icon(name === "canvas" ? "graph" : name), h("span", t(`panel.${name}`)), badge(name))));
+    }, icon(name === "canvas" ? "graph" : name), h("span", t(`panel.${name}`)), badge(count(name))) })));
   }
 
   // Other parts may set `badges: {review: 2}` in the store.
-  function badge(name) {
-    const count = store.get().badges?.[name];
-    return count ? h("span.badge", String(count)) : null;
-  }
+  const badge = (count) => (count ? h("span.badge", String(count)) : null);
 
   function tabKey(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -1,6 +1,6 @@
 // The first page: the graphs of this person, to open, import and export.
 
-import { h, replace } from "../dom.js";
+import { createParts, h, replace } from "../dom.js";
 import { showNotice } from "../dialogs.js";
 import { icon } from "../icons.js";
 import { ago } from "../times.js";
@@ -9,7 +9,15 @@ const SEARCHABLE = 5;
 
 export function createHome(element, app) {
   const { store, t, graphs, live } = app;
-  let wanted = "";
+  const title = h("h1");
+  const intro = h("p.muted");
+  const field = h("input", { type: "search", oninput: cards });
+  const search = h("label.search", icon("search"), field);
+  const tools = h("div.home-tools");
+  const list = h("div.graph-list");
+  const home = h("div.home", h("div.home-head", h("div", title, intro), tools), list);
+  const drawTools = createParts(tools);
+  const drawCards = createParts(list);
 
   function draw() {
     const { graphs: found, graphsError, graphError, me } = store.get();
@@ -17,30 +25,27 @@ export function createHome(element, app) {
     if (failed) return showNotice(element, { name: "error", title: t("graphs.failed"), text: failed.message, actions: [h("button", { type: "button", onclick: () => location.reload() }, t("app.retry"))] });
     if (!found) return showNotice(element, { busy: true, text: t("graphs.loading") });
     if (!found.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true)] });
-    const list = h("div.graph-list");
-    replace(element, h("div.home",
-      h("div.home-head", h("div", h("h1", t("graphs.title")), h("p.muted", t("graphs.intro"))),
-        h("div.home-tools", found.length > SEARCHABLE ? search(list) : null, importButton(false))), list));
-    return cards(list);
+    if (element.firstChild !== home) replace(element, home);
+    title.textContent = t("graphs.title");
+    intro.textContent = t("graphs.intro");
+    field.placeholder = t("graphs.search");
+    field.setAttribute("aria-label", field.placeholder);
+    search.hidden = found.length <= SEARCHABLE;
+    drawTools([{ key: "search", facts: [], make: () => search }, { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
+    return cards();
   }
 
   function importButton(isFirst) {
     return h("button", { type: "button", class: isFirst ? "primary" : undefined, onclick: graphs.pick }, icon("upload"), t("graphs.import"));
   }
 
-  function search(list) {
-    return h("label.search", icon("search"), h("input", {
-      type: "search", value: wanted, placeholder: t("graphs.search"), "aria-label": t("graphs.search"),
-      oninput: (event) => ((wanted = event.target.value), cards(list)),
-    }));
-  }
-
-  function cards(list) {
-    const { graphs: found, me } = store.get();
-    const text = wanted.trim().toLowerCase();
+  function cards() {
+    const { graphs: found, me, lang } = store.get();
+    const text = field.value.trim().toLowerCase();
     const matching = found.filter((graph) => `${graph.name} ${graph.description ?? ""} ${graph.graphKey}`.toLowerCase().includes(text));
-    replace(list, matching.map((graph) => card(graph, (me?.workspaces.length ?? 1) > 1)));
-    if (!matching.length) list.append(h("p.muted", t("graphs.none_found", { text: wanted })));
+    const showsWorkspace = (me?.workspaces.length ?? 1) > 1;
+    const rows = matching.map((graph) => ({ key: graph.graphKey, facts: [JSON.stringify(graph), showsWorkspace, lang], make: () => card(graph, showsWorkspace) }));
+    drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => h("p.muted", t("graphs.none_found", { text: field.value })) }]);
   }
 
   function card(graph, showsWorkspace) {

@@ -1,12 +1,13 @@
 // The canvas: puts view, nodes, edges, ghosts and tools together, and answers keys.
 
-import { h, replace, svg } from "../dom.js";
+import { h } from "../dom.js";
 import { showNotice } from "../dialogs.js";
-import { icon } from "../icons.js";
 import { createBanners } from "./banners.js";
+import { createCulling } from "./culling.js";
 import { createEdges } from "./edges.js";
 import { createEdits } from "./edits.js";
-import { createFar, FAR_BELOW } from "./far.js";
+import { createElements } from "./elements.js";
+import { createFar } from "./far.js";
 import { createFinder } from "./finder.js";
 import { createGestures } from "./gestures.js";
 import { createGhosts } from "./ghosts.js";
@@ -21,11 +22,7 @@ import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
 
 const READABLE = 0.55;
-const CULLED = 150; // sheets of more nodes show only what is near, and from far away one picture
 const DONE_AFTER_MS = 200;
-const SETTLED_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
-const MARGIN = 0.4; // of what is seen, kept around it
-const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
 const NARROW = matchMedia("(max-width: 760px)");
 
 export function createCanvas(app, element) {
@@ -38,11 +35,11 @@ export function createCanvas(app, element) {
   let isAnimated = false;
   let whenHidden = null; // what a preview's owner does when a person hides it
   let isUnseen = false; // a preview came while the canvas was not shown
-  let settling = 0;
-  let isSettled = false; // the zoom rests
-  let kept = null; // the part of the sheet whose elements are in the page
 
-  const parts = build(element);
+  const parts = createElements(element, { t, actions: {
+    find: () => finder.open(), add: () => palette.open(), undo: () => edits.undo(), redo: () => edits.redo(), fit: () => fit(),
+    out: () => view.zoomBy(1 / ZOOM.step), in: () => view.zoomBy(ZOOM.step), hundred: () => view.zoomTo(1),
+  } });
   const { stage, world } = parts;
   const state = store.get;
   const view = createView(stage, world, parts.grid, seen);
@@ -51,6 +48,7 @@ export function createCanvas(app, element) {
   const nodes = createNodes(parts.nodes, parts.backs, { t, state });
   const edges = createEdges(parts.lines, parts.labels, { t, state });
   const far = createFar(parts.far, { view, state });
+  const culling = createCulling({ stage, view, nodes, edges, far });
   const minimap = createMinimap(parts.minimap, { view, state });
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
@@ -102,8 +100,7 @@ export function createCanvas(app, element) {
     stage.setAttribute("aria-label", t("canvas.label", { name: graph?.name ?? graphKey }));
     stage.setAttribute("aria-description", t("canvas.instructions"));
     place();
-    kept = null;
-    cull();
+    culling.again(order.length);
     far.paint();
   }
 
@@ -153,39 +150,8 @@ export function createCanvas(app, element) {
       parts.percent.setAttribute("aria-label", t("canvas.zoom_reset", { n: Math.round(now.k * 100) }));
     }
     minimap.redraw();
-    cull();
+    culling.cull();
     far.paint();
-  }
-
-  // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
-  function cull() {
-    const isFar = order.length > CULLED && (view.get().k < FAR_BELOW || (far.isOn && !isSettled));
-    if (isFar && view.get().k >= FAR_BELOW) settleLater();
-    if (isFar !== far.isOn) {
-      far.show(isFar);
-      stage.classList.toggle("painted", isFar);
-      kept = null;
-    }
-    if (isFar) {
-      if (kept !== NOWHERE) nodes.within(NOWHERE), edges.within(NOWHERE);
-      kept = NOWHERE;
-      return;
-    }
-    const now = view.seen();
-    if (kept && now.x1 >= kept.x1 && now.y1 >= kept.y1 && now.x2 <= kept.x2 && now.y2 <= kept.y2 && now.x2 - now.x1 > (kept.x2 - kept.x1) / 5) return;
-    const [w, high] = [now.x2 - now.x1, now.y2 - now.y1];
-    kept = { x1: now.x1 - w * MARGIN, y1: now.y1 - high * MARGIN, x2: now.x2 + w * MARGIN, y2: now.y2 + high * MARGIN };
-    nodes.within(order.length > CULLED ? kept : null);
-    edges.within(order.length > CULLED ? kept : null);
-  }
-
-  function settleLater() {
-    clearTimeout(settling);
-    settling = setTimeout(() => {
-      isSettled = true;
-      cull();
-      isSettled = false;
-    }, SETTLED_MS);
   }
 
   // The room that tools and the inspector take.
@@ -319,50 +285,8 @@ export function createCanvas(app, element) {
     (found ?? stage).focus({ preventScroll: true });
   }
 
-  function build(root) {
-    const made = {};
-    const tool = (name, label, onclick, extra) => h("button.icon-button", { type: "button", class: extra, title: t(label), "aria-label": t(label), dataset: { label }, onclick }, icon(name));
-    made.lines = svg("g.lines");
-    made.ghostLines = svg("g.ghost-lines");
-    const picture = svg("svg.curves", { "aria-hidden": "true" }, svg("defs", arrow("arrow"), arrow("arrow-moved")), made.lines, made.ghostLines);
-    made.nodes = h("div.nodes");
-    made.backs = h("div.nodes");
-    made.labels = h("div.labels", { "aria-hidden": "true" });
-    made.ghosts = h("div.ghosts");
-    made.world = h("div.world", made.backs, picture, made.labels, made.nodes, made.ghosts);
-    made.overlay = h("div.overlay");
-    made.grid = h("div.grid");
-    made.far = h("canvas.far", { "aria-hidden": "true" });
-    made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay);
-    made.legend = h("div.legend.floating", { role: "status", hidden: true });
-    made.empty = h("div.empty-sheet", { hidden: true });
-    made.percent = h("button.percent", { type: "button", onclick: () => view.zoomTo(1) }, "100 %");
-    made.minimap = h("canvas.minimap", { role: "img" });
-    made.tools = h("div.canvas-tools.floating", { role: "toolbar" },
-      tool("search", "find.title", () => finder.open()), tool("add_node", "palette.title", () => palette.open(), "edit-only"), h("span.tool-gap"), tool("undo", "canvas.undo", () => edits.undo(), "edit-only"), tool("redo", "canvas.redo", () => edits.redo(), "edit-only"), h("span.tool-gap"),
-      tool("minus", "canvas.zoom_out", () => view.zoomBy(1 / ZOOM.step)), made.percent, tool("plus", "canvas.zoom_in", () => view.zoomBy(ZOOM.step)), tool("fit", "canvas.fit", () => fit()));
-    made.sheets = h("div.sheets.floating");
-    made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
-    made.home = h("div.home-holder");
-    made.lost = h("div.lost.floating", { role: "alert" });
-    made.look = h("div.look-only.floating", { role: "status", hidden: true });
-    replace(root, made.stage, made.look, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);
-    return made;
-  }
-
-  function arrow(id) {
-    return svg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse", markerUnits: "userSpaceOnUse" }, svg("path", { d: "M0 0.500 8 4 0 7.500z" }));
-  }
-
   function speak() {
-    for (const button of parts.tools.querySelectorAll("[data-label]")) {
-      button.title = t(button.dataset.label);
-      button.setAttribute("aria-label", button.title);
-    }
-    parts.minimap.setAttribute("aria-label", t("canvas.minimap"));
-    parts.minimap.title = t("canvas.minimap");
-    parts.inspector.setAttribute("aria-label", t("inspector.title"));
-    replace(parts.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")), h("button", { type: "button", class: "edit-only", onclick: () => palette.open() }, icon("add_node"), t("palette.title")));
+    parts.speak();
     banners.speak();
     schedule();
   }

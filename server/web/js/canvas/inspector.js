@@ -1,45 +1,63 @@
 // The panel of what is selected: a node's name, data, code and neighbours, an edge's ends; editors change them here.
+//
+// It is drawn with every change of the graph: each part is made again only when its own facts are others.
 
-import { h, replace } from "../dom.js";
+import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
+import { createAreaDraft, createDraft } from "./drafts.js";
 import { looks, nodeName, typeName } from "./model.js";
+
+const MOST_LISTED = 100;
 
 export function createInspector(element, { app, edits, canvas }) {
   const { store, t, toast } = app;
-  let shownKey = null;
-  let shownDocument = null;
+  const head = h("div.inspector-head");
+  const body = h("div.inspector-body");
+  const drawHead = createParts(head);
+  const drawBody = createParts(body);
+  let shown = null; // the key that is shown
+  let shownName = "";
   let isOpen = false;
-  let editing = null; // "data" | "process" while it is being written
+  let draft = null; // of the name, or of the label
+  let writing = null; // {field, area}: data or code that is being written
+  replace(element, head, body);
 
   function draw() {
     const { selection, nodes, edges } = store.get();
-    const key = selection[0];
-    const found = selection.length === 1 ? (nodes.get(key) ?? edges.get(key)) : null;
-    const several = selection.length > 1;
-    element.hidden = !isOpen || (!found && !several);
-    if (element.hidden) {
-      shownKey = shownDocument = editing = null;
-      return;
+    const key = selection.length === 1 ? selection[0] : null;
+    const found = nodes.get(key) ?? edges.get(key);
+    const isSeveral = selection.length > 1;
+    const isHidden = !isOpen || (!found && !isSeveral);
+    const now = isHidden ? null : (key ?? "several");
+    if (now !== shown) {
+      left();
+      shown = now;
+      body.scrollTop = 0;
     }
-    if (editing && key === shownKey) {
-      if (found !== shownDocument) element.querySelector(".stale")?.removeAttribute("hidden");
-      return; // what is being written is not taken away
-    }
-    editing = null;
-    const top = key === shownKey ? element.querySelector(".inspector-body")?.scrollTop : 0;
-    shownKey = key;
-    shownDocument = found;
-    if (several) drawSeveral(selection);
+    element.hidden = isHidden;
+    if (isHidden) show([], []);
+    else if (isSeveral) drawSeveral(selection);
     else if (nodes.has(key)) drawNode(found);
     else drawEdge(found);
-    const body = element.querySelector(".inspector-body");
-    if (body && top) body.scrollTop = top;
   }
 
-  function frame(heading, body) {
-    replace(element,
-      h("div.inspector-head", heading, h("button.icon-button", { type: "button", "aria-label": t("app.close"), title: t("app.close"), onclick: close }, icon("close"))),
-      h("div.inspector-body", body));
+  // Something else is shown from now on: what was written is saved while there is something to save it in.
+  function left() {
+    const { nodes, edges } = store.get();
+    const isGone = shown !== null && !nodes.has(shown) && !edges.has(shown);
+    if (isGone && draft?.isTouched && store.get().graphState === "ready") toast("warn", t("inspector.gone", { name: shownName }));
+    if (isGone) draft?.drop();
+    else draft?.leave();
+    draft = writing = null;
+  }
+
+  // Parts are [name, facts, make]; all are of what is shown, in one language, for one role.
+  function show(heads, bodies) {
+    const common = [shown, store.get().lang, edits.mayEdit()];
+    const made = (parts) => parts.map(([key, facts, make]) => ({ key, facts: [...common, ...facts], make }));
+    const closing = ["close", [], () => h("button.icon-button", { type: "button", "aria-label": t("app.close"), title: t("app.close"), onclick: close }, icon("close"))];
+    drawHead(made([...heads, closing]));
+    drawBody(made(bodies));
   }
 
   function drawNode(node) {
@@ -47,122 +65,134 @@ export function createInspector(element, { app, edits, canvas }) {
     const look = looks(node, nodeTypes);
     const type = nodeTypes.get(node.type);
     const process = node.process ?? type?.process ?? "";
-    const own = typeof node.process === "string";
-    frame(
-      [h("span.node-icon", { style: { "--hue": String(look.hue), ...(look.color ? { "--type-color": look.color } : {}) } }, look.icon ? icon(look.icon) : h("span.node-letters", look.letters)),
-        h("div.inspector-title", nameField(node), h("div.muted", typeName(node, nodeTypes)))],
-      [
-        type?.description ? h("p.muted", type.description) : null,
-        h("div.inspector-actions",
-          h("button", { type: "button", onclick: () => ask(node) }, icon("chat"), t("inspector.ask")),
-          h("button", { type: "button", onclick: () => copy(node._key) }, icon("copy"), t("inspector.copy_key")),
-          edits.mayEdit() ? h("button.quiet-danger", { type: "button", onclick: () => canvas.removeSelected() }, icon("trash"), t("inspector.delete")) : null),
-        h("section", h("h3", t("inspector.connections")), connections(node)),
-        section("data", t("inspector.data"), node, node.data == null ? "" : JSON.stringify(node.data, null, 2), t("inspector.no_data")),
-        section("process", own || !process ? t("inspector.process") : t("inspector.process_of_type", { type: typeName(node, nodeTypes) }), node, process, t("inspector.no_process")),
-        h("dl.facts", h("dt", t("inspector.key")), h("dd", h("code", node._key)), h("dt", t("inspector.position")), h("dd", `${node.posX ?? 0}, ${node.posY ?? 0}`)),
-      ]);
+    const isOwn = typeof node.process === "string" || !process;
+    const data = node.data == null ? "" : JSON.stringify(node.data, null, 2);
+    const name = nodeName(node, nodeTypes);
+    const of = typeName(node, nodeTypes);
+    const near = connected(node);
+    shownName = name;
+    draft?.show(name);
+    show([
+      ["icon", [look.hue, look.color, look.icon, look.letters], () => h("span.node-icon", { style: { "--hue": String(look.hue), ...(look.color ? { "--type-color": look.color } : {}) } }, look.icon ? icon(look.icon) : h("span.node-letters", look.letters))],
+      ["title", [of, edits.mayEdit() ? "" : name], () => h("div.inspector-title", nameField(node, name), h("div.muted", of))],
+    ], [
+      ...(type?.description ? [["about", [type.description], () => h("p.muted", type.description)]] : []),
+      ["actions", [], () => h("div.inspector-actions",
+        h("button", { type: "button", onclick: () => ask(node) }, icon("chat"), t("inspector.ask")),
+        h("button", { type: "button", onclick: () => copy(node._key) }, icon("copy"), t("inspector.copy_key")), deleteButton())],
+      ["connections", [JSON.stringify(near)], () => h("section", h("h3", t("inspector.connections")), connections(near))],
+      section("data", t("inspector.data"), data, t("inspector.no_data")),
+      section("process", isOwn ? t("inspector.process") : t("inspector.process_of_type", { type: of }), process, t("inspector.no_process")),
+      ["facts", [node.posX, node.posY], () => h("dl.facts", h("dt", t("inspector.key")), h("dd", h("code", node._key)), h("dt", t("inspector.position")), h("dd", `${node.posX ?? 0}, ${node.posY ?? 0}`))],
+    ]);
   }
 
-  function nameField(node) {
-    const name = nodeName(node, store.get().nodeTypes);
+  function deleteButton() {
+    return edits.mayEdit() ? h("button.quiet-danger", { type: "button", onclick: () => canvas.removeSelected() }, icon("trash"), t("inspector.delete")) : null;
+  }
+
+  function nameField({ _key: key }, name) {
     if (!edits.mayEdit()) return h("h2", name);
-    const input = h("input.name-input", {
-      value: name, "aria-label": t("inspector.rename"), maxlength: 400, autocomplete: "off", spellcheck: "false",
-      onkeydown: (event) => {
-        if (event.key === "Enter") input.blur();
-        else if (event.key === "Escape") input.value = name;
-        if (event.key === "Escape") input.blur();
-      },
-      onblur: () => rename(node, input.value.trim(), name),
-    });
-    return input;
+    const input = h("input.name-input", { "aria-label": t("inspector.rename"), maxlength: 400, autocomplete: "off", spellcheck: "false" });
+    draft = createDraft(input, { t, stored: name, isRequired: true, save: (wanted) => rename(store.get().nodes.get(key), wanted) });
+    return [input, draft.hint];
   }
 
-  function rename(node, wanted, before) {
-    if (!wanted || wanted === before) return;
+  function rename(node, wanted) {
+    if (!node) return false;
     const isObject = node.data !== null && typeof node.data === "object" && !Array.isArray(node.data);
     const [field, value] = isObject ? [["data", "name"], wanted] : [["data"], { name: wanted }];
-    edits.setField("node", node, field, value, t("edit.rename", { name: before }));
+    return edits.setField("node", node, field, value, t("edit.rename", { name: nodeName(node, store.get().nodeTypes) }));
   }
 
-  function connections(node) {
+  // What a node is connected to: first where it comes from.
+  function connected(node) {
     const { edges, nodes, nodeTypes } = store.get();
     const rows = [];
     for (const edge of edges.values()) {
-      const other = edge.source === node._key ? edge.target : edge.target === node._key ? edge.source : null;
-      if (other === null || !nodes.has(other)) continue;
-      const name = nodeName(nodes.get(other), nodeTypes);
       const isOut = edge.source === node._key;
-      rows.push([isOut, h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(other) },
-        h("span.way", { "aria-hidden": "true" }, isOut ? "→" : "←"), t(isOut ? "inspector.to" : "inspector.from", { name })), edge.label ? h("span.tag", edge.label) : null)]);
+      const other = isOut ? edge.target : edge.target === node._key ? edge.source : null;
+      if (nodes.has(other)) rows.push({ other, isOut, name: nodeName(nodes.get(other), nodeTypes), label: edge.label });
     }
-    rows.sort((a, b) => a[0] - b[0]);
-    return rows.length ? h("ul.connections", rows.map(([, row]) => row)) : h("p.muted", t("inspector.no_connections"));
+    return rows.sort((one, two) => one.isOut - two.isOut);
   }
 
-  function section(field, title, node, text, none) {
-    return h("section", h("div.section-head", h("h3", title),
-      edits.mayEdit() ? h("button.link", { type: "button", onclick: (event) => write(field, node, text, event.currentTarget.closest("section")) }, t("inspector.edit")) : null),
-      text ? h("pre.code", { tabIndex: 0, class: field }, text) : h("p.muted", none));
+  function connections(rows) {
+    if (!rows.length) return h("p.muted", t("inspector.no_connections"));
+    return h("ul.connections", rows.map(({ other, isOut, name, label }) => h("li",
+      h("button.link", { type: "button", onclick: () => canvas.zoomTo(other) },
+        h("span.way", { "aria-hidden": "true" }, isOut ? "→" : "←"), t(isOut ? "inspector.to" : "inspector.from", { name })),
+      label ? h("span.tag", label) : null)));
   }
 
-  // Turns a section into a field to write in.
-  function write(field, node, text, at) {
-    editing = field;
-    const area = h("textarea.code", { value: text, rows: Math.min(18, Math.max(5, text.split("\n").length + 1)), spellcheck: "false", "aria-label": t(`inspector.${field}`) });
-    const problem = h("p.problem", { role: "alert", hidden: true });
-    const stop = () => ((editing = null), (shownDocument = null), draw());
-    const save = async () => {
-      let value = area.value;
-      if (field === "data") {
-        try {
-          value = value.trim() ? JSON.parse(value) : null;
-        } catch (error) {
-          problem.textContent = t("inspector.not_json", { reason: error.message });
-          problem.hidden = false;
-          return area.focus();
-        }
-      }
-      const now = store.get().nodes.get(node._key);
-      const what = t(field === "data" ? "edit.field" : "edit.process", { name: nodeName(node, store.get().nodeTypes) });
-      if (now && !(await edits.setField("node", now, field, value, what))) return undefined;
-      return stop();
+  // A part that shows a field, or the field to write in while it is written.
+  function section(field, title, text, none) {
+    const isWritten = writing?.field === field;
+    if (isWritten) writing.area.show(text);
+    return [field, isWritten ? [writing] : [title, text], () => (isWritten ? writing.area.element
+      : h("section", h("div.section-head", h("h3", title),
+        edits.mayEdit() ? h("button.link", { type: "button", onclick: () => write(field, text) }, t("inspector.edit")) : null),
+      text ? h("pre.code", { tabIndex: 0, class: field }, text) : h("p.muted", none)))];
+  }
+
+  function write(field, text) {
+    const key = shown;
+    const onEnd = () => {
+      writing = null;
+      draw();
+      element.focus({ preventScroll: true });
     };
-    area.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") (event.stopPropagation(), stop());
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save();
-    });
-    replace(at, h("h3", t(`inspector.${field}`)), h("p.stale.muted", { hidden: true }, t("inspector.changed_meanwhile")), area, problem,
-      h("div.dialog-actions", h("button", { type: "button", onclick: stop }, t("app.cancel")), h("button.primary", { type: "button", onclick: save }, t("inspector.save"))));
-    area.setSelectionRange(0, 0);
-    area.focus();
-    area.scrollTop = 0;
+    writing = { field, area: createAreaDraft({ t, stored: text, label: t(`inspector.${field}`), save: (wanted) => storeField(key, field, wanted), onEnd }) };
+    draw();
+    writing.area.focus();
+  }
+
+  // Stores data or code; resolves to a text where it is not stored, else to nothing.
+  async function storeField(key, field, text) {
+    const node = store.get().nodes.get(key);
+    if (!node) return undefined;
+    let value = text;
+    if (field === "data") {
+      try {
+        value = text.trim() ? JSON.parse(text) : null;
+      } catch (error) {
+        return t("inspector.not_json", { reason: error.message });
+      }
+    }
+    const what = t(field === "data" ? "edit.field" : "edit.process", { name: nodeName(node, store.get().nodeTypes) });
+    return (await edits.setField("node", node, field, value, what)) ? undefined : t("inspector.not_saved");
   }
 
   function drawEdge(edge) {
     const { nodes, nodeTypes } = store.get();
-    const name = (key) => (nodes.has(key) ? nodeName(nodes.get(key), nodeTypes) : key);
-    const label = h("input", {
-      id: "edge-label", value: edge.label ?? "", maxlength: 400, disabled: !edits.mayEdit(), autocomplete: "off",
-      onkeydown: (event) => event.key === "Enter" && label.blur(),
-      onblur: () => label.value !== (edge.label ?? "") && edits.setField("edge", edge, "label", label.value, t("edit.field", { name: edge.label || edge._key })),
-    });
-    frame(h("div.inspector-title", h("h2", t("inspector.edge"))), [
-      h("ul.connections", [["inspector.from", edge.source], ["inspector.to", edge.target]].map(([text, key]) =>
-        h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(key) }, t(text, { name: name(key) }))))),
-      h("label", { for: "edge-label" }, t("inspector.edge_label")), label,
-      edits.mayEdit() ? h("div.inspector-actions", h("button.quiet-danger", { type: "button", onclick: () => canvas.removeSelected() }, icon("trash"), t("inspector.delete"))) : null,
-      h("dl.facts", h("dt", t("inspector.key")), h("dd", h("code", edge._key))),
+    const ends = [["inspector.from", edge.source], ["inspector.to", edge.target]].map(([text, key]) =>
+      ({ text, key, name: nodes.has(key) ? nodeName(nodes.get(key), nodeTypes) : key }));
+    shownName = edge.label || ends.map((end) => end.name).join(" → ");
+    draft?.show(edge.label ?? "");
+    show([["title", [], () => h("div.inspector-title", h("h2", t("inspector.edge")))]], [
+      ["ends", [JSON.stringify(ends)], () => h("ul.connections", ends.map(({ text, key, name }) => h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(key) }, t(text, { name })))))],
+      ["label", [], () => h("section", labelField(edge))],
+      ["actions", [], () => h("div.inspector-actions", deleteButton())],
+      ["facts", [], () => h("dl.facts", h("dt", t("inspector.key")), h("dd", h("code", edge._key)))],
     ]);
+  }
+
+  function labelField({ _key: key, label }) {
+    const input = h("input", { id: "edge-label", maxlength: 400, disabled: !edits.mayEdit(), autocomplete: "off" });
+    const save = (wanted) => {
+      const edge = store.get().edges.get(key);
+      return edge ? edits.setField("edge", edge, "label", wanted, t("edit.field", { name: shownName })) : false;
+    };
+    draft = createDraft(input, { t, stored: label ?? "", save });
+    return [h("label", { for: "edge-label" }, t("inspector.edge_label")), input, draft.hint];
   }
 
   function drawSeveral(keys) {
     const { nodes, nodeTypes } = store.get();
-    const chosen = keys.map((key) => nodes.get(key)).filter(Boolean);
-    frame(h("div.inspector-title", h("h2", t("inspector.several", { n: chosen.length }))), [
-      h("ul.connections", chosen.slice(0, 100).map((node) => h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(node._key) }, nodeName(node, nodeTypes))))),
-      edits.mayEdit() ? h("div.inspector-actions", h("button.quiet-danger", { type: "button", onclick: () => canvas.removeSelected() }, icon("trash"), t("inspector.delete"))) : null,
+    const chosen = keys.filter((key) => nodes.has(key)).map((key) => ({ key, name: nodeName(nodes.get(key), nodeTypes) }));
+    show([["title", [chosen.length], () => h("div.inspector-title", h("h2", t("inspector.several", { n: chosen.length })))]], [
+      ["chosen", [JSON.stringify(chosen)], () => h("ul.connections", chosen.slice(0, MOST_LISTED).map(({ key, name }) => h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(key) }, name))))],
+      ["actions", [], () => h("div.inspector-actions", deleteButton())],
     ]);
   }
 
@@ -189,7 +219,6 @@ export function createInspector(element, { app, edits, canvas }) {
   function close() {
     const wasOpen = isOpen;
     isOpen = false;
-    editing = null;
     draw();
     if (wasOpen) canvas.focusSelected();
   }

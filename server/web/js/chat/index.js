@@ -1,6 +1,6 @@
 /** The chat panel: its head, the log, the composer, and the conversation that joins them. */
 
-import { h, replace } from "../dom.js";
+import { createParts, h, replace } from "../dom.js";
 import { addMessages } from "../i18n.js";
 import { icon } from "../icons.js";
 import chatEn from "../messages/chat.en.js";
@@ -17,6 +17,7 @@ addMessages({ en: chatEn, fr: chatFr });
 export function mountChat(app, element) {
   const { store } = app;
   const head = h("div", { class: "chat-head" });
+  const drawParts = createParts(head);
   const banner = h("div", { class: "chat-banner", role: "note", hidden: true });
   const log = createLog(app);
   const composer = createComposer(app, { onSend: (text) => conversation.ask(text), onStop: () => conversation.stop() });
@@ -53,10 +54,12 @@ export function mountChat(app, element) {
       usage?.tokens && t("chat.thread_tokens", { n: usage.tokens }),
       usage?.cost > 0 && costText(usage.cost, lang),
     ].filter(Boolean);
-    replace(head,
-      h("div", { class: "chat-title" }, h("h2", { title: conversation.title || "" }, conversation.title || t("chat.new_title")),
-        h("p", { class: "chat-facts" }, facts.join(" · "))),
-      graphKey && !conversation.isEmpty ? h("button", { type: "button", class: "icon-button", title: t("chat.new"), "aria-label": t("chat.new"), onclick: () => conversation.startNew() }, icon("plus")) : "");
+    const title = conversation.title || t("chat.new_title");
+    const isNew = !graphKey || conversation.isEmpty;
+    drawParts([
+      { key: "title", facts: [title, facts.join()], make: () => h("div", { class: "chat-title" }, h("h2", { title }, title), h("p", { class: "chat-facts" }, facts.join(" · "))) },
+      ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => h("button", { type: "button", class: "icon-button", title: t("chat.new"), "aria-label": t("chat.new"), onclick: () => conversation.startNew() }, icon("plus")) }]),
+    ]);
   }
 
   function drawBanner() {

@@ -1,6 +1,6 @@
 /** The conversations of a person: of this graph or of all, newest first; open, begin, delete. */
 
-import { h, replace } from "../dom.js";
+import { createParts, h, replace } from "../dom.js";
 import { addMessages } from "../i18n.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
@@ -15,6 +15,8 @@ export function mountThreads(app, element) {
   const { store } = app;
   const list = h("ul", { class: "thread-list" });
   const top = h("div", { class: "threads-top" });
+  const drawTop = createParts(top);
+  const drawList = createParts(list);
   let scope = kept.get("threads.scope") ?? "graph";
   let threads = null;
   let failed = null;
@@ -44,17 +46,28 @@ export function mountThreads(app, element) {
 
   function draw() {
     const { t } = app;
+    const { lang, graphKey, threadId } = store.get();
+    drawTop([
+      { key: "title", facts: [lang], make: () => h("h2", {}, t("panel.threads")) },
+      { key: "scope", facts: [lang], make: chooser },
+      { key: "new", facts: [lang, graphKey], make: () => h("button", { type: "button", class: "primary", disabled: !graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")) },
+    ]);
+    const notice = (key, make) => drawList([{ key, facts: [lang, failed], make }]);
+    if (failed) notice("failed", () => h("li", { class: "notice-line", role: "alert" }, h("p", {}, failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
+    else if (threads === null) notice("loading", () => h("li", { class: "notice-line", role: "status" }, t("threads.loading")));
+    else if (!threads.length) notice("empty", () => h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, t("threads.empty")), h("p", { class: "note" }, t("threads.empty_hint"))));
+    else drawList(threads.map((thread) => ({ key: thread.threadId, facts: [JSON.stringify(thread), lang, graphKey, thread.threadId === threadId], make: () => row(thread) })));
+  }
+
+  function chooser() {
+    const { t } = app;
     const select = h("select", { "aria-label": t("threads.scope") }, ...["graph", "all"].map((value) => h("option", { value, selected: value === scope }, t(`threads.scope.${value}`))));
     select.addEventListener("change", () => {
       scope = select.value;
       kept.put("threads.scope", scope);
       load();
     });
-    replace(top, h("h2", {}, t("panel.threads")), select, h("button", { type: "button", class: "primary", disabled: !store.get().graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")));
-    if (failed) replace(list, h("li", { class: "notice-line", role: "alert" }, h("p", {}, failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
-    else if (threads === null) replace(list, h("li", { class: "notice-line", role: "status" }, t("threads.loading")));
-    else if (!threads.length) replace(list, h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, t("threads.empty")), h("p", { class: "note" }, t("threads.empty_hint"))));
-    else replace(list, ...threads.map(row));
+    return select;
   }
 
   function row(thread) {

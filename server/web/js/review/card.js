@@ -49,7 +49,7 @@ class Card {
     this.stops = [
       this.book.read(this.approval.id, (news) => this.update(news)),
       this.ghosts.watch(() => this.pin.draw()),
-      app.store.on("lang", () => this.render()),
+      app.store.on("lang", () => (this.mode === "view" ? this.render() : this.renderHead())),
       app.store.on("nodes", () => this.renderHead()),
     ];
     this.follow();
@@ -102,7 +102,13 @@ class Card {
     this.renderFoot(state);
     clearTimeout(this.timer);
     const left = approval.expires - Date.now();
-    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) this.timer = setTimeout(() => (this.ghosts.drop(this, this.approval), this.render()), left + 50);
+    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) this.timer = setTimeout(() => this.expired(), left + 50);
+  }
+
+  /** Nobody decided in time. What is being written is left until the person sends it, or not. */
+  expired() {
+    this.ghosts.drop(this, this.approval);
+    if (this.mode === "view") this.render();
   }
 
   renderHead() {

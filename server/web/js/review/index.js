@@ -35,7 +35,7 @@ class ReviewPanel {
     this.history = createHistory(app);
     app.store.on("panel", () => this.look());
     app.store.on("graphKey", () => this.restart());
-    app.store.on("me", () => this.restart());
+    app.store.on((state) => state.me?.userId, () => this.restart());
     app.store.on("lang", () => this.render());
     for (const type of ["ai:complete", "ai:apply_action", "applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "open"]) {
       app.socket.on(type, () => this.soon());

@@ -1,0 +1,55 @@
+// Keeps in the page only what is near what is seen: large sheets stay quick, and from far away are one picture.
+
+import { FAR_BELOW } from "./far.js";
+
+const CULLED = 150; // sheets of more nodes show only what is near, and from far away one picture
+const SETTLED_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
+const MARGIN = 0.4; // of what is seen, kept around it
+const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
+
+export function createCulling({ stage, view, nodes, edges, far }) {
+  let count = 0; // of the sheet's nodes
+  let kept = null; // the part of the sheet whose elements are in the page
+  let settling = 0;
+  let isSettled = false; // the zoom rests
+
+  // The sheet was drawn: what is kept is found out again.
+  function again(n) {
+    count = n;
+    kept = null;
+    cull();
+  }
+
+  // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
+  function cull() {
+    const isFar = count > CULLED && (view.get().k < FAR_BELOW || (far.isOn && !isSettled));
+    if (isFar && view.get().k >= FAR_BELOW) settleLater();
+    if (isFar !== far.isOn) {
+      far.show(isFar);
+      stage.classList.toggle("painted", isFar);
+      kept = null;
+    }
+    if (isFar) {
+      if (kept !== NOWHERE) nodes.within(NOWHERE), edges.within(NOWHERE);
+      kept = NOWHERE;
+      return;
+    }
+    const now = view.seen();
+    if (kept && now.x1 >= kept.x1 && now.y1 >= kept.y1 && now.x2 <= kept.x2 && now.y2 <= kept.y2 && now.x2 - now.x1 > (kept.x2 - kept.x1) / 5) return;
+    const [w, high] = [now.x2 - now.x1, now.y2 - now.y1];
+    kept = { x1: now.x1 - w * MARGIN, y1: now.y1 - high * MARGIN, x2: now.x2 + w * MARGIN, y2: now.y2 + high * MARGIN };
+    nodes.within(count > CULLED ? kept : null);
+    edges.within(count > CULLED ? kept : null);
+  }
+
+  function settleLater() {
+    clearTimeout(settling);
+    settling = setTimeout(() => {
+      isSettled = true;
+      cull();
+      isSettled = false;
+    }, SETTLED_MS);
+  }
+
+  return { again, cull };
+}

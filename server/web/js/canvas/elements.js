@@ -1,0 +1,52 @@
+// The elements of the canvas, one in another. Knows no graph.
+
+import { h, replace, svg } from "../dom.js";
+import { icon } from "../icons.js";
+
+// Builds them in `root`. `actions` are what the tools do: {find, add, undo, redo, out, hundred, in, fit}.
+export function createElements(root, { t, actions }) {
+  const made = {};
+  const tool = (name, label, onclick, extra) => h("button.icon-button", { type: "button", class: extra, title: t(label), "aria-label": t(label), dataset: { label }, onclick }, icon(name));
+  made.lines = svg("g.lines");
+  made.ghostLines = svg("g.ghost-lines");
+  const picture = svg("svg.curves", { "aria-hidden": "true" }, svg("defs", arrow("arrow"), arrow("arrow-moved")), made.lines, made.ghostLines);
+  made.nodes = h("div.nodes");
+  made.backs = h("div.nodes");
+  made.labels = h("div.labels", { "aria-hidden": "true" });
+  made.ghosts = h("div.ghosts");
+  made.world = h("div.world", made.backs, picture, made.labels, made.nodes, made.ghosts);
+  made.overlay = h("div.overlay");
+  made.grid = h("div.grid");
+  made.far = h("canvas.far", { "aria-hidden": "true" });
+  made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay);
+  made.legend = h("div.legend.floating", { role: "status", hidden: true });
+  made.empty = h("div.empty-sheet", { hidden: true });
+  made.percent = h("button.percent", { type: "button", onclick: actions.hundred }, "100 %");
+  made.minimap = h("canvas.minimap", { role: "img" });
+  made.tools = h("div.canvas-tools.floating", { role: "toolbar" },
+    tool("search", "find.title", actions.find), tool("add_node", "palette.title", actions.add, "edit-only"), h("span.tool-gap"), tool("undo", "canvas.undo", actions.undo, "edit-only"), tool("redo", "canvas.redo", actions.redo, "edit-only"), h("span.tool-gap"),
+    tool("minus", "canvas.zoom_out", actions.out), made.percent, tool("plus", "canvas.zoom_in", actions.in), tool("fit", "canvas.fit", actions.fit));
+  made.sheets = h("div.sheets.floating");
+  made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
+  made.home = h("div.home-holder");
+  made.lost = h("div.lost.floating", { role: "alert" });
+  made.look = h("div.look-only.floating", { role: "status", hidden: true });
+  replace(root, made.stage, made.look, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);
+  // Says all in the language that is chosen now.
+  function speak() {
+    for (const button of made.tools.querySelectorAll("[data-label]")) {
+      button.title = t(button.dataset.label);
+      button.setAttribute("aria-label", button.title);
+    }
+    made.minimap.setAttribute("aria-label", t("canvas.minimap"));
+    made.minimap.title = t("canvas.minimap");
+    made.inspector.setAttribute("aria-label", t("inspector.title"));
+    replace(made.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")), h("button", { type: "button", class: "edit-only", onclick: actions.add }, icon("add_node"), t("palette.title")));
+  }
+
+  return { ...made, speak };
+}
+
+function arrow(id) {
+  return svg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse", markerUnits: "userSpaceOnUse" }, svg("path", { d: "M0 0.500 8 4 0 7.500z" }));
+}
