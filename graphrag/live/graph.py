@@ -137,6 +137,7 @@ class LiveGraph:
 
     def status(self) -> SaveStatus:
         return SaveStatus(
+            revision=self._copy.base_revision,
             last_save_time=self._copy.last_save_time,
             has_unsaved_changes=self._copy.has_unsaved,
             auto_save_enabled=self._auto_save,

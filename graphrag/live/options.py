@@ -44,8 +44,12 @@ class NoWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveStatus:
-    """Where a live graph stands. Units: milliseconds since 1970. `error` names why the last save failed."""
+    """Where a live graph stands. Units: milliseconds since 1970. `error` names why the last save failed.
 
+    `revision` is the stored one: a client that knows it has missed nothing but unsaved edits.
+    """
+
+    revision: int
     last_save_time: int
     has_unsaved_changes: bool
     auto_save_enabled: bool
@@ -56,6 +60,7 @@ class SaveStatus:
         """Return the message of this status as editors get it."""
         message: dict[str, Any] = {
             "type": "saveStatus",
+            "revision": self.revision,
             "lastSaveTime": self.last_save_time,
             "hasUnsavedChanges": self.has_unsaved_changes,
             "autoSaveEnabled": self.auto_save_enabled,

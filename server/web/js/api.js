@@ -8,8 +8,15 @@ export class ApiError extends Error {
   }
 }
 
+const LIMIT_MS = 30_000; // so long a request may take, its answer read; after that it is given up
+const LONG_MS = 300_000; // one that carries a whole graph
+const TRIES = 3; // of a request that only reads
+const PAUSE_MS = 500;
+const PASSING = [502, 503, 504];
+
 export function createApi({ token, language, t, onSignInNeeded }) {
-  async function call(method, path, { query, body, raw, signal } = {}) {
+  // `isLong`: its answer or what it sends is a whole graph; `isRead`: it may be tried again.
+  async function call(method, path, { query, body, raw, isLong = false, isRead = method === "GET" } = {}) {
     const url = new URL(path, location.origin);
     for (const [name, value] of Object.entries(query ?? {})) {
       if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
@@ -17,17 +24,34 @@ export function createApi({ token, language, t, onSignInNeeded }) {
     const headers = { Accept: "application/json", "Accept-Language": language() };
     if (token()) headers.Authorization = `Bearer ${token()}`;
     if (body !== undefined || raw !== undefined) headers["Content-Type"] = "application/json";
-    let answer;
-    try {
-      answer = await fetch(url, {
-        method, headers, signal, credentials: "omit", cache: "no-store",
-        body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
-      });
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new ApiError({ code: "network", message: t("error.network"), retryable: true });
+    const request = { method, headers, credentials: "omit", cache: "no-store", body: raw ?? (body === undefined ? undefined : JSON.stringify(body)) };
+    for (let left = isRead ? TRIES : 1; ; left -= 1) {
+      try {
+        return await once(url, request, isLong ? LONG_MS : LIMIT_MS);
+      } catch (error) {
+        const isPassing = ["network", "timeout"].includes(error.code) || PASSING.includes(error.status);
+        if (left <= 1 || !isPassing) throw error;
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      }
     }
-    const found = await read(answer);
+  }
+
+  async function once(url, request, limitMs) {
+    const ending = new AbortController();
+    const timer = setTimeout(() => ending.abort(), limitMs);
+    try {
+      const answer = await fetch(url, { ...request, signal: ending.signal });
+      return taken(answer, await read(answer));
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      const code = ending.signal.aborted ? "timeout" : "network";
+      throw new ApiError({ code, message: t(`error.${code}`), retryable: true });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  function taken(answer, found) {
     if (answer.ok) return found;
     if (answer.status === 401) onSignInNeeded(found?.error?.message);
     throw new ApiError({
@@ -43,8 +67,9 @@ export function createApi({ token, language, t, onSignInNeeded }) {
   async function read(answer) {
     try {
       return await answer.json();
-    } catch {
-      return null; // not ours: a proxy answered
+    } catch (error) {
+      if (error instanceof SyntaxError) return null; // not ours: a proxy answered
+      throw error;
     }
   }
 

@@ -34,7 +34,7 @@ export function createGraphs(app) {
     const done = toast("info", t("graphs.importing", { name: file.name }));
     try {
       const query = { fileName: file.name.slice(-200), workspace };
-      const found = await api.call("POST", "/api/graphs/import", { query, raw: await file.text() });
+      const found = await api.call("POST", "/api/graphs/import", { query, raw: await file.text(), isLong: true });
       const facts = { name: file.name, nodes: found.nodes, edges: found.edges };
       toast("ok", t(`graphs.imported.${found.action}`, facts), { action: remarks(found.remarks) });
       return found.graphKey;
@@ -68,7 +68,7 @@ export function createGraphs(app) {
 
   async function exportGraph(graph) {
     try {
-      const document_ = await api.get(path`/api/graphs/${graph.graphKey}/export`);
+      const document_ = await api.get(path`/api/graphs/${graph.graphKey}/export`, null, { isLong: true });
       const url = URL.createObjectURL(new Blob([JSON.stringify(document_, null, 2)], { type: "application/json" }));
       const link = h("a", { href: url, download: `${graph.graphKey.replace(/[^\w.-]+/g, "_")}.json` });
       link.click();

@@ -16,11 +16,12 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   let registered = null; // {graphKey, sheet} on this connection
   let waiting = null; // messages that came while the graph is read
   let asking = Promise.resolve();
+  let stored = null; // the stored revision whose content is known, but for unsaved edits
 
   // Opens a graph: shows it, and joins its editors. Resolves when it is shown or failed.
   async function open(graphKey, sheet) {
     const turn = ++opening;
-    registered = null;
+    registered = stored = null;
     times = {};
     store.set({
       graphKey, graphState: "loading", graphError: null, graph: null, sheet: sheet ?? "0", nodes: new Map(),
@@ -53,7 +54,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   async function read(turn) {
     const { graphKey } = store.get();
     waiting ??= [];
-    const view = await api.get(path`/api/graphs/${graphKey}/view`);
+    const view = await api.get(path`/api/graphs/${graphKey}/view`, null, { isLong: true });
     if (turn !== opening) return;
     const sheets = view.graph.sheetsList ?? { 0: "main" };
     const { sheet } = store.get();
@@ -79,7 +80,8 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
       const answer = await socket.request({
         type: "registerUserOnGraph", name: me?.username ?? "", sheetId: sheet, graphKey, fromTimestamp,
       });
-      store.set({ saveStatus: statusOf(answer), notEditable: null });
+      status(answer);
+      store.set({ notEditable: null });
       people();
       return answer;
     } catch (error) {
@@ -101,7 +103,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   async function lookAgain() {
     const { notEditable, graphKey, graph, graphState } = store.get();
     if (!notEditable || graphState !== "ready" || !socket.isOpen || document.visibilityState !== "visible") return;
-    await rejoin({ wasAway: true });
+    await rejoin();
     if (!store.get().notEditable || graphKey !== store.get().graphKey) return;
     try {
       const { revision } = await api.get(path`/api/graphs/${graphKey}`);
@@ -111,16 +113,18 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     }
   }
 
-  // Joins again after the connection came back or the sheet changed, and learns what was missed. Who was away reads
-  // the graph anew: what was stored meanwhile past the editors is in no message.
-  function rejoin({ wasAway = false } = {}) {
+  // Joins again after the connection came back or the sheet changed, and learns what was missed. Where the server cannot
+  // say all of it, the graph is read again, unless the stored revision is the one that is known already.
+  function rejoin() {
     asking = asking.then(async () => {
       const { graphKey, sheet, graphState } = store.get();
       if (!graphKey || graphState !== "ready" || !socket.isOpen) return;
       const turn = opening;
+      const [known, hadUnsaved] = [stored, store.get().saveStatus?.hasUnsavedChanges];
       const answer = await join(times[sheet] ?? 0);
       if (!answer || turn !== opening) return;
-      if (wasAway || answer.missingComplete === false) await refresh();
+      const isSame = answer.revision === known && !hadUnsaved && !answer.hasUnsavedChanges;
+      if (answer.missingComplete === false && !isSame) await refresh();
       else for (const message of answer.missingMessages ?? []) take(message);
     }).catch((error) => error instanceof ApiError || reportError(error));
     return asking;
@@ -131,7 +135,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     try {
       await read(turn);
     } catch (error) {
-      waiting = null;
+      waiting = stored = null;
       if (turn === opening && error.code !== "network") toast("error", error.message);
     }
   }
@@ -220,8 +224,9 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     store.set({ graph: { ...graph, sheetsList: { ...graph.sheetsList, ...more } } });
   }
 
-  function statusOf({ lastSaveTime, hasUnsavedChanges, autoSaveEnabled, error = null }) {
-    return { lastSaveTime, hasUnsavedChanges, autoSaveEnabled, error };
+  function status({ revision, lastSaveTime, hasUnsavedChanges, autoSaveEnabled, error = null }) {
+    stored = revision;
+    store.set({ saveStatus: { lastSaveTime, hasUnsavedChanges, autoSaveEnabled, error } });
   }
 
   // Who else is on the graph. The protocol does not announce people; asking now and then is enough to greet them.
@@ -240,10 +245,10 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     // Answers to this page's own requests carry their _id and are taken in by edit().
     socket.on(type, (message) => message._id === undefined && message.graphKey === store.get().graphKey && take(message));
   }
-  socket.on("saveStatus", (message) => message._id === undefined && store.set({ saveStatus: statusOf(message) }));
+  socket.on("saveStatus", (message) => message._id === undefined && message.graphKey === store.get().graphKey && status(message));
   socket.on("open", () => {
     if (store.get().graphState === "failed") open(store.get().graphKey, store.get().sheet);
-    else rejoin({ wasAway: true });
+    else rejoin();
   });
   socket.on("close", () => (registered = null));
   setInterval(() => socket.isOpen && people(), PEOPLE_MS);

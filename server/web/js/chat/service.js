@@ -4,7 +4,7 @@ const LISTED = 100;
 
 /** A person's own conversations, newest first; of one graph or of all. */
 export async function listThreads(api, graphKey, limit = LISTED) {
-  return (await api.post("/api/ai/threads", { limit, ...(graphKey ? { graphKey } : {}) })).threads;
+  return (await api.post("/api/ai/threads", { limit, ...(graphKey ? { graphKey } : {}) }, { isRead: true })).threads;
 }
 
 /** A conversation: `{threadId, conversationHistory, status, pendingInterrupt?}`. */

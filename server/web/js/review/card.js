@@ -83,6 +83,7 @@ class Card {
     this.approval = approval;
     if (stateOf(approval) !== before && !isOpen(approval)) {
       this.mode = "view";
+      this.problem = "";
       this.ghosts.drop(this, approval);
     }
     this.ghosts.offer(this, approval);
@@ -98,7 +99,7 @@ class Card {
     this.pin.draw();
     replace(this.badge, h("span", { "aria-hidden": "true" }, ICONS[state] ?? "•"), ` ${t(`state.${state}`)}`);
     replace(this.body, ...factsOf(this.app, approval), this.changesBox());
-    replace(this.told, ...outcomeOf(this.app, approval, state));
+    this.renderTold();
     this.renderFoot(state);
     clearTimeout(this.timer);
     const left = approval.expires - Date.now();
@@ -132,8 +133,13 @@ class Card {
 
   /** Say what went wrong where the person has just acted. */
   complain(error) {
-    const text = error.message || String(error);
-    replace(this.told, h("p", { class: "warn-text", role: "alert" }, text));
+    this.problem = error.message || String(error);
+    this.renderTold();
+  }
+
+  renderTold() {
+    const outcome = outcomeOf(this.app, this.approval, stateOf(this.approval));
+    replace(this.told, ...outcome, this.problem ? h("p", { class: "warn-text", role: "alert" }, this.problem) : "");
   }
 
   renderFoot(state) {
@@ -205,7 +211,8 @@ class Card {
       event.stopPropagation();
       this.closeForm();
     });
-    replace(this.told);
+    this.problem = "";
+    this.renderTold();
     replace(this.foot, element);
     const changes = this.body.querySelector(".card-changes");
     if (changes && this.mode === "edit") changes.open = false; // the form shows the new values
@@ -245,6 +252,7 @@ class Card {
   /** Send a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown. */
   async decide(send, onRefused = (error) => this.complain(error)) {
     if (this.isBusy) return false;
+    this.problem = "";
     this.setBusy(true);
     try {
       const decided = fromDocument(await send());
@@ -264,7 +272,8 @@ class Card {
   }
 
   async refused(error, onRefused) {
-    if ([404, 409, 410].includes(error.status)) await this.lookAgain();
+    const isUnsure = [404, 409, 410].includes(error.status) || ["network", "timeout"].includes(error.code);
+    if (isUnsure) await this.lookAgain(); // it may have been decided, by this very request too
     if (isOpen(this.approval) && this.mode !== "view") onRefused(error);
     else this.complain(error);
   }
@@ -295,6 +304,7 @@ class Card {
   }
 
   async takeBack(id) {
+    this.problem = "";
     this.setBusy(true);
     try {
       const made = fromDocument(await service.undo(this.app.api, this.approval.graphKey, id));
