@@ -58,7 +58,11 @@ class GraphDataSource(Protocol):
         """Return nodes whose key is greater than `after`; pages of a large graph are read with it."""
         ...
 
-    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]: ...
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
+        """Return edges whose key is greater than `after`, as `get_nodes` does."""
+        ...
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         """Return the nodes that exist, in the order asked for, each once; one round trip."""

@@ -33,6 +33,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    page_of,
 )
 
 MAX_VIEWS = 64
@@ -182,18 +183,15 @@ class MemoryOverlay:
         view = await self._view(graph_key)
         if view is None:
             return await self.stored.get_nodes(graph_key, sheet=sheet, after=after, limit=limit)
-        nodes = [
-            node
-            for key, node in view.nodes.items()
-            if (sheet is None or node.sheet == sheet) and (after is None or key > after)
-        ]
-        return nodes if limit is None else nodes[: max(0, limit)]
+        return page_of(view.nodes.values(), sheet, after, limit)
 
-    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
         view = await self._view(graph_key)
         if view is None:
-            return await self.stored.get_edges(graph_key, sheet=sheet)
-        return [edge for edge in view.edges.values() if sheet is None or edge.sheet == sheet]
+            return await self.stored.get_edges(graph_key, sheet=sheet, after=after, limit=limit)
+        return page_of(view.edges.values(), sheet, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         view = await self._view(graph_key)

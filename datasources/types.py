@@ -6,9 +6,9 @@ fields it does not know, so what another client wrote survives a round trip.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -141,6 +141,17 @@ class TypeTemplate(Document):
     handles: Handles = Field(default_factory=dict[Side, HandleGroup])
     size: Size = Size(width=200, height=100)
     process: str | None = None
+
+
+E = TypeVar("E", Node, Edge)
+
+
+def page_of(
+    elements: Iterable[E], sheet: str | None = None, after: str | None = None, limit: int | None = None
+) -> list[E]:
+    """Return the first `limit` elements of a sheet with keys greater than `after`, in the order given."""
+    found = (e for e in elements if (sheet is None or e.sheet == sheet) and (after is None or e.key > after))
+    return list(found if limit is None else islice(found, max(0, limit)))
 
 
 class NodeTypeConfig(Document):

@@ -36,7 +36,10 @@ def graph_indexes() -> Mapping[str, Sequence[Body]]:
             _index("ix_rag_type", "graphKey", "type"),
             _index("ix_rag_model", "graphKey", "embeddingModel"),
         ],
-        EDGES: [_index("ix_rag_graph", "graphKey", "sheet")],
+        EDGES: [
+            _index("ix_rag_key", "graphKey", "localKey", "_key"),
+            _index("ix_rag_graph", "graphKey", "sheet"),
+        ],
         CONFIGS: [_index("ix_rag_config", "workspace")],
     }
 

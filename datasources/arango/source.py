@@ -56,6 +56,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    page_of,
     parse_document,
 )
 
@@ -125,24 +126,29 @@ class ArangoSource:
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        most = NO_LIMIT if limit is None else max(0, limit)
-        cut = self.engine.by_code_point  # else another order than ours: all are read, and cut here
+        row = await self._page(read.NODES, graph_key, sheet, after, limit)
+        nodes = sorted((read_node(stored, graph_key) for stored in row["nodes"]), key=lambda node: node.key)
+        return page_of(nodes, None, after, limit)
+
+    async def _page(
+        self, statement: Statement, graph_key: str, sheet: str | None, after: str | None, limit: int | None
+    ) -> dict[str, Any]:
+        cut = self.engine.by_code_point  # else another order than ours: all are read, and cut afterwards
         start = after if cut and after is not None else ""
-        row = await self._ask(
-            read.NODES,
+        return await self._ask(
+            statement,
             graph_key,
             sheet=sheet,
             after=start,
             afterKey=f"{graph_key}-{start}",
-            limit=most if cut else NO_LIMIT,
+            limit=max(0, limit) if cut and limit is not None else NO_LIMIT,
         )
-        nodes = (read_node(stored, graph_key) for stored in row["nodes"])
-        rest = [node for node in nodes if after is None or node.key > after]
-        return sorted(rest, key=lambda node: node.key)[:most]
 
-    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
-        row = await self._ask(read.EDGES, graph_key, sheet=sheet)
-        return _edges(row["edges"], graph_key)
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
+        row = await self._page(read.EDGES, graph_key, sheet, after, limit)
+        return page_of(_edges(row["edges"], graph_key), None, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         row = await self._ask(read.NODES_BY_KEY, graph_key, keys=_keys(graph_key, keys))

@@ -150,16 +150,27 @@ EDGES = Statement(
     name="EDGES",
     text="""
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
-LET edges = (
+LET plain = (
   FILTER found
   FOR e IN @@edges
-    FILTER e.graphKey == @graphKey
+    FILTER e.graphKey == @graphKey AND e.localKey == null AND e._key > @afterKey
     FILTER @sheet == null OR NOT_NULL(e.sheet, "0") == @sheet
+    SORT e._key
+    LIMIT @limit
     RETURN e
 )
-RETURN { found, edges }""",
+LET encoded = (
+  FILTER found
+  FOR e IN @@edges
+    FILTER e.graphKey == @graphKey AND e.localKey > @after
+    FILTER @sheet == null OR NOT_NULL(e.sheet, "0") == @sheet
+    SORT e.localKey
+    LIMIT @limit
+    RETURN e
+)
+RETURN { found, edges: APPEND(plain, encoded) }""",
     collections=("graphs", "edges"),
-    values=("graph", "graphKey", "workspace", "sheet"),
+    values=("graph", "graphKey", "workspace", "sheet", "after", "afterKey", "limit"),
 )
 
 EDGES_OF = Statement(

@@ -29,6 +29,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    page_of,
 )
 
 Configs = Mapping[str, NodeTypeConfig]
@@ -85,16 +86,12 @@ class MemorySource:
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        nodes = [
-            node
-            for key, node in self._state(graph_key).nodes.items()
-            if (sheet is None or node.sheet == sheet) and (after is None or key > after)
-        ]
-        return nodes if limit is None else nodes[: max(0, limit)]
+        return page_of(self._state(graph_key).nodes.values(), sheet, after, limit)
 
-    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
-        edges = self._state(graph_key).edges.values()
-        return [edge for edge in edges if sheet is None or edge.sheet == sheet]
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
+        return page_of(self._state(graph_key).edges.values(), sheet, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         nodes = self._state(graph_key).nodes

@@ -31,21 +31,28 @@ def nodes(
     connection: sqlite3.Connection, row: GraphRow, sheet: str | None, after: str | None, limit: int | None
 ) -> list[Node]:
     """Return a page of nodes in key order."""
+    return _nodes(_page(connection, sql.NODES, row, sheet, after, limit))
+
+
+def edges(
+    connection: sqlite3.Connection, row: GraphRow, sheet: str | None, after: str | None, limit: int | None
+) -> list[Edge]:
+    """Return a page of edges in key order."""
+    return _edges(_page(connection, sql.EDGES, row, sheet, after, limit))
+
+
+def _page(
+    connection: sqlite3.Connection,
+    statement: str,
+    row: GraphRow,
+    sheet: str | None,
+    after: str | None,
+    limit: int | None,
+) -> Iterable[tuple[bytes]]:
     if not storable(sheet or "") or not storable(after or ""):
-        return []
-    values = {
-        "graph": row.id,
-        "after": after or "",
-        "sheet": sheet,
-        "limit": _most(limit),
-    }
-    return _nodes(connection.execute(sql.NODES, values))
-
-
-def edges(connection: sqlite3.Connection, row: GraphRow, sheet: str | None) -> list[Edge]:
-    if not storable(sheet or ""):
-        return []
-    return _edges(connection.execute(sql.EDGES, {"graph": row.id, "sheet": sheet}))
+        return ()
+    values = {"graph": row.id, "after": after or "", "sheet": sheet, "limit": _most(limit)}
+    return connection.execute(statement, values)
 
 
 def nodes_by_key(connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str]) -> list[Node]:

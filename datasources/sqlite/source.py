@@ -142,8 +142,10 @@ class SqliteSource:
     ) -> list[Node]:
         return await self._read(graph_key, lambda c, row: large.nodes(c, row, sheet, after, limit))
 
-    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
-        return await self._read(graph_key, lambda c, row: large.edges(c, row, sheet))
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
+        return await self._read(graph_key, lambda c, row: large.edges(c, row, sheet, after, limit))
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         documents = await self._documents(graph_key)

@@ -39,7 +39,8 @@ NODES = """
 SELECT body FROM nodes WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
 ORDER BY key LIMIT :limit"""
 EDGES = """
-SELECT body FROM edges WHERE graph = :graph AND (:sheet IS NULL OR sheet = :sheet) ORDER BY key"""
+SELECT body FROM edges WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
+ORDER BY key LIMIT :limit"""
 NODES_BY_KEY = """
 SELECT n.body FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
 ORDER BY j.key"""

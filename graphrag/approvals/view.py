@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datasources.base import GraphDataSource
 from datasources.types import (
     Direction,
+    E,
     Edge,
     Graph,
     GraphStats,
@@ -19,6 +20,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    page_of,
 )
 from graphrag.approvals.waiting import Additions
 
@@ -68,18 +70,13 @@ class PendingView:
         stored = await self._source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit)
         if graph_key != self._graph_key:
             return stored
-        keys = {node.key for node in stored}
-        more = [
-            node
-            for key, node in self._nodes.items()
-            if key not in keys and (sheet is None or node.sheet == sheet) and (after is None or key > after)
-        ]
-        return sorted([*stored, *more], key=lambda node: node.key)[:limit]
+        return _joined(stored, page_of(self._nodes.values(), sheet, after, None))[:limit]
 
-    async def get_edges(self, graph_key: str, *, sheet: str | None = None) -> list[Edge]:
-        stored = await self._source.get_edges(graph_key, sheet=sheet)
-        more = [edge for edge in self._of(graph_key) if sheet is None or edge.sheet == sheet]
-        return _joined(stored, more)
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
+        stored = await self._source.get_edges(graph_key, sheet=sheet, after=after, limit=limit)
+        return _joined(stored, page_of(self._of(graph_key), sheet, after, None))[:limit]
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         stored = {node.key: node for node in await self._source.get_nodes_by_key(graph_key, keys)}
@@ -149,6 +146,6 @@ class PendingView:
         return await self._source.get_vectors(graph_key, keys)
 
 
-def _joined(stored: list[Edge], more: list[Edge]) -> list[Edge]:
-    found = {edge.key: edge for edge in [*more, *stored]}
+def _joined(stored: list[E], more: list[E]) -> list[E]:
+    found = {element.key: element for element in [*more, *stored]}
     return [found[key] for key in sorted(found)]

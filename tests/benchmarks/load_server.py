@@ -36,20 +36,28 @@ class Loaded:
 
 
 @asynccontextmanager
-async def _process(arguments: Sequence[str], **variables: str) -> AsyncIterator[Process]:
+async def process(
+    arguments: Sequence[str], *, stderr: int | None = None, **variables: str
+) -> AsyncIterator[Process]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("NODIUS_")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, env={**kept, **variables}, stdin=DEVNULL, stdout=PIPE, limit=1 << 20
+    started = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *arguments,
+        env={**kept, **variables},
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=stderr,
+        limit=1 << 20,
     )
     try:
-        yield process
+        yield started
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        if started.returncode is None:
+            started.kill()
+        await started.wait()
 
 
-async def _said(process: Process) -> str:
+async def said(process: Process) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(60):
         line = (await process.stdout.readline()).decode()
@@ -62,8 +70,8 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
     """Serve the sample graph, answered by a model of that pace."""
     model_args = ("-m", "tests.benchmarks.paced_model", str(pieces), str(pace_ms))
     with TemporaryDirectory() as folder:
-        async with _process(model_args) as model:
-            address = f"http://127.0.0.1:{int(await _said(model))}/v1"
+        async with process(model_args) as model:
+            address = f"http://127.0.0.1:{int(await said(model))}/v1"
             settings = {
                 "NODIUS_PROVIDER": "compatible",
                 "NODIUS_LLM_BASE_URL": address,
@@ -71,8 +79,8 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                 "NODIUS_RATE_LIMIT": "0",
             }
             serve = ("serve", "--port", "0", "--db", f"sqlite:{folder}/load.db")
-            async with _process(("-c", "from cli.main import run; run()", *serve), **settings) as server:
-                port = int((await _said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
+            async with process(("-c", "from cli.main import run; run()", *serve), **settings) as server:
+                port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
                 async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
                     raw = load_text("nba.json").encode()
                     done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)

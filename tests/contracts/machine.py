@@ -297,6 +297,10 @@ class SourceMachine(RuleBasedStateMachine):
             while page := await source.get_nodes(graph, sheet=sheet, after=after, limit=limit):
                 found.append([node.to_document() for node in page])
                 after = page[-1].key
+            after = None
+            while edges := await source.get_edges(graph, sheet=sheet, after=after, limit=limit):
+                found.append([edge.to_document() for edge in edges])
+                after = edges[-1].key
             return [found, await documents(source.get_edges(graph, sheet=sheet))]
 
         self.same(pages)

@@ -57,6 +57,18 @@ class ReadContract(Contract):
             after = page[-1].key
         assert seen == ["a", "apart", "b", "c", "d"]
 
+    @pytest.mark.parametrize("limit", [1, 2, 5, 9])
+    async def test_pages_hold_every_edge_once(self, source: Source, limit: int) -> None:
+        seen: list[str] = []
+        after = None
+        while page := await source.get_edges(FLOW, after=after, limit=limit):
+            assert len(page) <= limit
+            seen += keys_of(page)
+            after = page[-1].key
+        assert seen == ["ab", "bc1", "bc2", "bd", "cc", "da"]
+        assert keys_of(await source.get_edges(FLOW, sheet="0", after="ab", limit=2)) == ["bc1", "bc2"]
+        assert await source.get_edges(FLOW, limit=0) == []
+
     async def test_pages_of_a_sheet_hold_its_nodes(self, source: Source) -> None:
         assert keys_of(await source.get_nodes(FLOW, sheet="0", after="a", limit=2)) == ["b", "c"]
         assert await source.get_nodes(FLOW, sheet="0", after="d", limit=2) == []

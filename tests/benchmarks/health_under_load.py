@@ -1,0 +1,201 @@
+"""Asks a server whether it is alive while clients try to hold it up.
+
+    python -m tests.benchmarks.health_under_load [SCENARIO …]
+
+Each scenario has a server of its own. Printed: the slowest answer of 95 %, the longest time without an
+answer, and the most memory that the server held. Add a scenario by a function in SCENARIOS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx2
+
+from datasources.sqlite import SqliteDatabase
+from datasources.types import Mutation
+from tests.benchmarks import synthetic
+from tests.benchmarks.load_server import process, said
+from tests.benchmarks.machine import described
+from tests.support.health_probe import HealthProbe
+
+GRAPH = "large"
+NODES = 100_000
+PIECE = 20_000
+P95_MS, GAP_MS = 100.0, 500.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A server under load. `graph` has NODES nodes where the scenario asked for them."""
+
+    port: int
+    pid: int
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def memory_mb(self, field: str = "VmHWM") -> float:
+        """Return the most memory that the server held so far, or (VmRSS) what it holds now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError("the system does not tell")
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
+        async with httpx2.AsyncClient(base_url=self.address, trust_env=False, timeout=120) as client:
+            yield client
+
+
+async def large_graph(path: Path, nodes: int = NODES) -> None:
+    """Store a graph of so many nodes with three edges each."""
+    async with SqliteDatabase(path) as database:
+        source = database.source("default")
+        await source.create_graph(synthetic.graph(GRAPH).replace(workspace="default"))
+        for config in synthetic.type_configs():
+            await source.put_node_config(config.replace(workspace="default"))
+        made = list(synthetic.nodes(GRAPH, nodes, synthetic.Vocabulary.make(1), 1))
+        edges = list(synthetic.edges(GRAPH, nodes, 1))
+        for i in range(0, len(made), PIECE):
+            await source.apply(Mutation(graph_key=GRAPH, put_nodes=made[i : i + PIECE]))
+        for i in range(0, len(edges), PIECE):
+            await source.apply(Mutation(graph_key=GRAPH, put_edges=edges[i : i + PIECE]))
+
+
+async def views(target: Target) -> None:
+    """Four clients look at the same large graph at once, then four export it."""
+    async with target.client() as client:
+        for what in ("view", "export"):
+            began = time.perf_counter()
+            done = await asyncio.gather(
+                *(client.get(f"/api/graphs/{GRAPH}/{what}") for _ in range(4)), return_exceptions=True
+            )
+            got = [str(d) if isinstance(d, BaseException) else f"{d.status_code}" for d in done]
+            print(f"    {what}: {' '.join(got)} in {time.perf_counter() - began:.1f} s")
+
+
+async def half_headers(target: Target) -> None:
+    """A thousand connections send half a header and wait; a good caller comes in between."""
+    held = [
+        await _half(target.port, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ") for _ in range(1000)
+    ]
+    good = 0
+    async with target.client() as client:
+        for _ in range(20):
+            with suppress(httpx2.HTTPError):
+                good += (await client.get("/healthz", headers={"Connection": "close"})).status_code == 200
+    await _until_closed(held, seconds=30)
+    print(f"    new callers answered meanwhile: {good} of 20")
+
+
+async def stalled_bodies(target: Target) -> None:
+    """Sixty connections announce 16 MB to the import, send nearly all of it and wait."""
+    head = (
+        b"POST /api/graphs/import HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n" % (target.port, 16 << 20)
+    )
+    body = b" " * ((16 << 20) - 1)
+    held = await asyncio.gather(*(_half(target.port, head) for _ in range(60)))
+    await asyncio.gather(*(_push(writer, body) for _, writer in held))
+    await _until_closed(list(held), seconds=30)
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _half(port: int, sent: bytes) -> Streams | tuple[None, None]:
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        await writer.drain()
+    except OSError:
+        return None, None
+    return reader, writer
+
+
+async def _push(writer: asyncio.StreamWriter | None, body: bytes) -> None:
+    if writer is None:
+        return
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(20):
+            for i in range(0, len(body), 1 << 16):
+                writer.write(body[i : i + (1 << 16)])
+                await writer.drain()
+
+
+async def _until_closed(held: list[Streams | tuple[None, None]], *, seconds: float) -> None:
+    """Wait until the server has closed what was held, and say how many it had not."""
+
+    async def closed(reader: asyncio.StreamReader | None) -> None:
+        with suppress(OSError):
+            while reader is not None and await reader.read(1 << 16):
+                pass
+
+    began = time.perf_counter()
+    waits = [asyncio.ensure_future(closed(reader)) for reader, _ in held]
+    _, still = await asyncio.wait(waits, timeout=seconds)
+    for wait in still:
+        wait.cancel()
+    for _, writer in held:
+        if writer is not None:
+            writer.close()
+    print(f"    of {len(held)} held connections {len(still)} open after {time.perf_counter() - began:.1f} s")
+
+
+SCENARIOS: dict[str, Callable[[Target], Awaitable[None]]] = {
+    "views": views,
+    "half-headers": half_headers,
+    "stalled-bodies": stalled_bodies,
+}
+WITH_GRAPH = {"views"}
+"""Scenarios that need the large graph."""
+
+
+@asynccontextmanager
+async def target_of(path: Path) -> AsyncIterator[Target]:
+    serve = ("-c", "from cli.main import run; run()", "serve", "--port", "0", "--db", f"sqlite:{path}")
+    settings = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none"}
+    async with process(serve, stderr=DEVNULL, **settings) as server:
+        port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
+        yield Target(port=port, pid=server.pid)
+
+
+async def run(name: str) -> bool:
+    """Run one scenario; return whether the server stayed in time."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "health.db"
+        if name in WITH_GRAPH:
+            await large_graph(path)
+        async with target_of(path) as target:
+            before = target.memory_mb("VmRSS")
+            async with HealthProbe(target.address) as probe:
+                await probe.answered(10)
+                print(f"{name}:")
+                await SCENARIOS[name](target)
+                await probe.answered(10)
+            good = probe.p95_ms <= P95_MS and probe.longest_gap_ms <= GAP_MS
+            failed = f"{len(probe.failures)} failures beside {len(probe.samples)} answers"
+            print(f"    health p95 {probe.p95_ms:.0f} ms, longest gap {probe.longest_gap_ms:.0f} ms, {failed}")
+            print(f"    memory {before:.0f} MB, at most {target.memory_mb():.0f} MB")
+            print("    in time" if good else "    TOO SLOW")
+            return good
+
+
+async def main() -> int:
+    print(described())
+    results = [await run(name) for name in sys.argv[1:] or SCENARIOS]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(main()))
