@@ -19,7 +19,7 @@ from graphrag.service_documents import (
     AuditList,
     ChatAnswer,
     DeedDocument,
-    EdgeList,
+    EdgePage,
     ErrorAnswer,
     GraphDetail,
     GraphList,
@@ -40,6 +40,7 @@ from graphrag.view_documents import Editor, EditorList, GraphView
 __all__ = ["NodiusClient", "ServiceError", "ServiceUnreachable"]
 
 A = TypeVar("A", bound=Answer)
+Page = TypeVar("Page", NodePage, EdgePage)
 TIMEOUT_S = 330.0
 """A turn may take as long as the service lets a model answer."""
 
@@ -143,19 +144,23 @@ class NodiusClient:
 
     async def nodes(self, graph_key: str, *, sheet: str | None = None) -> AsyncGenerator[dict[str, Any]]:
         """Yield every node's document, by key, page after page."""
-        after: str | None = None
-        while True:
-            query = {"sheet": sheet, "after": after}
-            page = await self._call(NodePage, "GET", f"/api/graphs/{_part(graph_key)}/nodes", query=query)
+        async for page in self._pages(NodePage, f"/api/graphs/{_part(graph_key)}/nodes", sheet):
             for node in page.nodes:
                 yield node
+
+    async def edges(self, graph_key: str, *, sheet: str | None = None) -> list[dict[str, Any]]:
+        """Return every edge's document, by key, read page after page."""
+        pages = self._pages(EdgePage, f"/api/graphs/{_part(graph_key)}/edges", sheet)
+        return [edge async for page in pages for edge in page.edges]
+
+    async def _pages(self, kind: type[Page], path: str, sheet: str | None) -> AsyncGenerator[Page]:
+        after: str | None = None
+        while True:
+            page = await self._call(kind, "GET", path, query={"sheet": sheet, "after": after})
+            yield page
             after = page.next
             if after is None:
                 return
-
-    async def edges(self, graph_key: str, *, sheet: str | None = None) -> list[dict[str, Any]]:
-        path = f"/api/graphs/{_part(graph_key)}/edges"
-        return (await self._call(EdgeList, "GET", path, query={"sheet": sheet})).edges
 
     async def import_graph(
         self, raw: bytes, *, file_name: str = "workflow.json", graph_key: str | None = None

@@ -210,8 +210,11 @@ class NodePage(Answer):
     next: str | None = None
 
 
-class EdgeList(Answer):
+class EdgePage(Answer):
+    """Edges by key; `next` is the `after` of the next page, absent on the last one."""
+
     edges: list[dict[str, Any]]
+    next: str | None = None
 
 
 class ImportAnswer(Answer):

@@ -11,7 +11,7 @@ import time
 import uuid
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.faults import respond
@@ -20,6 +20,8 @@ from server.metrics import Metrics
 log = logging.getLogger(__name__)
 
 HEADER = "X-Request-ID"
+CLIENT_GONE = 499
+"""Counted as status where the client went away before its answer was whole."""
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
@@ -54,6 +56,9 @@ class Access:
 
         try:
             await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            status = status or CLIENT_GONE
+            log.debug("client_gone", extra={"request_id": request_id})
         except Exception as exc:  # the one door: unforeseen errors are logged whole, told bare
             answer = respond(request, exc)
             if answer.status_code == 500:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Query, Request, Response
 
-from datasources.types import Graph
-from graphrag.exchange import export_document, import_bytes
+from datasources.types import Document, Edge, Graph, Node
+from graphrag.exchange import import_bytes
+from graphrag.graph_pages import GraphPages, Pages, Step, export_steps, json_steps
 from graphrag.service_documents import (
-    EdgeList,
+    EdgePage,
     GraphDetail,
     GraphList,
     GraphSummary,
@@ -23,10 +24,12 @@ from server.auth import Caller
 from server.documents import ERRORS
 from server.places import Place
 from server.requests import Workspace, places_of, state_of
+from server.whole_graph import whole_graph
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
 Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
 PAGE = 5000
+PIECE = 500
 
 
 @router.get("", response_model=GraphList, response_model_exclude_none=True)
@@ -126,30 +129,50 @@ async def nodes(
         str | None, Query(max_length=200, description="Nodes of greater keys: `next` of the page before.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")] = PAGE,
-) -> NodePage:
+) -> Response:
     """Return the nodes of a graph, by key, in pages."""
     place, _ = await places_of(request, who, workspace).of_graph(graph_key)
     found = await place.services.source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit + 1)
-    page = found[:limit]
-    return NodePage(
-        nodes=[node.to_document() for node in page], next=page[-1].key if len(found) > limit else None
-    )
+    return await _page(request, "nodes", found, limit)
 
 
-@router.get("/{graph_key}/edges", response_model=EdgeList)
+@router.get("/{graph_key}/edges", response_model=EdgePage, response_model_exclude_none=True)
 async def edges(
-    request: Request, who: Caller, graph_key: Id, workspace: Workspace = None, sheet: Sheet = None
-) -> EdgeList:
-    """Return the edges of a graph."""
+    request: Request,
+    who: Caller,
+    graph_key: Id,
+    workspace: Workspace = None,
+    sheet: Sheet = None,
+    after: Annotated[
+        str | None, Query(max_length=200, description="Edges of greater keys: `next` of the page before.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")] = PAGE,
+) -> Response:
+    """Return the edges of a graph, by key, in pages."""
     place, _ = await places_of(request, who, workspace).of_graph(graph_key)
-    found = await place.services.source.get_edges(graph_key, sheet=sheet)
-    return EdgeList(edges=[edge.to_document() for edge in found])
+    found = await place.services.source.get_edges(graph_key, sheet=sheet, after=after, limit=limit + 1)
+    return await _page(request, "edges", found, limit)
+
+
+async def _page(request: Request, name: str, found: Sequence[Node | Edge], limit: int) -> Response:
+    """Answer with the first `limit` of what was found."""
+
+    async def pieces() -> AsyncIterator[Sequence[Node | Edge]]:
+        for i in range(0, min(limit, len(found)), PIECE):
+            yield found[i : min(i + PIECE, limit)]
+
+    following = found[limit - 1].key if len(found) > limit else None
+    steps = json_steps({name: Pages(pages=pieces(), dump=Document.to_json), "next": following})
+    return await state_of(request).downloads.answer(request, steps)
 
 
 @router.get("/{graph_key}/export", response_model=dict[str, Any])
-async def export(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> JSONResponse:
+async def export(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> Response:
     """Return a graph as one Nodius JSON document, which `import` takes."""
     place, found = await places_of(request, who, workspace).of_graph(graph_key)
-    document = await export_document(place.services.source, found.key)
+
+    def steps(content: GraphPages, _: int) -> AsyncIterator[Step]:
+        return export_steps(place.services.source, content)
+
     name = f"attachment; filename*=UTF-8''{quote(found.key, safe='')}.json"
-    return JSONResponse(document, headers={"Content-Disposition": name})
+    return await whole_graph(request, place, found, steps, headers={"Content-Disposition": name})

@@ -6,42 +6,37 @@ A look tells its time: whoever then listens on the WebSocket knows which message
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from datasources.builtin_types import types_by_name
 from datasources.types import NodeTypeConfig
+from graphrag.graph_pages import GraphPages, Step, view_steps
 from graphrag.service_documents import Id
 from graphrag.view_documents import Editor, EditorList, GraphView
+from graphrag.workers import run_limited
 from server.auth import Caller
 from server.documents import ERRORS
 from server.requests import Workspace, places_of, state_of
+from server.whole_graph import whole_graph
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
 _SHOWN = ("_key", "workspace", "version", "displayName", "description", "category", "icon", "border")
 
 
 @router.get("/{graph_key}/view", response_model=GraphView, response_model_exclude_none=True)
-async def view(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> GraphView:
+async def view(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> Response:
     """Return a graph with its nodes, edges and usable types, as they are at one moment."""
     place, graph = await places_of(request, who, workspace).of_graph(graph_key)
-    source, live_graphs = place.services.source, state_of(request).live
-    configs = await source.get_node_configs()
-    timestamp = 0
-    nodes, edges = await source.get_nodes(graph_key), await source.get_edges(graph_key)
-    live = live_graphs.get(source.workspace, graph_key)
-    if live is not None:
-        # Nothing is awaited between these: the time is that of all of it.
-        graph, nodes, edges = live.document(), live.nodes, live.edges
-        timestamp = live.timestamp
-    return GraphView(
-        graph=graph.to_document(),
-        nodes=[node.to_document() for node in nodes],
-        edges=[edge.to_document() for edge in edges],
-        types=[_type(config) for config in types_by_name(configs).values()],
-        timestamp=timestamp,
-    )
+    configs = types_by_name(await place.services.source.get_node_configs()).values()
+    types = await run_limited(lambda: [_type(config) for config in configs])
+
+    def steps(content: GraphPages, timestamp: int) -> AsyncIterator[Step]:
+        return view_steps(content, types, timestamp)
+
+    return await whole_graph(request, place, graph, steps)
 
 
 def _type(config: NodeTypeConfig) -> dict[str, Any]:

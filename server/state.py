@@ -18,6 +18,7 @@ from graphrag.live.services import with_live
 from graphrag.providers.base import LLMProvider
 from graphrag.wiring import Services, Shared, open_agent, open_shared
 from server.auth import Authenticator
+from server.downloads import Downloads
 from server.limits import RateLimiter
 from server.metrics import Metrics
 
@@ -41,6 +42,7 @@ class ServerState:
         self.authenticator = Authenticator(settings)
         self.limiter = RateLimiter(settings.rate_limit)
         self.metrics = Metrics()
+        self.downloads = Downloads()
         self.tools: frozenset[str] = frozenset()
         self._provider = provider
         self._stack = AsyncExitStack()

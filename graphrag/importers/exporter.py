@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig
@@ -23,19 +23,28 @@ def export_graph(
     no node uses.
     """
     listed = sorted(nodes, key=lambda node: node.key)
-    used = {node.type for node in listed}
     return {
         "format": FORMAT,
         "formatVersion": FORMAT_VERSION,
-        "graph": _without(graph, frozenset({"revision"})),
-        "nodes": [_without(node, DERIVED_FIELDS) for node in listed],
+        "graph": graph_document(graph),
+        "nodes": [node_document(node) for node in listed],
         "edges": [edge.to_document() for edge in sorted(edges, key=lambda edge: edge.key)],
-        "configs": [
-            config.to_document()
-            for config in sorted(configs, key=lambda config: config.key)
-            if config.type in used
-        ],
+        "configs": config_documents(configs, {node.type for node in listed}),
     }
+
+
+def graph_document(graph: Graph) -> dict[str, Any]:
+    return _without(graph, frozenset({"revision"}))
+
+
+def node_document(node: Node) -> dict[str, Any]:
+    return _without(node, DERIVED_FIELDS)
+
+
+def config_documents(configs: Iterable[NodeTypeConfig], used: Set[str]) -> list[dict[str, Any]]:
+    """Return the types that nodes use, by key."""
+    ordered = sorted(configs, key=lambda config: config.key)
+    return [config.to_document() for config in ordered if config.type in used]
 
 
 def _without(document: Document, fields: frozenset[str]) -> dict[str, Any]:

@@ -184,8 +184,8 @@ async def run(name: str) -> bool:
                 await SCENARIOS[name](target)
                 await probe.answered(10)
             good = probe.p95_ms <= P95_MS and probe.longest_gap_ms <= GAP_MS
-            failed = f"{len(probe.failures)} failures beside {len(probe.samples)} answers"
-            print(f"    health p95 {probe.p95_ms:.0f} ms, longest gap {probe.longest_gap_ms:.0f} ms, {failed}")
+            failed = f"{len(probe.failures)} failures, {len(probe.samples)} answers"
+            print(f"    health p95 {probe.p95_ms:.0f} ms, gap {probe.longest_gap_ms:.0f} ms, {failed}")
             print(f"    memory {before:.0f} MB, at most {target.memory_mb():.0f} MB")
             print("    in time" if good else "    TOO SLOW")
             return good

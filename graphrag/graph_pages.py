@@ -1,0 +1,144 @@
+"""A whole graph as JSON in steps: read page by page, written in workers' threads, never whole in memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar
+
+import orjson
+
+from datasources.base import GraphDataSource
+from datasources.types import Document, Edge, Graph, Node
+from graphrag.importers.exporter import (
+    FORMAT,
+    FORMAT_VERSION,
+    config_documents,
+    graph_document,
+    node_document,
+)
+from graphrag.workers import run_limited
+
+E = TypeVar("E", Node, Edge)
+Step = Callable[[], bytes]
+"""Returns the next piece of the JSON; to be called in a worker's thread."""
+Dump = Callable[[Any], bytes]
+PAGE = 500
+RUN = 10_000
+"""So many elements are sorted at one go: a longer sort would keep the interpreter for too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """A list in the JSON; `dump` writes one element of it."""
+
+    pages: AsyncIterator[Sequence[Any]]
+    dump: Dump = orjson.dumps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPages:
+    """A graph with its nodes and edges, by key. To be read once."""
+
+    graph: Graph
+    nodes: AsyncIterator[Sequence[Node]]
+    edges: AsyncIterator[Sequence[Edge]]
+
+    @staticmethod
+    def stored(source: GraphDataSource, graph: Graph) -> GraphPages:
+        """Read from a source. Pages are of different moments: compare the revision before and after."""
+        return GraphPages(
+            graph=graph,
+            nodes=_read(partial(source.get_nodes, graph.key)),
+            edges=_read(partial(source.get_edges, graph.key)),
+        )
+
+    @staticmethod
+    def held(graph: Graph, nodes: Sequence[Node], edges: Sequence[Edge]) -> GraphPages:
+        """Take what is in memory; the sequences must not change any more."""
+        return GraphPages(graph=graph, nodes=_ordered(nodes), edges=_ordered(edges))
+
+
+class _ReadPage(Protocol[E]):
+    async def __call__(self, *, after: str | None, limit: int) -> list[E]: ...
+
+
+async def _read(page_after: _ReadPage[E]) -> AsyncIterator[list[E]]:
+    after: str | None = None
+    while page := await page_after(after=after, limit=PAGE):
+        yield page
+        after = page[-1].key
+
+
+async def _ordered(elements: Sequence[E]) -> AsyncIterator[list[E]]:
+    key = attrgetter("key")
+    runs = [await run_limited(sorted, elements[i : i + RUN], key=key) for i in range(0, len(elements), RUN)]
+    merged = heapq.merge(*runs, key=key)
+    while page := await run_limited(lambda: list(islice(merged, PAGE))):
+        yield page
+
+
+async def json_steps(members: Mapping[str, Any]) -> AsyncIterator[Step]:
+    """Yield the steps that write an object: of each member's value, of Pages a list.
+
+    A value that is a function is called when it is its turn; a member whose value then is None is left out.
+    """
+    mark = b"{"
+    for name, value in members.items():
+        start, mark = mark + orjson.dumps(name) + b":", b","
+        if isinstance(value, Pages):
+            start += b"["
+            async for page in value.pages:
+                yield partial(_joined, start, page, value.dump)
+                start = b","
+            yield partial(bytes, b"]" if start == b"," else start + b"]")
+        elif (said := value() if callable(value) else value) is not None:
+            yield partial(_joined, start, [said], orjson.dumps)
+    yield partial(bytes, b"}")
+
+
+def _joined(start: bytes, values: Sequence[Any], dump: Dump) -> bytes:
+    return start + b",".join(map(dump, values))
+
+
+def view_steps(
+    content: GraphPages, types: Sequence[Mapping[str, Any]], timestamp: int
+) -> AsyncIterator[Step]:
+    """Write a GraphView."""
+    return json_steps(
+        {
+            "graph": content.graph.to_document(),
+            "nodes": Pages(pages=content.nodes, dump=Document.to_json),
+            "edges": Pages(pages=content.edges, dump=Document.to_json),
+            "types": types,
+            "timestamp": timestamp,
+        }
+    )
+
+
+def export_steps(source: GraphDataSource, content: GraphPages) -> AsyncIterator[Step]:
+    """Write what `export_document` returns."""
+    used: set[str] = set()
+
+    async def nodes() -> AsyncIterator[Sequence[Node]]:
+        async for page in content.nodes:
+            used.update(node.type for node in page)
+            yield page
+
+    async def configs() -> AsyncIterator[Sequence[Any]]:
+        yield config_documents(await source.get_node_configs(sorted(used)), used) if used else []
+
+    return json_steps(
+        {
+            "format": FORMAT,
+            "formatVersion": FORMAT_VERSION,
+            "graph": graph_document(content.graph),
+            "nodes": Pages(pages=nodes(), dump=lambda node: orjson.dumps(node_document(node))),
+            "edges": Pages(pages=content.edges, dump=Document.to_json),
+            "configs": Pages(pages=configs()),
+        }
+    )

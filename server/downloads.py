@@ -1,0 +1,123 @@
+"""Large JSON answers: written into a temporary file in steps, then sent as fast as the client takes them.
+
+Decision: an answer is whole before its first byte is sent. It can still become an error, all of it is of
+one moment, and a client that reads slowly holds a file instead of a graph in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from tempfile import SpooledTemporaryFile
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from datasources.errors import SourceUnavailable
+from graphrag.graph_pages import Step
+from graphrag.workers import WorkersBusy, run_limited
+
+IN_MEMORY = 1 << 20
+"""An answer of up to so many bytes needs no file, and no place."""
+AT_ONCE, OF_ONE = 12, 4
+"""So many large answers at once, and of one person."""
+STEPS = 1
+"""So many of them go on at the same moment, the others take turns: two would only share the interpreter."""
+PIECE = 1 << 18
+STALLED_S = 30.0
+"""A client that takes nothing for so long is given up."""
+
+
+class Downloads:
+    """The large answers of a server."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self._turn = asyncio.Semaphore(STEPS)
+
+    async def answer(
+        self, request: Request, steps: AsyncIterator[Step], headers: Mapping[str, str] | None = None
+    ) -> Download:
+        """Write an answer; it is to be returned or closed.
+
+        Raises: WorkersBusy, ClientDisconnect, SourceUnavailable without room for the file, and what the
+        steps raise.
+        """
+        made = Download(self, str(request.state.user_id), headers)
+        try:
+            while True:
+                async with self._turn:
+                    step = await anext(steps, None)
+                    if step is None:
+                        return made
+                    await made.write(step)
+                await _check_present(request)
+        except BaseException:
+            made.close()
+            raise
+
+    def take(self, user_id: str) -> None:
+        """Count a large answer. Raises: WorkersBusy."""
+        if self._held[user_id] >= OF_ONE or self._held.total() >= AT_ONCE:
+            raise WorkersBusy(waiting=self._held.total())
+        self._held[user_id] += 1
+
+    def give_back(self, user_id: str) -> None:
+        self._held[user_id] -= 1
+        if not self._held[user_id]:
+            del self._held[user_id]
+
+
+async def _check_present(request: Request) -> None:
+    """Raises: ClientDisconnect."""
+    if await request.is_disconnected():
+        raise ClientDisconnect
+
+
+class Download(Response):
+    """One answer, in memory or in a file."""
+
+    media_type = "application/json"
+
+    def __init__(self, downloads: Downloads, user_id: str, headers: Mapping[str, str] | None) -> None:
+        super().__init__(headers=headers)
+        self._downloads, self._user_id = downloads, user_id
+        self._file = SpooledTemporaryFile[bytes](IN_MEMORY)
+        self._is_large, self._size = False, 0
+
+    async def write(self, step: Step) -> None:
+        """Add what a step makes."""
+        self._size = await run_limited(self._append, step)
+        if self._size > IN_MEMORY and not self._is_large:
+            self._downloads.take(self._user_id)
+            self._is_large = True
+
+    def _append(self, step: Step) -> int:
+        try:
+            self._file.write(step())
+        except OSError as exc:
+            reason = f"no room to write a large answer ({exc.strerror})"
+            raise SourceUnavailable(source="temporary files", reason=reason) from exc
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        if self._is_large:
+            self._is_large = False
+            self._downloads.give_back(self._user_id)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        self.headers["content-length"] = str(self._size)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            self._file.seek(0)
+            while piece := await asyncio.to_thread(self._file.read, PIECE):
+                async with asyncio.timeout(STALLED_S):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body"})
+        except TimeoutError:
+            raise ClientDisconnect from None
+        finally:
+            self.close()
