@@ -102,7 +102,8 @@ class Agent:
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             events, _ = await turn.settle(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
-            await open_turn(turn, message, self._source, self._retriever, options, rounds=rounds)
+            await self._asker.prepare()
+            await open_turn(turn, message, self._source, self._retriever, options, self._asker, rounds=rounds)
             await begin(turn)
             async with aclosing(watched(turn, events, self._loop(turn))) as told:
                 async for event in told:

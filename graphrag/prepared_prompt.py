@@ -5,8 +5,8 @@ The one builder of it, for the agent and for the commands that show it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from datasources.base import GraphDataSource
@@ -54,8 +54,13 @@ async def prepare_prompt(
     role: Role,
     options: ContextOptions,
     instructions: SystemMessage | None = None,
+    compact: bool = False,
+    context_room: Callable[[int], int] | None = None,
 ) -> PreparedPrompt:
     """Retrieve for the question and write the messages; a conversation keeps the `instructions` it has.
+
+    `compact`: for a small window. `context_room` says how many tokens the context may have at most after
+    instructions of so many.
 
     Raises: GraphNotFound, PromptError.
     """
@@ -67,9 +72,13 @@ async def prepare_prompt(
             configs=types_by_name(await source.get_node_configs()),
             role=role,
             language=options.language,
+            compact=compact,
         )
         instructions = SystemMessage(content=render_system_prompt(inputs))
-    context = await context_for(source, found, options, system_tokens=count_tokens(instructions.content))
+    system_tokens = count_tokens(instructions.content)
+    if context_room is not None:
+        options = replace(options, budget_tokens=min(options.budget_tokens, context_room(system_tokens)))
+    context = await context_for(source, found, options, system_tokens=system_tokens)
     return PreparedPrompt(
         instructions=instructions,
         context_message=SystemMessage(content=f"{CONTEXT_MARKER}\n{context.text}", stable=False),

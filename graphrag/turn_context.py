@@ -11,7 +11,7 @@ from graphrag.outline import build_outline
 from graphrag.retriever import Retrieval
 from graphrag.tokens import count_tokens
 
-OPENING_TOKENS = 3_000
+OPENING_TOKENS = 3_300
 """For the system prompt and the context together, where the graph as a whole is asked about."""
 
 LEAST_DETAIL_TOKENS = 200

@@ -9,13 +9,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
-from pydantic_core import CoreSchema
+from pydantic.json_schema import SkipJsonSchema
 
 from datasources.instructions import json_fault
 from datasources.types import Number, Side
@@ -52,48 +50,27 @@ class Part(BaseModel):
         allow_inf_nan=False,
     )
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Say to a model what it needs to know and no more: every call pays for the schema."""
-        schema = handler(core_schema)
-        for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
-            _slim(field)
-        return schema
 
-
-_UNSAID = ("default", "minLength", "maxLength", "minItems", "maxItems", "propertyNames", "exclusiveMinimum")
-
-
-def _slim(field: dict[str, Any]) -> None:
-    kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
-    if len(kinds) == 1:
-        del field["anyOf"]
-        field.update({**kinds[0], **field})
-        _slim(field)
-    elif kinds and all(kind.get("type") in ("integer", "number") for kind in kinds):
-        del field["anyOf"]
-        field["type"] = "number"
-    for name in (*_UNSAID, "maximum", "minimum", "ge", "le", "gt"):
-        field.pop(name, None)
+OBJECT = WithJsonSchema({"type": "object"})
+OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}})
+"""What a schema says of nested arguments: the system prompt tells their fields, once for all tools."""
 
 
 class CreateNode(Part):
-    type_key: Annotated[KeyText, Field(description="node type")]
+    type_key: KeyText
     key: Annotated[KeyText | None, CHOSEN] = None
-    sheet: Annotated[Name | None, Field(description="sheet id; default: its neighbours'")] = None
-    pos_x: Annotated[Coordinate | None, Field(description="default: a free place")] = None
+    sheet: Name | None = None
+    pos_x: Coordinate | None = None
     pos_y: Coordinate | None = None
-    data: Annotated[Json, Field(description="its name is data.name")] = None
-    process: Annotated[Text | None, Field(description="code; default: its type's")] = None
+    data: Annotated[Json, OBJECT] = None
+    process: Text | None = None
 
 
 class EdgeConnection(Part):
     """An edge between the new node and another: `out` leaves the new node, `in` enters it."""
 
-    direction: Annotated[Literal["in", "out"], Field(description="out: leaves the new node")]
-    handle_id: Annotated[Name, Field(description="of the new node")]
+    direction: Literal["in", "out"]
+    handle_id: Name
     target_node_key: KeyText
     target_handle_id: Name
     label: Text | None = None
@@ -101,14 +78,18 @@ class EdgeConnection(Part):
 
 
 class CreateNodeWithEdges(CreateNode):
-    edges: Annotated[list[EdgeConnection], Field(min_length=1, max_length=50)]
+    edges: Annotated[
+        list[EdgeConnection],
+        Field(min_length=1, max_length=50),
+        OBJECTS,
+    ]
 
 
 class CreateEdge(Part):
     source_key: KeyText
-    source_handle: Annotated[Name, Field(description="id of an out handle")]
+    source_handle: Name
     target_key: KeyText
-    target_handle: Annotated[Name, Field(description="id of an in handle")]
+    target_handle: Name
     label: Text | None = None
     sheet: Annotated[Name | None, CHOSEN] = None
     key: Annotated[KeyText | None, CHOSEN] = None
@@ -123,17 +104,14 @@ class DeleteEdge(Part):
 
 
 class Patch(Part):
-    search: Annotated[Text, Field(min_length=1, description="stands once in the code")]
+    search: Annotated[Text, Field(min_length=1)]
     replace: Text
 
 
 Patches = Annotated[
     list[Patch] | None,
-    Field(
-        min_length=1,
-        max_length=50,
-        description="not with a whole process",
-    ),
+    Field(min_length=1, max_length=50),
+    OBJECTS,
 ]
 
 
@@ -141,10 +119,7 @@ class UpdateNode(Part):
     node_key: KeyText
     changes: Annotated[
         dict[Name, Json],
-        Field(
-            max_length=100,
-            description=("by path: data.name, data.items.0, process, size.width, handles"),
-        ),
+        Field(max_length=100),
     ] = {}
     patches: Patches = None
 
@@ -172,7 +147,7 @@ class TypeSize(Part):
 class TypeHandlePoint(Part):
     id: Name
     type: Literal["in", "out"]
-    accept: Annotated[Name, Field(description="default any")] = "any"
+    accept: Name = "any"
     display: Text | None = None
     offset: Number | None = None
 
@@ -190,30 +165,22 @@ class TypeBorder(Part):
     hover_color: Text | None = None
 
 
-def _told(fields: str) -> WithJsonSchema:
-    """Tell a model the fields of an object in words: a tenth of the tokens of their schema."""
-    return WithJsonSchema({"type": "object", "description": fields})
-
-
 class ConfigureNodeType(Part):
     mode: Literal["create", "update"]
     type_key: Name
-    display_name: Annotated[Name | None, Field(description="for create")] = None
+    display_name: Name | None = None
     description: Text | None = None
     category: Name | None = None
     icon: Name | None = None
     process: Text | None = None
     patches: Patches = None
-    border: Annotated[TypeBorder | None, _told("radius, width, type, normalColor, hoverColor")] = None
+    border: Annotated[TypeBorder | None, OBJECT] = None
     handles: Annotated[
         dict[Side, TypeHandleGroup] | None,
-        _told(
-            "replaces all; by side T, D, R, L, 0: {position: separate|fix,"
-            " point: [{id, type: in|out, accept, display, offset}]}"
-        ),
+        OBJECT,
     ] = None
-    size: TypeSize | None = None
-    content: Annotated[Json, Field(description="HtmlObject")] = None
+    size: Annotated[TypeSize | None, OBJECT] = None
+    content: Annotated[Json, OBJECT] = None
 
     @model_validator(mode="after")
     def _has_one_source_of_code(self) -> Self:

@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import Field, TypeAdapter, ValidationError
 
 from tools.proposal_parts import (
+    OBJECTS,
     ConfigureNodeType,
     CreateEdge,
     CreateNode,
@@ -82,40 +83,11 @@ class ReorganizeLayoutAction(Part):
     payload: ReorganizeLayout
 
 
-_BATCH_SCHEMA: dict[str, Any] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "type": {
-                "enum": [
-                    "create_node",
-                    "create_node_with_edges",
-                    "create_edge",
-                    "update_node",
-                    "move_node",
-                    "delete_node",
-                    "delete_edge",
-                    "configure_node_type",
-                    "reorganize_layout",
-                ]
-            },
-            "payload": {
-                "type": "object",
-                "description": "arguments of propose_TYPE but reason",
-            },
-        },
-        "required": ["type", "payload"],
-    },
-}
-"""What a model is told of a batch: the payloads stand in the other tools' schemas already."""
-
-
 class Batch(Part):
     actions: Annotated[
         list[ProposedAction],
         Field(min_length=1, max_length=MAX_BATCH),
-        WithJsonSchema(_BATCH_SCHEMA),
+        OBJECTS,
     ]
 
 

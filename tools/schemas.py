@@ -1,7 +1,7 @@
 """What a model is told of a tool's arguments: their JSON schema, without what costs tokens and says little.
 
-Every call of a model pays for the schemas of all tools. Bounds are checked when a call comes, and
-told then to whoever broke one; unknown fields stay forbidden on the outside.
+Every call of a model pays for the schemas of all tools. What is left out here (bounds, defaults,
+unknown fields) is checked when a call comes, and an error then says what is allowed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from pydantic import BaseModel
 
 Schema = dict[str, Any]
 
-_UNSAID = frozenset(
-    ("title", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "propertyNames", "minimum")
-)
-_TOLD_MAXIMUM = 1_000
-"""A greater bound of a number keeps mischief out, and tells a model nothing."""
+_SAID = ("type", "description", "enum", "items", "properties", "required", "anyOf")
 
 
 def parameters_of(arguments: type[BaseModel]) -> Schema:
@@ -26,7 +22,7 @@ def parameters_of(arguments: type[BaseModel]) -> Schema:
     parts = cast(Mapping[str, Schema], whole.pop("$defs", {}))
     made = _slim(whole, parts)
     made.pop("description", None)
-    return {**made, "additionalProperties": False}
+    return {"type": "object", "properties": {}, **made}
 
 
 def _slim(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
@@ -36,24 +32,18 @@ def _slim(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
         part = {k: v for k, v in parts[reference.rpartition("/")[2]].items() if k != "description"}
         return _slim({**part, **rest}, parts)
     kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
+    if kinds and all(kind.get("type") in ("integer", "number") for kind in kinds):
+        kinds = [{"type": "number"}]
     if len(kinds) == 1:
         rest = {name: value for name, value in schema.items() if name != "anyOf"}
         return _slim({**kinds[0], **rest}, parts)
-    return {name: _value(name, value, parts) for name, value in schema.items() if _is_told(name, value)}
-
-
-def _is_told(name: str, value: Any) -> bool:
-    if name == "default":
-        return bool(value)
-    if name == "maximum":
-        return value <= _TOLD_MAXIMUM
-    return name not in _UNSAID and not (name == "additionalProperties" and isinstance(value, bool))
+    return {name: _value(name, schema[name], parts) for name in _SAID if name in schema}
 
 
 def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
     if name == "properties":
         return {key: _slim(item, parts) for key, item in cast(Mapping[str, Schema], value).items()}
-    if name in ("items", "additionalProperties") and isinstance(value, dict):
+    if name == "items":
         return _slim(cast(Schema, value), parts)
     if name == "anyOf":
         return [_slim(kind, parts) for kind in cast(list[Schema], value)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
+from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Graph, GraphStats, NodeTypeConfig
 from graphrag.messages import Language
 from graphrag.prompts.library import load_phrases, load_template
@@ -19,6 +20,7 @@ from tools.toon import encode, encode_table
 
 MAX_SHEETS = 30
 MAX_TYPES = 40
+MAX_TYPES_COMPACT = 10
 MAX_DESCRIBED = 12
 MAX_NAMED = 12
 MAX_NAME_CHARS = 120
@@ -33,6 +35,7 @@ class PromptInputs:
 
     `configs` are the types the workspace sees, built-in ones included, by name. `sheets` (id: name)
     stands for the graph's own where given. `permission` "read" takes away what the role would permit.
+    `compact`: for a small window, without what a call of a tool can still tell.
     """
 
     graph: Graph
@@ -43,6 +46,7 @@ class PromptInputs:
     permission: Literal["read", "write"] = "write"
     language: Language = "en"
     today: date | None = None
+    compact: bool = False
 
 
 def render_system_prompt(inputs: PromptInputs) -> str:
@@ -52,12 +56,15 @@ def render_system_prompt(inputs: PromptInputs) -> str:
     role = [_phrase(inputs.role, language)]
     if not writes and inputs.role != "viewer":
         role.append(_phrase("read_only", language))
+    rules = [_phrase("rule_write" if writes else "rule_read", language)]
+    if writes and not inputs.compact:
+        rules.append(_phrase("argument_forms", language))
     table, note = _types(inputs)
     return load_template("system", language).render(
         {
             "graph": "\n".join(part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part),
             "role": " ".join(role),
-            "tools_rule": _phrase("rule_write" if writes else "rule_read", language),
+            "tools_rule": "\n".join(rules),
             "types": f"{table}\n{note}",
         }
     )
@@ -97,18 +104,30 @@ def _sheets(inputs: PromptInputs) -> str:
 
 def _types(inputs: PromptInputs) -> tuple[str, str]:
     used = inputs.stats.types
-    ordered = sorted(inputs.configs.values(), key=lambda config: (-used.get(config.type, 0), config.type))
-    shown = sum(config.type in used for config in ordered) or len(ordered)  # those in use, where one is
-    rows = [_type_row(config, used.get(config.type, 0)) for config in ordered[: min(shown, MAX_TYPES)]]
-    for row in rows[MAX_DESCRIBED:]:
-        row["description"] = None
+    families = {_family(name) for name in used}
+    ordered = sorted(
+        inputs.configs.values(),
+        key=lambda config: (-used.get(config.type, 0), _family(config.type) not in families, config.type),
+    )
+    in_use = [config for config in ordered if config.type in used] or ordered
+    shown = in_use[: MAX_TYPES_COMPACT if inputs.compact else MAX_TYPES]
+    shown += [config for config in ordered if config.type in BUILTIN_TYPES and config not in shown]
+    rows = [_type_row(config, used.get(config.type, 0)) for config in shown]
+    for place, row in enumerate(rows):
+        if inputs.compact or (place >= MAX_DESCRIBED and row["type"] not in BUILTIN_TYPES):
+            row["description"] = None
     language = inputs.language
-    notes = [_left_out(ordered[len(rows) :], language)]
+    notes = [_left_out([config for config in ordered if config not in shown], language)]
     unknown = sum(name not in inputs.configs for name in used)
     if unknown:
         notes.append(_phrase("types_unknown", language, count=str(unknown)))
     columns = ["type", "name", "handles", "nodes", "description"]
     return encode_table("types", rows, columns), " ".join(notes)
+
+
+def _family(name: str) -> str:
+    """Return where a type comes from, as `n8n-nodes-base` of `n8n-nodes-base.set`."""
+    return name.rpartition(".")[0]
 
 
 def _left_out(types: Sequence[NodeTypeConfig], language: Language) -> str:

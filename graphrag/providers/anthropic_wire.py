@@ -18,7 +18,7 @@ from graphrag.providers.base import (
     ToolSchema,
     UsageReport,
 )
-from graphrag.providers.openai_wire import clean, readable_arguments
+from graphrag.providers.openai_wire import clean, is_stable, readable_arguments
 
 CACHED = {"type": "ephemeral"}
 EMPTY = "(empty)"
@@ -57,7 +57,7 @@ def to_request(
     instructions) and at the end of the last message, which the next round of tools extends.
     """
     lead = 0
-    while lead < len(messages) and isinstance(messages[lead], SystemMessage):
+    while lead < len(messages) and is_stable(messages[lead]):
         lead += 1
     turns = _turns(messages[lead:]) or [_Turn(role="user", content=[_text(EMPTY)])]
     turns[-1]["content"][-1]["cache_control"] = CACHED
@@ -77,15 +77,9 @@ def to_request(
 
 
 def _system(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    stable: int | None = None
-    for message in messages:
-        if isinstance(message, SystemMessage) and message.content.strip():
-            blocks.append(_text(message.content))
-            if message.stable:
-                stable = len(blocks) - 1
-    if stable is not None:
-        blocks[stable]["cache_control"] = CACHED
+    blocks = [_text(message.content) for message in messages if message.content.strip()]
+    if blocks:
+        blocks[-1]["cache_control"] = CACHED
     return blocks
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 FinishReason = Literal["stop", "tool_calls", "length", "unstated"]
 """Why an answer ended. `length`: it was cut off; `unstated`: a tolerated server did not say."""
@@ -194,6 +194,15 @@ class LLMProvider(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class LearnsWindow(Protocol):
+    """A provider whose server may say how large the window is."""
+
+    async def learn_window(self) -> None:
+        """Ask for the window, once and not for long; `context_window` is right after it. Raises nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from graphrag.providers.identity import Identified
 from graphrag.providers.prices import Pricing
 from graphrag.tokens import count_tokens
 from graphrag.usage import CallUsage, UsageMeter
+from tools.toon import compact_json
 
 TOKENS_A_MESSAGE = 4
 """What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
@@ -36,7 +37,7 @@ TOKENS_A_MESSAGE = 4
 
 def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
     """Return about how many tokens a request has."""
-    total = sum(count_tokens(str(tool)) for tool in tools)
+    total = sum(count_tokens(compact_json(dict(tool))) for tool in tools)
     for message in messages:
         total += TOKENS_A_MESSAGE + count_tokens(message.content)
         if isinstance(message, AssistantMessage):

@@ -47,9 +47,13 @@ def readable_arguments(call: ToolCall) -> str:
 def to_messages(
     messages: Sequence[Message], *, late_system: LateSystem = "system", resend_reasoning: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the messages in OpenAI's form; leading system messages become one."""
+    """Return the messages in OpenAI's form; leading instructions become one message.
+
+    What is told later stays in its place, after what never changes, so that a server's cache of the
+    beginning holds. As `user` it joins what the person says: some templates want turns to alternate.
+    """
     lead = 0
-    while lead < len(messages) and isinstance(messages[lead], SystemMessage):
+    while lead < len(messages) and is_stable(messages[lead]):
         lead += 1
     made: list[dict[str, Any]] = []
     system = "\n\n".join(clean(m.content) for m in messages[:lead] if m.content.strip())
@@ -57,8 +61,17 @@ def to_messages(
         made.append({"role": "system", "content": system})
     turn = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=0)
     for place, message in enumerate(messages[lead:], start=lead):
-        made.append(_one(message, late_system, resend_reasoning and place > turn))
+        one = _one(message, late_system, resend_reasoning and place > turn)
+        if late_system == "user" and made and made[-1]["role"] == one["role"] == "user":
+            made[-1]["content"] += f"\n\n{one['content']}"
+        else:
+            made.append(one)
     return made
+
+
+def is_stable(message: Message) -> bool:
+    """Return whether a message is instructions that stand unchanged in every call of a thread."""
+    return isinstance(message, SystemMessage) and message.stable
 
 
 def _one(message: Message, late_system: LateSystem, with_reasoning: bool) -> dict[str, Any]:

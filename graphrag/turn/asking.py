@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from datasources.base import GraphDataSource
 from graphrag.events import Event, Token, ToolStarted, UsageReported
-from graphrag.history import calls_of
-from graphrag.providers.base import LLMProvider, Message, ModelOptions, SystemMessage, ToolSchema
+from graphrag.history import Parts, calls_of, is_context
+from graphrag.prompts.library import load_phrases
+from graphrag.providers.base import (
+    LearnsWindow,
+    LLMProvider,
+    Message,
+    ModelOptions,
+    SystemMessage,
+    ToolSchema,
+)
 from graphrag.providers.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.providers.metered import MeteredProvider
 from graphrag.providers.prices import Pricing
+from graphrag.tokens import count_tokens
 from graphrag.turn.links import GraphTargets, LinkTargets
 from graphrag.turn.model_step import Reply, Request, ask
 from graphrag.turn.running import RunningTurn
-from graphrag.turn.window import fitted, prompt_tokens, room
+from graphrag.turn.window import SMALL, WindowTooSmall, fitted, prompt_tokens, room
+from graphrag.turn.wishes import asks_for_change
 from graphrag.usage import Totals, UsageMeter
 from tools.base import Role, ToolBox
 
@@ -29,14 +39,21 @@ APART = "\n\n"
 TOOLS_SHARE = 0.5
 """Of the room for a prompt, for tools at most: a small window is offered fewer of them."""
 
+RESULTS_TOKENS = 400
+"""Of a small window, for what tools return."""
+
+LEAST_CONTEXT_TOKENS = 500
+"""Of a small window; tools are left out rather than giving the context less."""
+
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Offered:
-    schemas: tuple[ToolSchema, ...]
-    tokens: int
+    schemas: tuple[ToolSchema, ...] = ()
+    tokens: int = 0
+    writes: bool = False
 
 
 class Asker:
@@ -53,7 +70,7 @@ class Asker:
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
-        self._offered: dict[Role, _Offered] = {}
+        self._sizes: dict[Role, list[tuple[ToolSchema, bool, int]]] = {}
 
     async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
         """Yield what the model says and what it used; `turn.reply` is filled.
@@ -96,18 +113,24 @@ class Asker:
 
     async def _stream(self, turn: RunningTurn, reply: Reply, *, final: bool) -> AsyncGenerator[Event]:
         provider = MeteredProvider(self.provider, self._meter, self._pricing, thread=turn.thread_id)
-        offered = self._tools(turn.person.role)
         targets = GraphTargets(self._source, turn.graph_key)
-        for share in (1.0, SECOND_SHARE):
-            request = self._request(turn, offered, targets, share=share, final=final)
+        tries = [(1.0, True), (1.0, False), (SECOND_SHARE, True)]
+        tries += [(SECOND_SHARE, False)] if self.is_small else []
+        while tries:
+            share, with_tools = tries.pop(0)
+            offered = self._offered(turn) if with_tools else _Offered()
             try:
+                request = self._request(turn, offered, targets, share=share, final=final)
                 async with aclosing(ask(provider, request, reply)) as events:
                     async for event in events:
                         yield event
-            except ModelContextTooLong:
-                if share == SECOND_SHARE or reply.text or reply.calls:
+            except (WindowTooSmall, ModelContextTooLong) as exc:
+                if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
+                    tries = [one for one in tries if one[0] == SECOND_SHARE]
+                if not tries or reply.text or reply.calls:
                     raise
-                log.info("prompt_shortened", extra={"thread_id": turn.thread_id, "model": provider.model})
+                facts = {"thread_id": turn.thread_id, "model": provider.model, "error": type(exc).__name__}
+                log.info("prompt_shortened", extra=facts)
             else:
                 return
 
@@ -116,6 +139,10 @@ class Asker:
     ) -> Request:
         limit = room(self.provider.context_window, share=share) - offered.tokens
         messages: list[Message] = fitted(turn.messages, limit)
+        if self.is_small and offered.writes:  # the instructions of a small window do without
+            forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
+            place = next((i for i, message in enumerate(messages) if is_context(message)), len(messages))
+            messages.insert(place, SystemMessage(content=forms, stable=False))
         if final or turn.told:
             note = turn.phrase("final" if final else "after_outcome")
             messages.append(SystemMessage(content=note, stable=False))
@@ -123,27 +150,57 @@ class Asker:
         options = ModelOptions(tool_choice="none") if final else ModelOptions()
         return Request(messages=messages, tools=offered.schemas, options=options, targets=targets)
 
-    def _tools(self, role: Role) -> _Offered:
-        if role not in self._offered:
-            self._offered[role] = _fitting(
-                [(tool.schema(), tool.writes) for tool in self._box.offered(role)],
-                int(room(self.provider.context_window) * TOOLS_SHARE),
-            )
-        return self._offered[role]
+    def _offered(self, turn: RunningTurn) -> _Offered:
+        """Return the tools of a turn; a small window has those that its context leaves room for."""
+        window = self.provider.context_window
+        limit = int(room(window) * TOOLS_SHARE)
+        if not self.is_small:
+            return self._fitting(turn.person.role, limit)
+        opening = prompt_tokens([*Parts.of(turn.messages).lead, *turn.opening])
+        left = room(window) - opening - RESULTS_TOKENS
+        return self._fitting(turn.person.role, min(limit, left), changing=turn.asks_for_change)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the window is so small that tools give way before the context does."""
+        return self.provider.context_window < SMALL
 
-def _fitting(tools: Sequence[tuple[ToolSchema, bool]], limit: int) -> _Offered:
-    """Return the tools that `limit` tokens hold: those that read first, then the shortest that write."""
-    sizes = [prompt_tokens((), [schema]) for schema, _ in tools]
-    kept: set[int] = set()
-    total = 0
-    for place in sorted(range(len(tools)), key=lambda i: (tools[i][1], sizes[i])):
-        if total + sizes[place] <= limit:
-            kept.add(place)
-            total += sizes[place]
-    if len(kept) < len(tools):
-        log.warning("tools_left_out", extra={"offered": len(kept), "of": len(tools), "tokens": limit})
-    return _Offered(tuple(schema for i, (schema, _) in enumerate(tools) if i in kept), total)
+    async def prepare(self) -> None:
+        """Learn the model's window where its server says it."""
+        if isinstance(self.provider, LearnsWindow):
+            await self.provider.learn_window()
+
+    def context_room(self, turn: RunningTurn, system_tokens: int, message: str) -> int:
+        """Return how many tokens the context of a message may have, its tools considered. Units: tokens."""
+        window = self.provider.context_window
+        if not self.is_small:
+            return max(int(room(window) * (1 - TOOLS_SHARE)) - system_tokens, LEAST_CONTEXT_TOKENS)
+        asked = turn.asks_for_change or asks_for_change(message)
+        tools = self._fitting(turn.person.role, int(room(window) * TOOLS_SHARE), changing=asked)
+        left = room(window) - system_tokens - count_tokens(message) - tools.tokens - RESULTS_TOKENS
+        return max(left, LEAST_CONTEXT_TOKENS)
+
+    def _fitting(self, role: Role, limit: int, *, changing: bool | None = None) -> _Offered:
+        """Return the tools that `limit` tokens hold, the shortest first: those that read before those that
+        write; `changing`: the other way round, False: only those that read."""
+        if role not in self._sizes:
+            tools = [(tool.schema(), tool.writes) for tool in self._box.offered(role)]
+            self._sizes[role] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
+        tools = self._sizes[role]
+        kept: set[int] = set()
+        total = 0
+        for place in sorted(range(len(tools)), key=lambda i: (tools[i][1] != bool(changing), tools[i][2])):
+            _, writes, size = tools[place]
+            if total + size <= limit and not (writes and changing is False):
+                kept.add(place)
+                total += size
+        if len(kept) < len(tools):
+            log.debug("tools_left_out", extra={"offered": len(kept), "of": len(tools), "tokens": limit})
+        return _Offered(
+            schemas=tuple(tools[i][0] for i in sorted(kept)),
+            tokens=total,
+            writes=any(tools[i][1] for i in kept),
+        )
 
 
 def _difference(before: Totals, after: Totals) -> UsageReported:

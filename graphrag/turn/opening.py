@@ -9,6 +9,7 @@ from graphrag.context import ContextOptions
 from graphrag.prepared_prompt import prepare_prompt
 from graphrag.providers.base import SystemMessage
 from graphrag.retriever import Retriever
+from graphrag.turn.asking import Asker
 from graphrag.turn.running import RunningTurn
 
 
@@ -18,6 +19,7 @@ async def open_turn(
     source: GraphDataSource,
     retriever: Retriever,
     options: ContextOptions,
+    asker: Asker,
     *,
     rounds: int,
 ) -> None:
@@ -34,6 +36,8 @@ async def open_turn(
         role=turn.person.role,
         options=replace(options, language=turn.language),
         instructions=known,
+        compact=asker.is_small,
+        context_room=lambda system_tokens: asker.context_room(turn, system_tokens, message),
     )
     if known is None:
         turn.messages.insert(0, prepared.instructions)

@@ -28,6 +28,7 @@ from graphrag.providers.base import AssistantMessage, Message, SystemMessage, To
 from graphrag.threads import StoredThread, Threads, Turn, TurnStatus
 from graphrag.turn.lease import TurnHold
 from graphrag.turn.model_step import Reply
+from graphrag.turn.wishes import conversation_asks_for_change
 
 
 @dataclass(slots=True)
@@ -156,6 +157,17 @@ class RunningTurn:
         self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="")
 
     @property
+    def opening(self) -> list[Message]:
+        """The context and message that the turn began with."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return [m for m in self.messages[max(0, last - 1) : last + 1] if is_context(m) or not _is_system(m)]
+
+    @property
+    def asks_for_change(self) -> bool:
+        """Whether the person may want the graph changed."""
+        return conversation_asks_for_change(self.messages)
+
+    @property
     def retrieved(self) -> tuple[str, ...]:
         """Keys of the nodes that were retrieved for the person's last message."""
         asked = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
@@ -241,6 +253,10 @@ async def _found(approvals: Approvals, approval_id: str, by: Person) -> Approval
         return await approvals.get(approval_id, by)
     except ApprovalNotFound:
         return None
+
+
+def _is_system(message: Message) -> bool:
+    return isinstance(message, SystemMessage)
 
 
 def _counts(message: Message) -> bool:

@@ -9,11 +9,14 @@ from functools import lru_cache
 from graphrag.history import KEPT_TURNS, Parts, compacted, cut_text, is_context, shortened, with_short_results
 from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolSchema
 from graphrag.tokens import count_tokens
+from tools.toon import compact_json
 
 TOKENS_A_MESSAGE = 4
 """What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
 ANSWER_TOKENS = 4_096
 """Kept free for the answer, where the window has room for that."""
+SMALL = 8_000
+"""In a smaller window tools give way before the context does."""
 SAFETY = 0.9
 """Another tokenizer than the model's counts; so much of the window is used."""
 
@@ -29,9 +32,14 @@ class WindowTooSmall(Exception):
         )
 
 
+def answer_room(window: int) -> int:
+    """Return how many tokens of a window are kept for the answer."""
+    return min(ANSWER_TOKENS, window // (3 if window >= SMALL else 5))
+
+
 def room(window: int, *, share: float = 1.0) -> int:
     """Return how many tokens a prompt may have in a window of so many."""
-    return int((window - min(ANSWER_TOKENS, window // 3)) * SAFETY * share)
+    return int((window - answer_room(window)) * SAFETY * share)
 
 
 def fitted(messages: Sequence[Message], limit: int) -> list[Message]:
@@ -78,7 +86,7 @@ def _fits(messages: Sequence[Message], limit: int) -> bool:
 
 def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
     """Return about how many tokens a request has."""
-    tokens = sum(_counted(str(tool)) for tool in tools)
+    tokens = sum(_counted(compact_json(dict(tool))) for tool in tools)
     return tokens + sum(_counted(_text(message)) + TOKENS_A_MESSAGE for message in messages)
 
 

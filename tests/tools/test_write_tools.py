@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -12,11 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.mock import open_nba
+from graphrag.messages import Language
+from graphrag.prompts.library import load_phrases
+from graphrag.tokens import count_tokens, tokenizer_name
 from tests.contracts.samples import snapshot as seen
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.base import ToolContext, ToolResult
-from tools.proposal_parts import Patch
+from tools.proposal_parts import (
+    EdgeConnection,
+    Patch,
+    TypeBorder,
+    TypeHandleGroup,
+    TypeHandlePoint,
+    TypeSize,
+)
 from tools.proposals import parse_action
+from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS, write_toolbox
 from tools.write_tools.patches import PatchFailed, apply_patches
 
@@ -39,12 +51,37 @@ def test_write_tools_are_not_offered_to_a_viewer() -> None:
     assert all(tool.writes for tool in WRITE_TOOLS)
 
 
-def test_schemas_are_strict_and_short() -> None:
-    schemas = BOX.schemas("editor")
-    assert all(s["function"]["parameters"]["additionalProperties"] is False for s in schemas)
-    assert all("reason" in s["function"]["parameters"]["required"] for s in schemas)
-    assert len(json.dumps(schemas)) < 11_500
-    assert "positions" not in json.dumps(schemas[-1])
+def test_all_tools_are_told_in_1500_tokens_without_losing_an_argument() -> None:
+    tools = (*READ_TOOLS, *WRITE_TOOLS)
+    schemas = [tool.schema() for tool in tools]
+    text = json.dumps(schemas, separators=(",", ":"))
+    assert len(tools) == 18
+    assert count_tokens(text) <= 1_500, tokenizer_name()
+    assert "positions" not in text  # chosen by us, and so not told
+    for tool, schema in zip(tools, schemas, strict=True):
+        told = schema["function"]["parameters"]
+        whole = tool.arguments.model_json_schema()
+        assert told["properties"].keys() == whole.get("properties", {}).keys()
+        assert set(told.get("required", ())) == set(whole.get("required", ()))
+        assert all("type" in item for item in told["properties"].values()), tool.name
+        assert schema["function"]["description"]
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_the_fields_of_nested_arguments_are_told_once_in_the_instructions(language: Language) -> None:
+    told = load_phrases("phrases", language)["argument_forms"].body
+    parts = (EdgeConnection, Patch, TypeHandlePoint, TypeHandleGroup, TypeBorder, TypeSize)
+    for part in parts:
+        for name, field in part.model_json_schema()["properties"].items():
+            assert re.search(rf"\b{name}\b", told), (part.__name__, name, field)
+
+
+async def test_what_a_schema_does_not_say_is_still_refused(nba: ToolContext) -> None:
+    for arguments in ({"nodeKey": "root", "force": True}, {"nodeKey": 1}, {"nodeKey": ""}):
+        result = await propose(nba, "delete_node", **arguments)
+        assert result.error is not None
+        assert result.error.code == "invalid_arguments"
+    assert (await BOX.run("propose_move_node", {"nodeKey": "root", "posX": 1e12}, nba)).is_error
 
 
 async def test_a_viewer_is_refused(nba: ToolContext) -> None:

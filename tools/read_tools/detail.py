@@ -18,11 +18,8 @@ MAX_HANDLES = 200
 
 class ReadNodeDetail(ToolArguments):
     key: NodeKey
-    field: Annotated[
-        Literal["process", "data"] | None,
-        Field(description="page through this alone"),
-    ] = None
-    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="first character of field")] = 0
+    field: Literal["process", "data"] | None = None
+    offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
 async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
@@ -111,10 +108,7 @@ def handle_rows(node: Node) -> list[Row]:
 
 READ_NODE_DETAIL = Tool(
     name="read_node_detail",
-    description=(
-        "Read one node whole, before you explain or change what the context cuts. Long code in pages: field"
-        " and offset."
-    ),
+    description="A node whole; a field in pages.",
     arguments=ReadNodeDetail,
     run=read_node_detail,
     example={"key": "fetch-api", "field": "process", "offset": 0},

@@ -24,10 +24,7 @@ from tools.read_tools.views import (
 MAX_KEYS = 30
 MAX_AROUND = 100
 
-EdgeDirection = Annotated[
-    Literal["out", "in", "any"],
-    Field(description="out: forward"),
-]
+EdgeDirection = Literal["out", "in", "any"]
 
 
 class ExploreNeighborhood(ToolArguments):
@@ -124,7 +121,6 @@ class ReadSubgraph(ToolArguments):
         Field(
             max_length=4,
             default_factory=lambda: ["data", "process"],
-            description="default: data, process",
         ),
     ]
 
@@ -171,9 +167,7 @@ def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int)
 
 EXPLORE_NEIGHBORHOOD = Tool(
     name="explore_neighborhood",
-    description=(
-        "The nodes around a node, and the edges among them: to follow a flow, what comes before or after."
-    ),
+    description="Nodes around one.",
     arguments=ExploreNeighborhood,
     run=explore_neighborhood,
     example={"key": "fetch-api", "depth": 2, "direction": "out"},
@@ -181,7 +175,7 @@ EXPLORE_NEIGHBORHOOD = Tool(
 
 LIST_NODE_EDGES = Tool(
     name="list_node_edges",
-    description=("Every edge of a node with key, handles and label, before an edge is proposed or deleted."),
+    description="With keys and handles.",
     arguments=ListNodeEdges,
     run=list_node_edges,
     example={"key": "fetch-api", "direction": "out"},
@@ -189,7 +183,7 @@ LIST_NODE_EDGES = Tool(
 
 READ_SUBGRAPH = Tool(
     name="read_subgraph",
-    description=(f"Read up to {MAX_KEYS} nodes at once with the edges among them; long fields are cut."),
+    description="Nodes and edges among them.",
     arguments=ReadSubgraph,
     run=read_subgraph,
     example={"keys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},

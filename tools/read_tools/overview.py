@@ -147,10 +147,7 @@ def _component_sizes(keys: Sequence[str], links: Sequence[Link]) -> list[int]:
 
 READ_GRAPH_OVERVIEW = Tool(
     name="read_graph_overview",
-    description=(
-        "Counts by type and sheet, entry points, hubs, nodes without edges, connected parts: for questions"
-        " about the graph as a whole."
-    ),
+    description="Counts, entries, hubs, loose nodes.",
     arguments=ReadGraphOverview,
     run=read_graph_overview,
 )

@@ -26,12 +26,12 @@ LOOKED_AT = 20_000
 class SearchNodes(ToolArguments):
     query: Annotated[
         str | None,
-        Field(min_length=1, max_length=1000, description="what it does or is called; none: list by key"),
+        Field(min_length=1, max_length=1000),
     ] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="rows")] = 10
+    limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10
     type: Annotated[str | None, Field(max_length=400)] = None
-    sheet: Annotated[str | None, Field(max_length=400, description="id or name")] = None
-    after: Annotated[str | None, Field(max_length=400, description="lists: go on after this _key")] = None
+    sheet: Annotated[str | None, Field(max_length=400)] = None
+    after: Annotated[str | None, Field(max_length=400)] = None
 
 
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
@@ -124,10 +124,7 @@ async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[Scor
 
 SEARCH_NODES = Tool(
     name="search_nodes",
-    description=(
-        "Find nodes by words and meaning, best first, when the context lacks a node or its key; without query"
-        " list those of a type or sheet."
-    ),
+    description="By words and meaning; no query: lists.",
     arguments=SearchNodes,
     run=search_nodes,
     example={"query": "send the error by mail", "limit": 5},

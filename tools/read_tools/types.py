@@ -19,8 +19,8 @@ MAX_HANDLES_CHARS = 240
 
 
 class ReadNodeConfig(ToolArguments):
-    type: Annotated[str, Field(min_length=1, max_length=400, description="type name")]
-    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="in its code")] = 0
+    type: Annotated[str, Field(min_length=1, max_length=400)]
+    offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
 async def read_node_config(arguments: ReadNodeConfig, context: ToolContext) -> ToolResult:
@@ -120,9 +120,7 @@ def _type_row(config: NodeTypeConfig, used: int) -> Row:
 
 READ_NODE_CONFIG = Tool(
     name="read_node_config",
-    description=(
-        "Read one node type: handles, default code. Before one is proposed, or if a node has no code."
-    ),
+    description="A type: handles, code.",
     arguments=ReadNodeConfig,
     run=read_node_config,
     example={"type": "html"},
@@ -130,7 +128,7 @@ READ_NODE_CONFIG = Tool(
 
 LIST_NODE_TYPES = Tool(
     name="list_available_node_types",
-    description=("List node types with their handles, the most used first, to choose one for a new node."),
+    description="The types, with handles.",
     arguments=ListNodeTypes,
     run=list_available_node_types,
     example={"query": "http request", "limit": 10},

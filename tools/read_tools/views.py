@@ -20,7 +20,7 @@ MAX_TYPE_CHARS = 120
 
 NodeKey = Annotated[
     str,
-    Field(min_length=1, max_length=400, description="a node's _key"),
+    Field(min_length=1, max_length=400),
 ]
 Row = dict[str, Any]
 

@@ -137,14 +137,13 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "create_node",
         ProposeCreateNode,
-        "Propose a new node without edges. Read its type first.",
+        "A node without edges.",
         {"typeKey": "filter", "data": {"name": "Only active"}, "reason": "inactive players are not wanted"},
     ),
     _tool(
         "create_node_with_edges",
         ProposeCreateNodeWithEdges,
-        "Propose a new node with edges to existing nodes. Between two connected nodes: a batch of this and"
-        " delete_edge of their edge.",
+        "A node connected to others.",
         {
             "typeKey": "filter",
             "data": {"name": "Only active"},
@@ -157,8 +156,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "create_edge",
         ProposeCreateEdge,
-        "Propose an edge from an out handle to an in handle of another node on the same sheet. Read both"
-        " nodes' handles first.",
+        "From an out to an in handle.",
         {
             "sourceKey": "fetch-api",
             "sourceHandle": "1",
@@ -170,33 +168,31 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "update_node",
         ProposeUpdateNode,
-        "Propose new values of a node's fields. Code: patches for a part (read it first, copy exactly),"
-        " changes.process for all of it.",
+        "Code: patches, or all of it as changes.process.",
         {"nodeKey": "fetch-api", "changes": {"data.timeoutMs": 5000}, "reason": "8 s is too long to wait"},
     ),
     _tool(
         "move_node",
         ProposeMoveNode,
-        "Propose another position for one node.",
+        "Moves a node.",
         {"nodeKey": "fetch-api", "posX": 400, "posY": 280, "reason": "it covers another node"},
     ),
     _tool(
         "delete_node",
         ProposeDeleteNode,
-        "Propose to delete a node; its edges go too: say which.",
+        "Its edges go, too.",
         {"nodeKey": "disconnected-note", "reason": "nothing uses it"},
     ),
     _tool(
         "delete_edge",
         ProposeDeleteEdge,
-        "Propose to delete an edge, by its _key of list_node_edges.",
+        "By its _key.",
         {"edgeKey": "edge-root-fetch", "reason": "the start is triggered elsewhere"},
     ),
     _tool(
         "batch",
         ProposeBatch,
-        "Propose several changes to be accepted together. A node created in it may get a key such as $1, by"
-        " which its other actions mean it.",
+        "Changes accepted together; the key $1 names a created node to the others.",
         {
             "actions": [
                 {"type": "create_node", "payload": {"typeKey": "log-node", "key": "$1"}},
@@ -216,8 +212,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "configure_node_type",
         ProposeConfigureNodeType,
-        "Propose a new node type, or changes of one, for every node of it. Code: patches for a part, process"
-        " for all.",
+        "For all nodes of the type. Code: patches or process.",
         {
             "mode": "update",
             "typeKey": "filter",
@@ -228,7 +223,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "reorganize_layout",
         ProposeReorganizeLayout,
-        "Propose a tidy layout of these nodes; all others stay. Positions are computed.",
+        "Tidies these nodes.",
         {
             "nodeKeys": ["root", "fetch-api", "filter-active"],
             "strategy": "left_to_right",
