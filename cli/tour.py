@@ -15,9 +15,8 @@ from graphrag.agent import Agent
 from graphrag.approvals import Approve, outcome_text
 from graphrag.events import Event, ProposalPending, TurnStarted
 from graphrag.messages import Language
-from graphrag.offline import OfflineProvider
 from graphrag.people import Person
-from graphrag.wiring import Services, open_agent
+from graphrag.wiring import Services, open_agent, rules_provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ async def tour(services: Services, graph: str, *, first: int) -> None:
     """Walk through a conversation and leave the graph as it was. `first` is the number of its first part."""
     language = services.settings.language
     script, person = SCRIPTS[language], services.local_person()
-    async with open_agent(services, OfflineProvider()) as agent:
+    async with open_agent(services, rules_provider()) as agent:
         guide = _Guide(agent, person, graph, TurnView(language))
         render.heading(f"{first}. Talk about it (no model is configured here: rules answer)")
         await guide.says(script.question)

@@ -14,7 +14,6 @@ from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.knowledge import UnreadableKnowledge
 from graphrag.live import errors as live
 from graphrag.messages import Language, message
-from graphrag.offline import desk
 from graphrag.prompts.library import PromptError
 from graphrag.providers import errors as models
 from graphrag.threads import (
@@ -122,9 +121,6 @@ MEANINGS: dict[type[Exception], Meaning] = {
     QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
     UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
     UnreadableKnowledge: Meaning(code="unreadable", http_status=422, exit_code=EXIT_USAGE),
-    # Raised and caught within the offline answerer: one that came out would be a fault of ours.
-    desk.Needs: Meaning(code="internal", http_status=500),
-    desk.CannotGoOn: Meaning(code="internal", http_status=500),
     PromptError: Meaning(code="internal", http_status=500),
     MalformedArguments: Meaning(code="invalid", http_status=422),
     MalformedProposal: Meaning(code="invalid", http_status=422),

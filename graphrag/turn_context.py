@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
 from graphrag.context import Context, ContextOptions, build_context, build_context_of
-from graphrag.offline.questions import asks_about_graph
 from graphrag.outline import build_outline
 from graphrag.retriever import Retrieval
 from graphrag.tokens import count_tokens
@@ -16,6 +17,37 @@ OPENING_TOKENS = 3_300
 
 LEAST_DETAIL_TOKENS = 200
 """Less room than this shows no node in a way that helps."""
+
+
+_WHOLE = frozenset({"overview", "summary", "apercu", "ensemble"})
+_GRAPH = frozenset(
+    {"graph", "graphe", "workflow", "flow", "flux", "pipeline", "diagram", "diagramme", "schema"}
+    | {"it", "ca", "this", "ceci"}
+)
+_ASKING = frozenset(
+    re.findall(
+        r"\w+",
+        """about describe explain summarize summarise present show give tell what how does do is works work
+        decris decrire decrivez explique expliquez resume presente montre fait parle traite sert comment
+        marche fonctionne quoi que""",
+    )
+)
+_FILLING = frozenset(
+    re.findall(
+        r"\w+",
+        """the that my our whole all me of in inside like for an a and please can could would you happens s
+        ce cet le la mon notre du de d un une l moi qu est il se agit vue tout complet complete peux tu c en
+        """,
+    )
+)
+
+
+def asks_about_graph(question: str) -> bool:
+    """Return whether a question, English or French, is about the graph as a whole and names no part of it."""
+    plain = unicodedata.normalize("NFKD", question[:200].casefold())
+    words = set(re.findall(r"[^\W_]+", "".join(char for char in plain if not unicodedata.combining(char))))
+    is_about = bool(words & _WHOLE) or bool(words & _GRAPH and words & _ASKING)
+    return is_about and words <= _WHOLE | _GRAPH | _ASKING | _FILLING
 
 
 async def context_for(

@@ -21,12 +21,12 @@ from graphrag.context import ContextOptions
 from graphrag.embedders import make_embedder
 from graphrag.embedding_queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embeddings import EmbeddingProvider
-from graphrag.offline import OfflineProvider
 from graphrag.providers.base import LLMProvider
 from graphrag.providers.metered import MeteredEmbedder
 from graphrag.providers.prices import Pricing
 from graphrag.providers.registry import choose, make_provider
 from graphrag.retriever import RetrievalOptions, Retriever
+from graphrag.rules import RulesProvider
 from graphrag.threads import Threads
 from graphrag.tool_calls import ToolCalls
 from graphrag.turn.asking import Asker
@@ -237,6 +237,11 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
         yield shared.services(settings.workspace)
 
 
+def rules_provider() -> LLMProvider:
+    """Return the provider that answers without a model, whatever the settings name."""
+    return RulesProvider()
+
+
 @asynccontextmanager
 async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[Agent]:
     """Yield the agent of the settings' provider, or of one that is given and stays open.
@@ -244,7 +249,7 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
     Raises: SettingsError where the provider's key, model or address is missing.
     """
     settings = services.settings
-    asked = provider or make_provider(settings, offline=OfflineProvider)
+    asked = provider or make_provider(settings, offline=RulesProvider)
     # A provider that is given is not of the settings, whose prices would be another's.
     pricing = Pricing(model=asked.model) if provider else choose(settings).pricing
     try:

@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 from datasources.mock import open_nba
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.approvals import Person
-from graphrag.context import CONTEXT_MARKER
-from graphrag.events import Completed, ToolStarted
+from graphrag.events import Completed
 from graphrag.importers import ImportResult, import_workflow
-from graphrag.offline import OfflineProvider
-from graphrag.offline.outlines import read_outline
 from graphrag.outline import build_outline, paths
 from graphrag.providers.base import LLMProvider
 from graphrag.tokens import count_tokens
-from tests.graphrag.offline.talk import nba, talk, workflow
-from tests.support.agents import GRAPH, Setting, collected, of, setting_on, text_of
+from graphrag.turn_context import asks_about_graph
+from graphrag.wiring import rules_provider
+from tests.graphrag.outline_reader import read_outline
+from tests.support.agents import GRAPH, Setting, collected, setting_on, text_of
 from tests.support.scripted_provider import ScriptedProvider
 
 WORKFLOWS = Path(__file__).parents[2] / "../shared/data/workflows"
@@ -98,11 +97,10 @@ async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language
 @pytest.mark.parametrize(
     "question", ["Describe this graph", "what does this workflow do?", "décris ce graphe"]
 )
-async def test_without_a_model_the_graph_is_described_and_no_tool_is_called(question: str) -> None:
-    async with described(OfflineProvider(), None, "en") as (setting, key):
+async def test_without_a_model_the_graph_is_described(question: str) -> None:
+    async with described(rules_provider(), None, "en") as (setting, key):
         events = await collected(setting.agent.run(None, key, question, Person("p", "editor", "default")))
     text = text_of(events)
-    assert not of(events, ToolStarted)
     assert text.startswith(("No language model", "Aucun modèle"))
     for told in (
         "NBA Stats Pipeline",
@@ -114,23 +112,24 @@ async def test_without_a_model_the_graph_is_described_and_no_tool_is_called(ques
     assert "9 nodes and 6 edges" in text or "9 nœuds et 6 arêtes" in text
 
 
-@pytest.mark.parametrize("name", ["nba", "greenhouse_climate", "order_refund"])
-async def test_without_a_model_the_outline_is_told_as_what_the_tools_answer(name: str) -> None:
-    context = nba() if name == "nba" else await workflow(name)
-    graph = await context.source.get_graph(context.graph_key)
-    outline = await build_outline(
-        context.source, graph, language="en", budget_tokens=100_000, count_tokens=count_tokens
-    )
-    read = await talk(context, "Describe this graph")
-    told = await talk(context, "Describe this graph", retrieved=f"{CONTEXT_MARKER}\n{outline}")
-    assert read.calls
-    assert not told.calls
-    assert without_flow(told.text) == without_flow(read.text)
-    assert told.cited >= read.cited or len(read.cited) > 15
-
-
-def without_flow(text: str) -> list[str]:
-    return [line for line in text.splitlines() if "→" not in line]
+@pytest.mark.parametrize(
+    ("question", "is_about"),
+    [
+        ("Describe this graph", True),
+        ("what does this workflow do?", True),
+        ("Give me an overview, please", True),
+        ("que fait ce workflow ?", True),
+        ("De quoi parle ce graphe ?", True),
+        ("décris-moi le graphe", True),
+        ("Describe the filter", False),
+        ("what does fetch-api do?", False),
+        ("how does the graph handle errors?", False),
+        ("delete this graph", False),
+        ("", False),
+    ],
+)
+def test_a_question_about_the_whole_graph_is_recognised(question: str, is_about: bool) -> None:
+    assert asks_about_graph(question) is is_about
 
 
 # the outline

@@ -11,8 +11,6 @@ from typing import Any
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
 from graphrag.exchange import import_bytes
-from graphrag.offline import OfflineProvider
-from graphrag.offline.conversation import CITED
 from graphrag.providers.base import (
     DEFAULT_OPTIONS,
     AssistantMessage,
@@ -24,6 +22,8 @@ from graphrag.providers.base import (
     UserMessage,
     complete,
 )
+from graphrag.rules import RulesProvider
+from graphrag.rules.conversation import CITED
 from mock_data import load_text
 from tools.base import ToolBox, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
@@ -69,7 +69,7 @@ async def talk(
     options: ModelOptions = DEFAULT_OPTIONS,
 ) -> Turn:
     """Ask one question and run the calls until the answer. `outcome` stands for the person who decides."""
-    provider = OfflineProvider()
+    provider = RulesProvider()
     start: list[Message] = [*before]
     if retrieved is not None:
         start.append(SystemMessage(content=retrieved, stable=False))

@@ -1,15 +1,15 @@
-"""Reads the outline of a whole graph that stands in the context; what is not whole is not believed."""
+"""Reads the outline of a whole graph back from a context, as an independent check of what is written."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from graphrag.offline.readings import Reading, Row, Table, cell, read_answer
 from graphrag.outline import HEADINGS
+from graphrag.rules.tables import Answer, Row, cell, parse_answer
 
 HUB_EDGES = 3
 SHOWN = 10
@@ -22,7 +22,7 @@ Link = tuple[str, str, str]
 class Outline:
     """A whole graph: `overview` has what `read_graph_overview` would answer, `links` are all edges."""
 
-    overview: Reading
+    overview: Answer
     links: tuple[Link, ...]
 
 
@@ -31,7 +31,7 @@ def read_outline(context: str) -> Outline | None:
     text = next((part for part in context.split("\n\n") if _is_outline(part)), None)
     if text is None:
         return None
-    read = read_answer(text)
+    read = parse_answer(text)
     kinds = {key: cell(row.get("type")) for row in read.rows("types") for key in _keys(row)}
     links = tuple(_links(read.rows("flow")))
     is_whole = (len(kinds), len(links)) == (read.number("nodes"), read.number("edges"))
@@ -60,7 +60,7 @@ def _links(flow: Sequence[Row]) -> list[Link]:
     return found
 
 
-def _overview(read: Reading, rows: dict[str, dict[str, Any]], links: Sequence[Link]) -> Reading:
+def _overview(read: Answer, rows: dict[str, dict[str, Any]], links: Sequence[Link]) -> Answer:
     degree: Counter[str] = Counter()
     for source, target, _ in links:
         degree.update({source, target})
@@ -71,26 +71,11 @@ def _overview(read: Reading, rows: dict[str, dict[str, Any]], links: Sequence[Li
         "hubs": hubs,
         "without_edges": [key for key in sorted(rows) if not degree[key]],
     }
-    tables = {name: read.tables[name] for name in ("types", "sheets") if name in read.tables}
+    tables = {name: read.rows(name) for name in ("types", "sheets")}
     notes: list[str] = []
     for name, keys in groups.items():
         shown = tuple(rows[key] for key in keys[:SHOWN])
-        tables[name] = Table(rows=shown, total=len(shown))
+        tables[name] = shown
         if len(keys) > SHOWN:
             notes.append(f"{len(keys) - SHOWN} more {name}.")
-    return Reading(text=read.text, fields=read.fields, tables=tables, notes=tuple(notes))
-
-
-def flow_from(start: str, links: Sequence[Link], limit: int) -> list[Link]:
-    """Return the edges that follow from a node, nearest first, at most `limit`."""
-    onward: dict[str, list[Link]] = {}
-    for link in links:
-        onward.setdefault(link[0], []).append(link)
-    seen, found, waiting = {start}, list[Link](), deque([start])
-    while waiting and len(found) < limit:
-        for link in onward.get(waiting.popleft(), []):
-            found.append(link)
-            if link[1] not in seen:
-                seen.add(link[1])
-                waiting.append(link[1])
-    return found[:limit]
+    return Answer(text=read.text, fields=read.fields, tables=tables, notes=tuple(notes))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag.offline.conversation import CITED
-from tests.graphrag.offline.talk import keys_of, nba, talk, workflow
+from graphrag.rules.conversation import CITED
+from tests.graphrag.rules.talk import keys_of, nba, talk, workflow
 
 # graph, question, keys that must be cited, words that must be said
 QUESTIONS = [
@@ -121,7 +121,7 @@ async def test_what_is_nowhere_is_not_made_up() -> None:
 
 
 async def test_a_graph_without_nodes_is_described_as_such() -> None:
-    from tests.graphrag.offline.talk import made
+    from tests.graphrag.rules.talk import made
 
     turn = await talk(await made([]), "describe the graph")
     assert "0 nodes and 0 edges" in turn.text
@@ -130,7 +130,7 @@ async def test_a_graph_without_nodes_is_described_as_such() -> None:
 
 async def test_more_nodes_than_a_list_holds_are_not_passed_over() -> None:
     from datasources.types import Node
-    from tests.graphrag.offline.talk import made
+    from tests.graphrag.rules.talk import made
 
     nodes = [Node(key=f"n{i:03}", graph_key="g", type="step") for i in range(80)]
     turn = await talk(await made(nodes), "list all nodes")

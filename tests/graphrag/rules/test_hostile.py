@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.types import Edge, HandleGroup, HandlePoint, Handles, Node
-from tests.graphrag.offline.talk import BOX, Turn, keys_of, made, nba, talk
+from tests.graphrag.rules.talk import BOX, Turn, keys_of, made, nba, talk
 from tools.base import ToolContext
 
 THROUGH: Handles = {

@@ -1,4 +1,4 @@
-"""Writes names, keys and values of the graph into an answer; none of them passes for a link of ours."""
+"""Writes names, keys and values of the graph into an answer; none of them can become a link of ours."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.offline.readings import Row, cell
-from graphrag.offline.wording import letters
+from graphrag.rules.tables import Row, cell, key_of
+from graphrag.rules.wording import letters
 from tools.compact import cut_name, squeeze
 
 MAX_VALUE = 400
@@ -23,7 +23,7 @@ def cite(key: str) -> str:
 
 def cite_row(row: Row, *, with_type: bool = True) -> str:
     """Return the link to the node of a row, its name where the key does not say it, and its type."""
-    key, name, kind = cell(row.get("_key")), cell(row.get("name")), cell(row.get("type"))
+    key, name, kind = key_of(row), cell(row.get("name")), cell(row.get("type"))
     shown = cite(key)
     if name and letters(name) != letters(key):
         shown += f" “{plain(name, 80)}”"

@@ -1,4 +1,4 @@
-"""Reads what a tool answered: TOON tables, fields and sentences, also when the end was cut off.
+"""Parses what a tool answered: TOON tables, fields and sentences, also when the end was cut off.
 
 A row of a table stands on one line whatever is written in the graph, so nothing in a node's text
 can begin a table, a field or a sentence here.
@@ -16,42 +16,28 @@ from tools.toon import ToonError, decode
 Row = Mapping[str, Any]
 
 _HEADER = re.compile(r"^(?P<name>[A-Za-z_]\w*)?\[(?P<count>\d+)\](?P<columns>\{.*\}):$")
-_EMPTY = re.compile(r"^(?P<name>[A-Za-z_]\w*)?(?:: \[\]|\[0\]:)$")
 _FIELD = re.compile(r"^[A-Za-z_]\w*: ")
-_TRUNCATED_FIELD = re.compile(r'^(?P<name>[A-Za-z_]\w*): "(?P<text>.*)$', re.DOTALL)
+_CUT_FIELD = re.compile(r'^(?P<name>[A-Za-z_]\w*): "(?P<text>.*)$', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rows of a table. `total` is how many it said it has: more than there are when it was cut."""
-
-    rows: tuple[Row, ...]
-    total: int
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self.rows) == self.total
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What a tool answered, taken apart. `notes` are its sentences; `asked` says if there was an answer."""
+class Answer:
+    """What a tool answered. `totals` are the rows that each table announced; `notes` are sentences."""
 
     text: str = ""
     is_error: bool = False
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
+    tables: Mapping[str, tuple[Row, ...]] = field(default_factory=dict[str, tuple[Row, ...]])
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: tuple[str, ...] = ()
 
     def rows(self, name: str) -> tuple[Row, ...]:
         """Return the rows of a table; none where there is no such table."""
-        found = self.tables.get(name)
-        return found.rows if found else ()
+        return self.tables.get(name, ())
 
     def is_whole(self, name: str) -> bool:
         """Return whether all rows that a table announced were read."""
-        found = self.tables.get(name)
-        return found is None or found.is_whole
+        return len(self.rows(name)) == self.totals.get(name, 0)
 
     def number(self, name: str) -> int | None:
         """Return a field that is a whole number."""
@@ -68,10 +54,16 @@ def cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def read_answer(text: str, *, is_error: bool = False) -> Reading:
-    """Take a tool's answer apart. Never raises: what cannot be read is left out."""
+def key_of(row: Row) -> str:
+    """Return the key of a node, edge or other row that has one."""
+    return cell(row.get("_key"))
+
+
+def parse_answer(text: str, *, is_error: bool = False) -> Answer:
+    """Parse a tool's answer. Never raises: what cannot be read is left out."""
     fields: dict[str, Any] = {}
-    tables: dict[str, Table] = {}
+    tables: dict[str, tuple[Row, ...]] = {}
+    totals: dict[str, int] = {}
     notes: list[str] = []
     lines = text.split("\n")
     at = 0
@@ -79,43 +71,34 @@ def read_answer(text: str, *, is_error: bool = False) -> Reading:
         line = lines[at]
         at += 1
         header = _HEADER.match(line)
-        empty = _EMPTY.match(line)
         if header is not None:
             end = at
             while end < len(lines) and lines[end].startswith("  "):
                 end += 1
-            tables.setdefault(header["name"] or "", _table(header, lines[at:end]))
+            name, total = header["name"] or "", int(header["count"])
+            tables.setdefault(name, _rows(header["columns"], lines[at:end][:total]))
+            totals.setdefault(name, total)
             at = end
-        elif empty is not None:
-            tables.setdefault(empty["name"] or "", Table(rows=(), total=0))
         elif _FIELD.match(line):
-            _read_field(line, fields)
+            _add_field(line, fields)
         elif line.strip():
             notes.append(line)
-    return Reading(
-        text=text,
-        is_error=is_error or text.startswith("ERROR "),
-        fields=fields,
-        tables=tables,
-        notes=tuple(notes),
+    is_error = is_error or text.startswith("ERROR ")
+    return Answer(
+        text=text, is_error=is_error, fields=fields, tables=tables, totals=totals, notes=tuple(notes)
     )
 
 
-def _table(header: re.Match[str], lines: list[str]) -> Table:
-    total = int(header["count"])
-    lines = lines[:total]
-    rows = _rows(header["columns"], lines)
-    if rows is None:  # a broken row spoils the whole: read them one by one
-        each = (_rows(header["columns"], [line]) for line in lines)
-        rows = [row for found in each if found for row in found]
-    return Table(rows=tuple(rows), total=max(total, len(rows)))
+def _rows(columns: str, lines: list[str]) -> tuple[Row, ...]:
+    whole = _decoded(columns, lines)
+    if whole is None:  # a broken row spoils the whole: read them one by one
+        whole = [row for line in lines for row in _decoded(columns, [line]) or []]
+    return tuple(whole)
 
 
-def _rows(columns: str, lines: list[str]) -> list[Row] | None:
-    if not lines:
-        return []
+def _decoded(columns: str, lines: list[str]) -> list[Row] | None:
     try:
-        value = decode("\n".join([f"[{len(lines)}]{columns}:", *lines]))
+        value: Any = decode("\n".join([f"[{len(lines)}]{columns}:", *lines])) if lines else []
     except ToonError:
         return None
     if not isinstance(value, list):
@@ -123,17 +106,17 @@ def _rows(columns: str, lines: list[str]) -> list[Row] | None:
     return [cast(Row, row) for row in cast(list[Any], value) if isinstance(row, dict)]
 
 
-def _read_field(line: str, fields: dict[str, Any]) -> None:
+def _add_field(line: str, fields: dict[str, Any]) -> None:
     try:
         value = decode(line)
     except ToonError:
-        cut = _TRUNCATED_FIELD.match(line)
-        value = {cut["name"]: _unquoted(cut["text"])} if cut else None
+        cut = _CUT_FIELD.match(line)
+        value = {cut["name"]: _unescaped(cut["text"])} if cut else None
     if isinstance(value, dict):
         for name, item in cast(dict[str, Any], value).items():
             fields.setdefault(name, item)
 
 
-def _unquoted(text: str) -> str:
+def _unescaped(text: str) -> str:
     plain = {"n": "\n", "t": "\t", "r": "\r"}
     return re.sub(r"\\(.)", lambda m: plain.get(m.group(1), m.group(1)), text)

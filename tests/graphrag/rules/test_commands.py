@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.graphrag.offline.talk import keys_of, nba, talk, workflow
+from tests.graphrag.rules.talk import keys_of, nba, talk, workflow
 
 # graph, command, tool, arguments that must be among those given
 COMMANDS: list[tuple[str, str, str, dict[str, Any]]] = [

@@ -11,9 +11,6 @@ from datasources.mock import open_nba
 from graphrag.approvals import Approvals, Approve, ApproveEdited, Decision, Person, Reject, outcome_text
 from graphrag.context import ContextOptions
 from graphrag.messages import Language
-from graphrag.offline import OfflineProvider
-from graphrag.offline.conversation import read_conversation
-from graphrag.offline.phrases import PHRASES
 from graphrag.prepared_prompt import CONTEXT_MARKER, prepare_prompt
 from graphrag.providers.base import (
     AssistantMessage,
@@ -32,15 +29,18 @@ from graphrag.providers.base import (
     complete,
 )
 from graphrag.retriever import Retriever
-from tests.graphrag.offline.talk import Turn, nba, schemas, talk
+from graphrag.rules import RulesProvider
+from graphrag.rules.conversation import read_conversation
+from graphrag.rules.patterns import grammar
+from tests.graphrag.rules.talk import Turn, nba, schemas, talk
 from tools.base import ToolResult
 
-NOTICE = PHRASES["notice"]
+NOTICE = {language: grammar(language).texts["notice"] for language in ("en", "fr")}
 EDITOR = Person("ed", "editor", "test")
 
 
 async def chunks(messages: Sequence[Message], options: ModelOptions | None = None) -> list[Chunk]:
-    provider = OfflineProvider()
+    provider = RulesProvider()
     options = options or ModelOptions()
     return [chunk async for chunk in provider.stream(messages, schemas("editor"), options)]
 
@@ -87,14 +87,14 @@ async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> No
 @pytest.mark.parametrize("options", [ModelOptions(tool_choice="none"), None])
 async def test_without_tools_nothing_is_called_and_nothing_claimed(options: ModelOptions | None) -> None:
     tools = [] if options is None else schemas("editor")
-    answer = await complete(OfflineProvider(), asked("describe this graph"), tools, options or ModelOptions())
+    answer = await complete(RulesProvider(), asked("describe this graph"), tools, options or ModelOptions())
     assert not answer.tool_calls
     assert "no tool" in answer.text
 
 
 async def test_answer_is_cut_at_max_tokens_and_says_so() -> None:
-    answer = await complete(OfflineProvider(), asked("help"), [], ModelOptions(max_tokens=20))
-    whole = await complete(OfflineProvider(), asked("help"))
+    answer = await complete(RulesProvider(), asked("help"), [], ModelOptions(max_tokens=20))
+    whole = await complete(RulesProvider(), asked("help"))
     assert answer.finish == "length"
     assert answer.text
     assert whole.text.startswith(answer.text)
@@ -266,13 +266,13 @@ async def test_feedback_cannot_pass_for_an_outcome() -> None:
 async def test_unanswered_call_ends_the_turn_without_a_second_proposal() -> None:
     call = ToolCall(id="c1", name="propose_delete_node", arguments='{"nodeKey":"return","reason":"r"}')
     messages = [*asked("delete return"), AssistantMessage(tool_calls=(call,))]
-    answer = await complete(OfflineProvider(), messages, schemas("editor"))
+    answer = await complete(RulesProvider(), messages, schemas("editor"))
     assert not answer.tool_calls
     assert "not told what became" in answer.text
 
 
 async def test_failing_reads_are_reported_not_repeated() -> None:
-    first = await complete(OfflineProvider(), asked("describe this graph"), schemas("editor"))
+    first = await complete(RulesProvider(), asked("describe this graph"), schemas("editor"))
     failure = "ERROR unavailable\n- the database did not answer in time; try once more"
     messages: list[Message] = [
         *asked("describe this graph"),
@@ -282,7 +282,7 @@ async def test_failing_reads_are_reported_not_repeated() -> None:
             for call in first.tool_calls
         ),
     ]
-    answer = await complete(OfflineProvider(), messages, schemas("editor"))
+    answer = await complete(RulesProvider(), messages, schemas("editor"))
     assert not answer.tool_calls
     assert "did not answer in time" in answer.text
 
@@ -294,7 +294,7 @@ async def test_turn_goes_on_in_another_process_from_the_messages_alone() -> None
         if not isinstance(whole.messages[cut], AssistantMessage):
             continue
         messages = asked("what comes after fetch-api?", *[])
-        answer = await complete(OfflineProvider(), [*messages, *whole.messages[:cut]], schemas("editor"))
+        answer = await complete(RulesProvider(), [*messages, *whole.messages[:cut]], schemas("editor"))
         expected = whole.messages[cut]
         assert isinstance(expected, AssistantMessage)
         assert answer.text == expected.content

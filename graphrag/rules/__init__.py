@@ -1,0 +1,11 @@
+"""Answers without a language model: patterns of plain questions and commands, read by one interpreter.
+
+A provider like any other, chosen by the wiring alone. Patterns and texts are data: `en.toml`, `fr.toml`.
+From outside: `RulesProvider`.
+"""
+
+from __future__ import annotations
+
+from graphrag.rules.provider import RulesProvider
+
+__all__ = ["RulesProvider"]

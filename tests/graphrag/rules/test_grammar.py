@@ -1,0 +1,74 @@
+"""The language files: both complete, every text used, every intent handled, hostile text harmless."""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphrag.rules
+from graphrag.rules.patterns import grammar, is_command, understand
+from graphrag.rules.provider import HANDLERS
+
+SOURCE = "".join(p.read_text("utf-8") for p in Path(graphrag.rules.__file__).parent.glob("*.py"))
+ENGLISH, FRENCH = grammar("en"), grammar("fr")
+
+
+def facts(text: str) -> set[str]:
+    return {field for _, field, _, _ in string.Formatter().parse(text) if field}
+
+
+def test_both_languages_have_the_same_texts_with_the_same_facts() -> None:
+    assert set(ENGLISH.texts) == set(FRENCH.texts)
+    assert {
+        name for name in ENGLISH.texts if facts(ENGLISH.texts[name]) != facts(FRENCH.texts[name])
+    } == set()
+
+
+def test_every_text_is_used_and_every_text_used_is_there() -> None:
+    begun = tuple(re.findall(r"""f["'](\w+_)\{""", SOURCE))
+    said = set(re.findall(r"""say\(\s*["'](\w+)["']""", SOURCE))
+    assert said <= set(ENGLISH.texts)
+    unused = {
+        name
+        for name in ENGLISH.texts
+        if not re.search(rf"[\"']{name}[\"']", SOURCE) and not name.startswith(begun)
+    }
+    assert unused == set()
+
+
+def test_every_intent_of_a_pattern_has_a_handler() -> None:
+    intents = {intent for rules in (ENGLISH, FRENCH) for intent, _, _ in rules.patterns}
+    assert intents - {"search"} <= set(HANDLERS)
+
+
+@pytest.mark.parametrize(
+    ("message", "intents"),
+    [
+        ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
+        ("How many nodes are there? Which nodes are not connected?", ["count", "unconnected"]),
+        ("que fait fetch-api et combien de nœuds y a-t-il ?", ["describe_node", "count"]),
+        ("rename root to Start and delete fetch-api", ["several"]),
+        ("renomme root en Début et supprime fetch-api", ["several"]),
+        ("delete fetch-api, then add a filter", ["several"]),
+        ('rename root to "Start and delete"', ["rename"]),
+        ("connect root and fetch-api", ["connect"]),
+        ("delete act and decide", ["delete_node"]),
+    ],
+)
+def test_parts_of_a_message_are_understood_apart_or_refused_whole(message: str, intents: list[str]) -> None:
+    language = "fr" if re.search("que fait|renomme", message) else "en"
+    requests = understand(message, (language, "en" if language == "fr" else "fr"))
+    assert [request.intent for request in requests] == intents
+
+
+@given(st.text(max_size=400))
+def test_any_message_is_understood_as_something(message: str) -> None:
+    requests = understand(message, ("en", "fr"))
+    assert requests
+    assert all(request.intent in HANDLERS or request.intent == "search" for request in requests)
+    assert len(requests) == 1 or not any(map(is_command, requests))
