@@ -22,7 +22,7 @@ from graphrag.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.messages import Language
+from graphrag.messages import Language, message
 from tools.proposals import describe
 
 _LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}")
@@ -91,6 +91,8 @@ class TurnView:
             case Failed():
                 self.end_line()
                 render.fault(event.fault.message(self.language))
+            case TurnStarted(words_only=True):
+                render.note(message("words_only", self.language))
             case TurnStarted() | UsageReported() | Completed() | ProposalPending() | ToolLimit():
                 pass
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datasources.base import MutableGraphDataSource
 from datasources.builtin_types import types_by_name
@@ -27,6 +29,13 @@ from graphrag.embeddings import (
 PAGE = 1_000
 GIVE_UP_AFTER = 10
 """So many nodes refused before any was embedded: it is the provider that does not work, not the texts."""
+
+
+ATTEMPTS = 5
+"""Of one request, where waiting may help."""
+
+FIRST_WAIT_S = 0.5
+MAX_WAIT_S = 30.0
 
 
 @runtime_checkable
@@ -113,14 +122,14 @@ async def embed_some(
     *,
     batch: int = 100,
 ) -> EmbedReport:
-    """Embed those of some nodes that need it; nodes that are gone are left out.
+    """Embed those of some nodes that need it, with one attempt a request; nodes that are gone are left out.
 
     A node that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError when the provider
     does not work.
     """
     report = EmbedReport(graphs=1)
     configs = types_by_name(await source.get_node_configs())
-    run = _Run(source, embedder, configs, report, batch, delay_ms=0, dry_run=False)
+    run = _Run(source, embedder, configs, report, batch, delay_ms=0, dry_run=False, attempts=1)
     await run.keys(graph_key, node_keys)
     return report
 
@@ -144,6 +153,7 @@ class _Run:
     batch: int
     delay_ms: int
     dry_run: bool
+    attempts: int = ATTEMPTS
     requests: int = 0
 
     async def keys(self, graph_key: str, node_keys: Sequence[str]) -> None:
@@ -197,7 +207,7 @@ class _Run:
         self.requests += 1
         try:
             texts = [text for job in jobs for text in (job.content, job.name)]
-            vectors = await self.embedder.embed(texts)
+            vectors = await self._request(texts)
             if not np.isfinite(vectors).all():
                 raise EmbeddingMalformed(provider=self.embedder.model, reason="a vector that is not finite")
         except EmbeddingError as exc:
@@ -228,6 +238,16 @@ class _Run:
         )
         self.report.empty += sum(1 for i in range(len(jobs)) if not vectors[2 * i].any())
 
+    async def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return await self.embedder.embed(texts)
+            except EmbeddingError as exc:
+                if attempt == self.attempts or not exc.retryable:
+                    raise
+                await asyncio.sleep(pause_s(FIRST_WAIT_S * 2 ** (attempt - 1), exc.retry_after_s))
+        raise AssertionError("unreachable")
+
     async def _store(self, graph_key: str, vectors: Sequence[NodeVector]) -> None:
         if not vectors:
             return
@@ -243,6 +263,11 @@ class _Run:
     def _fail(self, node_key: str, exc: Exception) -> None:
         self.report.failed += 1
         self.report.failures.append(f"{node_key}: {exc}")
+
+
+def pause_s(wait_s: float, retry_after_s: float | None) -> float:
+    """Return how long to wait: what the service asks for, else `wait_s` up to twice; at most MAX_WAIT_S."""
+    return min(retry_after_s or wait_s * (1 + random.random()), MAX_WAIT_S)
 
 
 def _may_be_one_text(exc: EmbeddingError) -> bool:

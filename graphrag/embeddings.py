@@ -20,14 +20,29 @@ MAX_EMBEDDED_CHARS = 4_000
 
 
 class EmbeddingError(Exception):
-    """Base of what an embedding provider raises on purpose."""
+    """Base of what an embedding provider raises on purpose.
+
+    `retryable`: the same request may work later; `retry_after_s`: the service asked for this pause.
+    """
+
+    retryable = False
+    retry_after_s: float | None = None
 
 
 class EmbeddingRefused(EmbeddingError):
-    """The service answered with an error. `status` is its HTTP status, `retryable` whether waiting helps."""
+    """The service answered with an error. `status` is its HTTP status."""
 
-    def __init__(self, *, provider: str, status: int, reason: str, retryable: bool) -> None:
+    def __init__(
+        self,
+        *,
+        provider: str,
+        status: int,
+        reason: str,
+        retryable: bool,
+        retry_after_s: float | None = None,
+    ) -> None:
         self.provider, self.status, self.reason, self.retryable = provider, status, reason, retryable
+        self.retry_after_s = retry_after_s
         super().__init__(f"{provider} refused to embed (HTTP {status}): {reason}")
 
 
@@ -38,6 +53,8 @@ class EmbeddingUnauthorized(EmbeddingError):
 
 
 class EmbeddingUnreachable(EmbeddingError):
+    retryable = True
+
     def __init__(self, *, provider: str, reason: str) -> None:
         self.provider, self.reason = provider, reason
         super().__init__(f"{provider} cannot be reached: {reason}")
@@ -61,9 +78,9 @@ class EmbeddingProvider(Protocol):
     def dim(self) -> int | None: ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text. Shapes: float32[len(texts), dim]; rows have length 1, or 0 for no text.
+        """Return one vector a text, in one attempt: who may wait tries again.
 
-        Raises: EmbeddingError.
+        Shapes: float32[len(texts), dim]; rows have length 1, or 0 for no text. Raises: EmbeddingError.
         """
         ...
 

@@ -17,12 +17,14 @@ from graphrag.faults import Fault
 class TurnStarted:
     """The thread is stored: from here on the turn can be stopped and found again.
 
-    `retrieved` holds the keys of the nodes that the model is shown, most relevant first.
+    `retrieved` holds the keys of the nodes that the model is shown, most relevant first. `words_only`:
+    the embedding service failed, so they were found by their words alone.
     """
 
     thread_id: str
     turn: int
     retrieved: tuple[str, ...] = ()
+    words_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ MAX_LINKS = 5_000
 GRAPH_ORDER = "graph-order"
 """A note: no search found anything, so the first nodes of the graph are given."""
 _NO_VECTORS = "no-vectors"
-_EMBEDDING_FAILED = "embedding-failed"
+EMBEDDING_FAILED = "embedding-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,11 @@ class Retrieval:
     ms: Mapping[str, float] = field(default_factory=dict[str, float])
     cached: bool = False
 
+    @property
+    def words_only(self) -> bool:
+        """Whether the embedding service failed, so that words alone were searched."""
+        return any(note.startswith(EMBEDDING_FAILED) for note in self.notes)
+
 
 class Retriever:
     """Answers `retrieve` for the graphs of one source; results are cached by revision and vectors."""
@@ -95,6 +100,10 @@ class Retriever:
     @property
     def source(self) -> GraphDataSource:
         return self._source
+
+    @property
+    def embedder(self) -> EmbeddingProvider | None:
+        return self._embedder
 
     @property
     def cache_stats(self) -> CacheStats:
@@ -175,7 +184,7 @@ class Retriever:
         try:
             return (self._embedder.model, (await self._embedder.embed([query]))[0]), []
         except EmbeddingError as exc:
-            return None, [f"{_EMBEDDING_FAILED}: {exc}"]
+            return None, [f"{EMBEDDING_FAILED}: {exc}"]
 
 
 async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
@@ -200,7 +209,7 @@ def _wanted(query: str, vector: tuple[str, Vector] | None, options: RetrievalOpt
 
 def _lasts(found: Retrieval) -> bool:
     """Say whether a result is as good as it gets: a service comes back, another program writes vectors."""
-    return not any(note == _NO_VECTORS or note.startswith(_EMBEDDING_FAILED) for note in found.notes)
+    return _NO_VECTORS not in found.notes and not found.words_only
 
 
 @runtime_checkable

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from graphrag.embeddings import EmbeddingError
 from graphrag.providers.base import UsageReport
+from graphrag.providers.errors import ModelError
 
 MAX_THREADS = 10_000
 """Totals of so many threads are kept; the one used longest ago is forgotten first. Sums stay right."""
@@ -16,17 +18,21 @@ MAX_THREADS = 10_000
 Limit = Literal["call_tokens", "total_tokens", "total_cost"]
 
 
-class UsageLimitReached(Exception):
-    """Units: tokens, or US dollars for `total_cost`. Nothing was sent."""
+class UsageLimitReached(ModelError, EmbeddingError):
+    """Units: tokens, or US dollars for `total_cost`. Nothing was sent.
+
+    To who asks a model or an embedder it is one of the errors that these may raise.
+    """
 
     def __init__(self, *, limit: Limit, allowed: float, reached: float) -> None:
+        super().__init__(provider="", reason="")
         self.limit: Limit = limit
         self.allowed, self.reached = allowed, reached
         if limit == "total_cost":
             figures = f"{reached:.4f} of {allowed:.4f} US dollars"
         else:
             figures = f"{reached:.0f} of {allowed:.0f} tokens"
-        super().__init__(f"{figures}; raise max_{limit} to go on")
+        self.args = (f"{figures}; raise max_{limit} to go on",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

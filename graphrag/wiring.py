@@ -25,6 +25,7 @@ from graphrag.providers.base import LLMProvider
 from graphrag.providers.metered import MeteredEmbedder
 from graphrag.providers.prices import Pricing
 from graphrag.providers.registry import choose, make_provider
+from graphrag.query_embedder import QueryEmbedder
 from graphrag.retriever import RetrievalOptions, Retriever
 from graphrag.rules import RulesProvider
 from graphrag.threads import Threads
@@ -176,7 +177,8 @@ class Shared:
             seeds=settings.seeds,
             min_cosine=settings.min_cosine,
         )
-        retriever = Retriever(source, self.embedder, options=options, cache_ttl_s=settings.cache_ttl_s)
+        asked = QueryEmbedder(self.embedder) if self.embedder else None
+        retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
         queue = self.embedding_queue.of(workspace)
         return Services(
             settings=settings,

@@ -63,6 +63,7 @@ class WireTurn:
         self.language: Language = language
         self.thread_id: str | None = None
         self.retrieved: tuple[str, ...] = ()
+        self.words_only = False
         self.text: list[str] = []
         self.usage: list[UsageReported] = []
 
@@ -71,7 +72,7 @@ class WireTurn:
         match event:
             case TurnStarted():
                 self.thread_id = event.thread_id
-                self.retrieved = event.retrieved
+                self.retrieved, self.words_only = event.retrieved, event.words_only
             case Token():
                 self.text.append(event.text)
                 yield self._of("ai:token", token=event.text)
@@ -113,7 +114,9 @@ class WireTurn:
         return {**self.complete(self.thread_id or "", "".join(self.text)), "stopped": True}
 
     def complete(self, thread_id: str, full_text: str) -> Message:
-        shown = {"contextNodes": list(self.retrieved)} if self.retrieved else {}
+        shown: Message = {"contextNodes": list(self.retrieved)} if self.retrieved else {}
+        if self.words_only:
+            shown["wordsOnly"] = True
         return self._of("ai:complete", threadId=thread_id, fullText=full_text, **shown)
 
     def error(

@@ -11,6 +11,7 @@ from datasources.types import (
     Edge,
     Graph,
     GraphStats,
+    GraphVersions,
     Hit,
     Link,
     Node,
@@ -60,6 +61,9 @@ class PendingView:
 
     async def get_graph(self, graph_key: str) -> Graph:
         return await self._source.get_graph(graph_key)
+
+    async def get_versions(self, graph_key: str) -> GraphVersions:
+        return await self._source.get_versions(graph_key)
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         return await self._source.get_stats(graph_key)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -28,8 +26,6 @@ MAX_TOKENS_A_TEXT = 8_000
 
 MAX_TOKENS_A_REQUEST = 250_000
 TIMEOUT_S = 60.0
-ATTEMPTS = 5
-MAX_WAIT_S = 30.0
 
 
 class _Item(BaseModel):
@@ -48,11 +44,7 @@ class _Body(BaseModel):
 
 
 class OpenAICompatibleEmbedder:
-    """One HTTP request for each batch, bounded by texts and by tokens.
-
-    Attempts are repeated with growing, jittered pauses on 429, 5xx and lost connections; a
-    server's `retry-after` is honoured up to 30 s.
-    """
+    """One HTTP request for each batch, bounded by texts and by tokens."""
 
     def __init__(
         self,
@@ -60,11 +52,9 @@ class OpenAICompatibleEmbedder:
         model: str,
         base_url: str | None = None,
         api_key: str | None = None,
-        first_wait_s: float = 0.5,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._model = model
-        self._first_wait_s = first_wait_s
         self._dim: int | None = None
         # A local server needs no key, but the client insists on one. Both are given, or it would
         # look for them in the environment.
@@ -99,35 +89,29 @@ class OpenAICompatibleEmbedder:
         await self._client.close()
 
     async def _request(self, texts: list[str]) -> NDArray[np.float32]:
-        wait_s = self._first_wait_s
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                answer = await self._client.embeddings.with_raw_response.create(
-                    model=self._model, input=texts, encoding_format="float"
-                )
-            except openai.OpenAIError as exc:
-                error, retry_after_s = self._translate(exc)
-                if not _retryable(error) or attempt == ATTEMPTS:
-                    raise error from exc
-                await asyncio.sleep(pause_s(wait_s, retry_after_s))
-                wait_s *= 2
-            else:
-                return self._checked(answer.content, len(texts))
-        raise AssertionError("unreachable")
+        try:
+            answer = await self._client.embeddings.with_raw_response.create(
+                model=self._model, input=texts, encoding_format="float"
+            )
+        except openai.OpenAIError as exc:
+            raise self._translated(exc) from exc
+        return self._checked(answer.content, len(texts))
 
-    def _translate(self, exc: openai.OpenAIError) -> tuple[EmbeddingError, float | None]:
+    def _translated(self, exc: openai.OpenAIError) -> EmbeddingError:
         name = f"{self._model} at {self._client.base_url.host}"
         if isinstance(exc, openai.AuthenticationError | openai.PermissionDeniedError):
-            return EmbeddingUnauthorized(provider=name, variable="OPENAI_API_KEY"), None
+            return EmbeddingUnauthorized(provider=name, variable="OPENAI_API_KEY")
         if isinstance(exc, openai.APIStatusError):
-            retryable = exc.status_code in (408, 409, 429) or exc.status_code >= 500
-            refused = EmbeddingRefused(
-                provider=name, status=exc.status_code, reason=exc.message[:300], retryable=retryable
+            return EmbeddingRefused(
+                provider=name,
+                status=exc.status_code,
+                reason=exc.message[:300],
+                retryable=exc.status_code in (408, 409, 429) or exc.status_code >= 500,
+                retry_after_s=_seconds(exc.response.headers.get("retry-after")),
             )
-            return refused, _seconds(exc.response.headers.get("retry-after"))
         if isinstance(exc, openai.APIConnectionError):
-            return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc)), None
-        return EmbeddingMalformed(provider=name, reason=str(exc)[:300]), None
+            return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc))
+        return EmbeddingMalformed(provider=name, reason=str(exc)[:300])
 
     def _checked(self, body: bytes, count: int) -> NDArray[np.float32]:
         def bad(reason: str) -> EmbeddingMalformed:
@@ -152,17 +136,6 @@ class OpenAICompatibleEmbedder:
             raise bad("a vector that is not finite")
         self._dim = vectors.shape[1]
         return normalize(vectors)
-
-
-def pause_s(wait_s: float, retry_after_s: float | None) -> float:
-    """Return how long to wait: what the server asks for, else `wait_s` up to twice; at most MAX_WAIT_S."""
-    return min(retry_after_s or wait_s * (1 + random.random()), MAX_WAIT_S)
-
-
-def _retryable(error: EmbeddingError) -> bool:
-    return isinstance(error, EmbeddingUnreachable) or (
-        isinstance(error, EmbeddingRefused) and error.retryable
-    )
 
 
 def _seconds(header: str | None) -> float | None:

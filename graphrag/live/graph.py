@@ -331,7 +331,12 @@ class LiveGraph:
                 if await self._copy.is_behind():
                     self._announce(await self._copy.catch_up())
                 raise
-            self._announce(await self._copy.absorb(mutation, revision))
+            try:
+                self._announce(await self._copy.absorb(mutation, revision))
+            except GraphNotFound:
+                self._end(DELETED)
+            except SourceError as exc:  # it is stored: `tick` shows it as soon as the store can be read
+                log.warning("not_absorbed", extra={"error": type(exc).__name__})
             return revision
 
     # Living and closing

@@ -16,7 +16,10 @@ def with_live(services: Services, graphs: LiveGraphs) -> Services:
     stored, settings = services.source, services.settings
     source = LiveSource(stored, graphs)
     retriever = Retriever(
-        source, services.embedder, options=services.retriever.options, cache_ttl_s=settings.cache_ttl_s
+        source,
+        services.retriever.embedder,
+        options=services.retriever.options,
+        cache_ttl_s=settings.cache_ttl_s,
     )
     return replace(
         services,

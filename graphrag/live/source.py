@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from datasources.base import MutableGraphDataSource, RecordWrite
+from datasources.errors import SourceBusy
 from datasources.memory_overlay import MemoryOverlay
 from datasources.types import Graph, Mutation, NodeTypeConfig, NodeVector
-from graphrag.live.errors import LiveGraphClosed
+from graphrag.live.errors import LiveError, LiveGraphClosed
 from graphrag.live.graphs import LiveGraphs
+
+
+@contextmanager
+def _live_errors() -> Generator[None]:
+    """Let the store be used where a live graph was closed at this moment, which saves it.
+
+    Raises: SourceBusy, for whatever else refuses a live graph.
+    """
+    try:
+        yield
+    except LiveGraphClosed:
+        return
+    except LiveError as exc:
+        raise SourceBusy(source="live editing", reason=str(exc)) from exc
 
 
 class LiveSource(MemoryOverlay):
@@ -33,7 +48,7 @@ class LiveSource(MemoryOverlay):
     ) -> int:
         live = self._graphs.get(self.workspace, mutation.graph_key)
         if live is not None:
-            with suppress(LiveGraphClosed):  # it was closed at this moment, and is saved
+            with _live_errors():
                 return await live.apply_mutation(
                     mutation, expected_revision=expected_revision, records=records
                 )
@@ -55,6 +70,6 @@ class SettledSource(LiveSource):
     async def get_graph(self, graph_key: str) -> Graph:
         live = self._graphs.get(self.workspace, graph_key)
         if live is not None and live.has_unsaved:
-            with suppress(LiveGraphClosed):
+            with _live_errors():
                 await live.save()
         return await self._writable.get_graph(graph_key)

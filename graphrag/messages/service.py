@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import Literal
 
 SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
+    "words_only": {
+        "en": "The embedding service does not answer: only words were searched, not meanings.",
+        "fr": "Le service de plongements ne répond pas : seuls les mots ont été cherchés, pas le sens.",
+    },
     "unauthorized": {"en": "Sign in first", "fr": "Authentifiez-vous d’abord"},
     "invalid_message": {"en": "The message is not valid", "fr": "Le message n’est pas valide"},
     "too_large": {"en": "The request is too large", "fr": "La requête est trop grande"},

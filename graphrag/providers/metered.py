@@ -63,7 +63,7 @@ class MeteredProvider(Identified):
         tools: Sequence[ToolSchema] = (),
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
-        """Yield what the provider yields. Raises: UsageLimitReached, before anything is sent; ModelError."""
+        """Yield what the provider yields. Raises: ModelError; UsageLimitReached, before it is asked."""
         limits = self._meter.limits
         bounded = limits.call_tokens is not None or limits.total_tokens is not None
         self._meter.check(count_prompt(messages, tools) if bounded else 0)

@@ -76,7 +76,7 @@ class Asker:
         """Yield what the model says and what it used; `turn.reply` is filled.
 
         A `final` answer is one without tools: what is called in it all the same is forgotten.
-        Raises: ModelError, UsageLimitReached, WindowTooSmall.
+        Raises: ModelError, WindowTooSmall.
         """
         reply = turn.reply = Reply(taken={call.id for call in calls_of(turn.messages)})
         before = self._meter.of_thread(turn.thread_id)

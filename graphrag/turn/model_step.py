@@ -84,7 +84,7 @@ class Request:
 async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGenerator[Event]:
     """Yield tokens and announced calls as they come, and fill `reply`.
 
-    Raises: ModelError, UsageLimitReached; then `reply` holds what was shown so far.
+    Raises: ModelError; then `reply` holds what was shown so far.
     """
     leaks, links = LeakFilter(), LinkFilter(request.targets)
     stream = provider.stream(request.messages, request.tools, request.options)

@@ -42,3 +42,4 @@ async def open_turn(
     if known is None:
         turn.messages.insert(0, prepared.instructions)
     turn.begin(prepared.context_message, prepared.question, rounds=rounds)
+    turn.words_only = prepared.retrieval.words_only

@@ -35,7 +35,7 @@ from graphrag.turn.wishes import conversation_asks_for_change
 class RunningTurn:
     """`answer` is what was said since the person's message; `told` says that outcomes were just told.
 
-    `reply` is what the model is saying, until it is part of `messages`.
+    `reply` is what the model is saying, until it is part of `messages`. `words_only`: see TurnStarted.
     """
 
     threads: Threads
@@ -47,6 +47,7 @@ class RunningTurn:
     answer: list[str] = field(default_factory=list[str])
     told: bool = False
     reply: Reply | None = None
+    words_only: bool = False
 
     @property
     def thread_id(self) -> str:

@@ -39,7 +39,12 @@ async def watched(
     """
     try:
         async with aclosing(events) as inner:
-            yield TurnStarted(thread_id=turn.thread_id, turn=turn.state.number, retrieved=turn.retrieved)
+            yield TurnStarted(
+                thread_id=turn.thread_id,
+                turn=turn.state.number,
+                retrieved=turn.retrieved,
+                words_only=turn.words_only,
+            )
             for event in first:
                 yield event
             while (event := await _next(turn, inner)) is not None:

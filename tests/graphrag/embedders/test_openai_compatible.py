@@ -14,15 +14,13 @@ from hypothesis import strategies as st
 from graphrag.config import load_settings
 from graphrag.embedders import LocalEmbedder, make_embedder, openai_compatible
 from graphrag.embedders.openai_compatible import (
-    ATTEMPTS,
     MAX_TEXTS,
     MAX_TOKENS_A_REQUEST,
     MAX_TOKENS_A_TEXT,
-    MAX_WAIT_S,
     OpenAICompatibleEmbedder,
-    pause_s,
 )
 from graphrag.embeddings import (
+    EmbeddingError,
     EmbeddingMalformed,
     EmbeddingRefused,
     EmbeddingUnauthorized,
@@ -68,7 +66,7 @@ async def make(server: ScriptedServer) -> AsyncIterator[Callable[..., OpenAIComp
     made: list[OpenAICompatibleEmbedder] = []
 
     def maker(**options: Any) -> OpenAICompatibleEmbedder:
-        given = {"model": "m", "base_url": server.url, "first_wait_s": 0.001, **options}
+        given = {"model": "m", "base_url": server.url, **options}
         made.append(OpenAICompatibleEmbedder(**given))
         return made[-1]
 
@@ -168,24 +166,21 @@ async def test_half_a_surrogate_pair_does_not_stop_the_request(server: ScriptedS
     ],
     ids=["429", "429-after", "429-date", "500", "503", "408", "drop", "truncate"],
 )
-async def test_a_passing_failure_is_tried_again(server: ScriptedServer, make: Make, first: Answer) -> None:
+async def test_a_passing_failure_is_said_at_once_and_may_be_tried_again(
+    server: ScriptedServer, make: Make, first: Answer
+) -> None:
     server.play(first, embedded)
-    np.testing.assert_allclose((await make().embed(["a"]))[0], unit(vector_of("a")), rtol=1e-6)
+    embedder = make()
+    with pytest.raises(EmbeddingError) as caught:
+        await embedder.embed(["a"])
+    assert caught.value.retryable
+    assert caught.value.retry_after_s == (0.001 if first.headers.get("retry-after") == "0.001" else None)
+    np.testing.assert_allclose((await embedder.embed(["a"]))[0], unit(vector_of("a")), rtol=1e-6)
     assert server.requests[0].body == server.requests[1].body
 
 
-@given(st.floats(0, 1000), st.none() | st.floats(0, 10_000))
-def test_a_pause_is_what_the_server_asks_for_within_its_bound(wait: float, asked: float | None) -> None:
-    pause = pause_s(wait, asked)
-    assert 0 <= pause <= MAX_WAIT_S
-    if asked:
-        assert pause == min(asked, MAX_WAIT_S)
-    else:
-        assert min(wait, MAX_WAIT_S) <= pause <= 2 * wait
-
-
-async def test_a_lasting_failure_ends_with_what_the_server_said(server: ScriptedServer, make: Make) -> None:
-    server.play(*[refusal(429, "quota used up")] * ATTEMPTS)
+async def test_a_failure_is_told_with_what_the_server_said(server: ScriptedServer, make: Make) -> None:
+    server.play(refusal(429, "quota used up"))
     with pytest.raises(EmbeddingRefused, match="quota used up") as caught:
         await make().embed(["a"])
     assert (caught.value.status, caught.value.retryable) == (429, True)
@@ -218,7 +213,7 @@ async def test_a_key_that_is_not_accepted_names_the_variable_but_not_the_key(
 
 async def test_a_server_that_never_answers_in_time_is_unreachable(server: ScriptedServer, make: Make) -> None:
     release = threading.Event()
-    server.play(*[Answer(held=release)] * ATTEMPTS)
+    server.play(Answer(held=release))
     try:
         with pytest.raises(EmbeddingUnreachable):
             await make(timeout_s=0.2).embed(["a"])
@@ -229,7 +224,7 @@ async def test_a_server_that_never_answers_in_time_is_unreachable(server: Script
 async def test_nobody_listening_is_unreachable() -> None:
     with ScriptedServer() as gone:
         url = gone.url
-    embedder = OpenAICompatibleEmbedder(model="m", base_url=url, first_wait_s=0.001)
+    embedder = OpenAICompatibleEmbedder(model="m", base_url=url)
     with pytest.raises(EmbeddingUnreachable, match=r"127\.0\.0\.1"):
         await embedder.embed(["a"])
     await embedder.aclose()

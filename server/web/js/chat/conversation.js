@@ -194,7 +194,7 @@ class Conversation {
 
   completed(turn, event) {
     if (event.threadId) this.keep(event.threadId);
-    turn.looked.show(event.contextNodes);
+    turn.looked.show(event.contextNodes, event.wordsOnly === true);
     const ending = endingOf(event, this.limit);
     this.limit = null;
     if (ending.kind === "answer") this.answered(turn, ending);

@@ -5,15 +5,16 @@ import { nodeChip } from "./links.js";
 
 const SHOWN = 6;
 
-/** Return `element` and `show(keys)`; many are folded until a person asks for all. */
+/** Return `element` and `show(keys, wordsOnly)`; many are folded until a person asks for all. */
 export function createLooked(app) {
   const element = h("div", { class: "looked", hidden: true });
   let known = [];
   let isWhole = false;
+  let isWordsOnly = false;
 
-  function show(keys) {
+  function show(keys, wordsOnly = false) {
     if (!Array.isArray(keys) || !keys.length) return;
-    known = keys;
+    [known, isWordsOnly] = [keys, wordsOnly];
     draw();
   }
 
@@ -21,7 +22,7 @@ export function createLooked(app) {
     const { t } = app;
     const shown = isWhole ? known : known.slice(0, SHOWN);
     element.hidden = !known.length;
-    replace(element, h("span", { class: "looked-label" }, t("chat.looked")), shown.map((key) => nodeChip(app, key)), known.length > SHOWN ? more(t) : null);
+    replace(element, h("span", { class: "looked-label" }, t("chat.looked")), shown.map((key) => nodeChip(app, key)), known.length > SHOWN ? more(t) : null, isWordsOnly ? h("span", { class: "looked-label" }, t("chat.words_only")) : null);
   }
 
   function more(t) {

@@ -83,6 +83,7 @@ export default {
   "threads.delete_yes": "Delete",
   "threads.deleted": "The conversation was deleted",
   "chat.looked": "Looked at:",
+  "chat.words_only": "The embedding service does not answer: only words were searched, not meanings.",
   "chat.looked_more": "{n} more",
   "chat.looked_less": "Show fewer",
 };

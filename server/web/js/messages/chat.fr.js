@@ -83,6 +83,7 @@ export default {
   "threads.delete_yes": "Supprimer",
   "threads.deleted": "La conversation a été supprimée",
   "chat.looked": "Consultés :",
+  "chat.words_only": "Le service de plongements ne répond pas : seuls les mots ont été cherchés, pas le sens.",
   "chat.looked_more": "{n} de plus",
   "chat.looked_less": "Moins",
 };
