@@ -123,6 +123,10 @@ class Audit:
         found = await self._records.query(KIND, where, order_by="sequence", descending=True, limit=limit)
         return [_stored(record) for record in found if record.key != HEAD]
 
+    async def length(self) -> int:
+        """Return how many entries there are: the number of the last. Raises: BadDocument, SourceError."""
+        return (await self._head()).sequence
+
     async def verify(self, *, noted: str | None = None) -> Verification:
         """Check every entry. `noted` is a head that was written down earlier: it must be in the chain."""
         head = await self._records.get(KIND, HEAD)

@@ -21,6 +21,7 @@ from server.auth import Authenticator
 from server.downloads import Downloads
 from server.limits import RateLimiter
 from server.metrics import Metrics
+from server.review_feed import ReviewFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Workspace:
 
     services: Services
     agent: Agent
+    reviews: ReviewFeed
 
 
 class ServerState:
@@ -87,7 +89,7 @@ class ServerState:
         services.retriever.on_retrieved = self.metrics.retrieval
         services.approvals.on_decided = self.metrics.decided
         agent = await self._stack.enter_async_context(open_agent(services, self._provider))
-        return Workspace(services=services, agent=agent)
+        return Workspace(services=services, agent=agent, reviews=ReviewFeed(services.approvals))
 
     async def __aenter__(self) -> Self:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)

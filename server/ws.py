@@ -34,6 +34,7 @@ from server.ws_messages import (
     AiFollow,
     AiInterrupt,
     AiMessage,
+    AiWatch,
     Authenticate,
     InvalidMessage,
     Ping,
@@ -44,6 +45,7 @@ from server.ws_outbox import ClientGone, Outbox, OutboxLimits
 from server.ws_session import Session
 from server.ws_sync import LiveEditing
 from server.ws_turns import RunningTurns
+from server.ws_watching import Watching
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class Connection:
             state, self._outbox, turns, language=self._language, limits=options.ai
         )
         self._following = Following(self._outbox, turns, self._conversations, look_s=options.ai.look_s)
+        self._watching = Watching(state, self._outbox)
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -127,6 +130,7 @@ class Connection:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._editing.aclose()
         await self._following.aclose()
+        await self._watching.aclose()
         await self._conversations.aclose()
 
     async def _send(self) -> None:
@@ -230,6 +234,9 @@ class Connection:
         places = Places(self._state, identity)
         if isinstance(message, AiFollow):
             await self._follow(message, places, session)
+            return
+        if isinstance(message, AiWatch):
+            await self._watching.watch(places, message, session)
             return
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):

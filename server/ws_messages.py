@@ -86,6 +86,14 @@ class AiFollow(_AiMessage):
     thread_id: Annotated[str, Field(max_length=400)]
 
 
+class AiWatch(_AiMessage):
+    """Ours: be told what waits for a decision, and of decisions; also of those on one's own proposals since a
+    time. Units: milliseconds since 1970."""
+
+    type: Literal["ai:watch"]
+    since: Annotated[int | float | None, Field(ge=0)] = None
+
+
 class _SyncMessage(_Message):
     # Editors send more than the protocol names (their own user, times): it is not looked at.
     model_config = ConfigDict(extra="ignore")
@@ -156,7 +164,7 @@ class ToggleAutoSave(_SyncMessage):
     enabled: bool
 
 
-AiMessage = AiChat | AiResume | AiInterrupt | AiFollow
+AiMessage = AiChat | AiResume | AiInterrupt | AiFollow | AiWatch
 SyncMessage = (
     RegisterUser
     | DisconnectUser
@@ -179,6 +187,7 @@ FORMS: dict[str, type[BaseModel]] = {
     "ai:resume": AiResume,
     "ai:interrupt": AiInterrupt,
     "ai:follow": AiFollow,
+    "ai:watch": AiWatch,
     "registerUserOnGraph": RegisterUser,
     "disconnedUserOnGraph": DisconnectUser,
     "applyInstructionToGraph": ApplyInstructions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
@@ -125,6 +126,17 @@ class Approvals:
         return await self._desk.store.find(
             graph_key=graph_key, thread_id=thread_id, status=status, limit=limit
         )
+
+    async def stamp(self) -> tuple[int, str]:
+        """Return what is another after every decision and every proposal. Raises: SourceError."""
+        newest = await self._desk.store.find(status="pending", limit=1)
+        return await self.audit.length(), newest[0].id if newest else ""
+
+    async def waiting(self, limit: int = 1_000) -> dict[str, int]:
+        """Count what waits for a decision, by graph, as far as the latest so many go. Raises: SourceError."""
+        found = await self._desk.store.find(status="pending", limit=limit)
+        now = self._desk.clock()
+        return dict(Counter(approval.graph_key for approval in found if approval.expires > now))
 
     async def decide(
         self, approval_id: str, decision: Decision, by: Person, *, thread_id: str | None = None
