@@ -10,6 +10,7 @@ from typing import Any, cast
 from graphrag.rules.conversation import Call
 from graphrag.rules.markup import bullets, cite, cite_row, code, ends_of, fenced, plain
 from graphrag.rules.overview import REACH, describe_type, edge_lines, neighborhood
+from graphrag.rules.patterns import grammar
 from graphrag.rules.resolve import (
     Found,
     Unclear,
@@ -19,6 +20,7 @@ from graphrag.rules.resolve import (
     guess_remark,
     read_types,
     the_node,
+    words_said,
 )
 from graphrag.rules.tables import Answer, Row, cell, key_of
 from graphrag.rules.turn import Turn
@@ -122,14 +124,31 @@ def show_field(turn: Turn) -> str | None:
         if value:
             return remark + turn.say("field_is", field=code(name), node=cite(found.key), value=code(value))
     data = data_of(turn, found.key)
-    fields, path = fields_of(data), field_path(data, name)
+    aliases = grammar(turn.language).words.get(f"field_{letters(name)}_list", "").split()
+    paths = [path for alias in (name, *aliases) if (path := field_path(data, alias)) is not None]
+    fields, path = fields_of(data), paths[0] if paths else None
     if path is None:
+        used = _used(turn, found.key, name)
+        if used:
+            return remark + turn.say("uses", nodes=", ".join(used))
         shown = ", ".join(code(field) for field in list(fields)[:20]) or "-"
         return remark + turn.say("no_field", field=code(name), node=cite(found.key), fields=shown)
     value = fields[path]
     text = value if isinstance(value, str) else compact_json(value)
     shown = f"\n{fenced(text[:MAX_CODE_SHOWN], '')}" if "\n" in text else code(text)
     return remark + turn.say("field_is", field=code(path), node=cite(found.key), value=shown)
+
+
+def _used(turn: Turn, key: str, name: str) -> list[str]:
+    """Return what a node uses under a name: the model or the tools of an assistant."""
+    around = turn.checked(turn.read_all(neighborhood(key, 1, "in", MAX_LINES))[0])
+    nodes, wanted = {key_of(row): row for row in around.rows("nodes")}, words_said(name)
+    edges = [(ends_of(row, nodes), words_said(cell(row.get("label")))) for row in around.rows("edges")]
+    return [
+        cite_row(nodes[ends[0]])
+        for ends, label in edges
+        if ends is not None and ends[2] == key and ends[3].startswith(FLOW_HANDLE) and wanted & label
+    ]
 
 
 def data_of(turn: Turn, key: str) -> Any:

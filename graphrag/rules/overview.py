@@ -27,6 +27,9 @@ _BEGINS = re.compile(r"trigger|start|entry|inject|webhook|form\b|\bin\b", re.IGN
 """Types and names of nodes by which workflows begin; other entries only feed them."""
 
 
+_NOTE = re.compile(r"^'?text:'?[#\s]*")
+
+
 def neighborhood(key: str, depth: int, direction: str, limit: int) -> Call:
     """Return the call that reads what surrounds a node."""
     arguments = {"key": key, "depth": depth, "direction": direction, "limit": limit}
@@ -64,7 +67,9 @@ def describe_graph(turn: Turn) -> str:
     if notes:
         texts = [cell(row.get("holds")) for row in answers[-1].rows("found")]
         lines += (
-            [turn.say("notes"), bullets([plain(text, 160) for text in texts if text])] if any(texts) else []
+            [turn.say("notes"), bullets([plain(_NOTE.sub("", text), 160) for text in texts if text])]
+            if any(texts)
+            else []
         )
     if overview.rows("types"):
         lines.append(turn.say("types_used", types=_types_used(overview)))
