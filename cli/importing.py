@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from cli.common import (
     run,
     settings_of,
 )
+from graphrag.embed_nodes import embed_nodes
+from graphrag.embeddings import EmbeddingError
 from graphrag.exchange import ImportOutcome, import_file
 from graphrag.wiring import Services
 
@@ -35,6 +38,9 @@ def import_files(
     graph: Annotated[
         str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
     ] = None,
+    embeds: Annotated[
+        bool, typer.Option("--embed/--no-embed", help="Embed what was imported, to be found by meaning.")
+    ] = True,
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,
@@ -42,7 +48,8 @@ def import_files(
 ) -> None:
     """Import workflows; importing a file again updates its graph.
 
-    A file that cannot be used is refused with the reason, and the others go on.
+    A file that cannot be used is refused with the reason, and the others go on. Embedding may be stopped:
+    what was imported stays, and `nodius embed-nodes` goes on.
     """
     if graph is not None and len(files) > 1:
         fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
@@ -54,15 +61,36 @@ def import_files(
             for i, file in enumerate(files, start=1):
                 done.append(await import_file(services.source, file, graph_key=graph))
                 update(i, len(files))
+        if as_json:
+            render.json([outcome.as_dict() for outcome in done])
+        else:
+            _show(done)
+        changed = {o.graph_key for o in done if o.action in ("created", "updated")}
+        if changed:
+            await _embed(services, sorted(changed) if embeds else [], quiet=as_json)
         return done
 
     outcomes = run(settings, work, creates=True)
-    if as_json:
-        render.json([outcome.as_dict() for outcome in outcomes])
-    else:
-        _show(outcomes)
     if any(outcome.refused for outcome in outcomes):
         raise typer.Exit(EXIT_FAILED)
+
+
+async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> None:
+    """Embed what was imported; say how to go on where that is left, fails or is stopped."""
+    later = "`nodius embed-nodes` embeds what was imported."
+    if services.embedder is None:
+        return
+    if not graph_keys:
+        render.note(f"Next: {later}")
+        return
+    try:
+        with render.progress("embedding nodes", quiet=quiet) as update:
+            await embed_nodes(services.source, services.embedder, graph_keys=graph_keys, progress=update)
+    except EmbeddingError as exc:
+        render.note(f"Not embedded yet: {exc}. {later}")
+    except asyncio.CancelledError:
+        render.note(f"Not all is embedded yet: {later}")
+        raise
 
 
 def _show(outcomes: Sequence[ImportOutcome]) -> None:
@@ -81,8 +109,6 @@ def _show(outcomes: Sequence[ImportOutcome]) -> None:
         parts = [f"{count[action]} {action}" for action in ACTIONS if count[action]]
         refused = len(outcomes) - count.total()
         render.line(f"{len(outcomes)} files: {', '.join([*parts, f'{refused} refused'])}")
-    if any(outcome.action in ("created", "updated") for outcome in outcomes):
-        render.note("Next: `nodius embed-nodes` brings the embeddings up to date.")
 
 
 def show_outcome(outcome: ImportOutcome) -> None:

@@ -16,6 +16,9 @@ from datasources.sqlite.schema import connect, translate
 
 T = TypeVar("T")
 READERS = 4
+BUILDERS = 2
+"""Threads that build indexes: a build takes minutes for a huge graph, and must not hold up the readers."""
+
 TOGETHER = 4
 MANY_ROWS = 2_000
 """A write of so many rows leaves so much in the log that it is worth moving to the file at once."""
@@ -62,6 +65,7 @@ class Pool:
         self.path = path
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-read")
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-write")
+        self._builders = ThreadPoolExecutor(BUILDERS, thread_name_prefix="sqlite-index")
         self._mover = ThreadPoolExecutor(1, thread_name_prefix="sqlite-checkpoint")
         self._moved: Future[None] | None = None
         self._local = threading.local()
@@ -184,8 +188,8 @@ class Pool:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def background(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Run long reading work in a reader's thread, on a connection of its own, without a transaction."""
-        return self._submit(self._readers, lambda: self._once_through(work))
+        """Run long reading work apart from the readers, on a connection of its own, without a transaction."""
+        return self._submit(self._builders, lambda: self._once_through(work))
 
     def _once_through(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with closing(connect(self.path, once_through=True)) as connection:
@@ -204,6 +208,7 @@ class Pool:
         """Wait for work under way and close every connection."""
         self._closed = True
         self._readers.shutdown(wait=True)
+        self._builders.shutdown(wait=True)
         self._writer.shutdown(wait=True)
         self._mover.shutdown(wait=True)
         with self._lock, self._here_lock:

@@ -13,7 +13,13 @@ from tests.support.scripted_http import Answer, ScriptedServer
 @pytest.fixture(autouse=True)
 def graphs(folder: Path) -> None:
     for key in ("one", "two"):
-        invoke("import", write(folder / f"{key}.json", n8n("Read orders", "Send invoice")), "--graph", key)
+        invoke(
+            "import",
+            write(folder / f"{key}.json", n8n("Read orders", "Send invoice")),
+            "--graph",
+            key,
+            "--no-embed",
+        )
 
 
 def counts(*flags: object) -> tuple[int, int]:
@@ -24,7 +30,13 @@ def counts(*flags: object) -> tuple[int, int]:
 def test_only_what_is_missing_or_changed_is_embedded(folder: Path) -> None:
     assert counts() == (4, 0)
     assert counts() == (0, 4)
-    invoke("import", write(folder / "one.json", n8n("Read orders", "Send reminder")), "--graph", "one")
+    invoke(
+        "import",
+        write(folder / "one.json", n8n("Read orders", "Send reminder")),
+        "--graph",
+        "one",
+        "--no-embed",
+    )
     assert counts() == (1, 3)
     assert counts("--force") == (4, 0)
 

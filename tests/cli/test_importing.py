@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from cli import importing
 from graphrag import exchange
+from graphrag.embeddings import EmbeddingUnreachable
 from tests.cli.conftest import invoke, n8n, printed, write
 
 
@@ -15,9 +19,46 @@ def test_an_import_can_be_listed_and_says_what_is_next(folder: Path) -> None:
     result = invoke("import", write(folder / "flow.json", n8n("Read orders", "Send invoice")))
     assert result.exit_code == 0
     assert "created graph" in result.stdout
-    assert "nodius embed-nodes" in result.stderr
     (row,) = printed(invoke("graphs", "--json"))
     assert (row["name"], row["nodes"], row["edges"]) == ("Flow", 2, 1)
+
+
+def test_what_is_imported_is_embedded_and_left_where_that_is_not_wanted(folder: Path) -> None:
+    file = write(folder / "flow.json", n8n("Read orders", "Send invoice"))
+    result = invoke("import", file, "--no-embed")
+    assert "nodius embed-nodes" in result.stderr
+    assert printed(invoke("embed-nodes", "--dry-run", "--json"))["embedded"] == 2
+    again = write(folder / "flow.json", n8n("Read orders", "Send invoice", "Archive"))
+    assert invoke("import", again).exit_code == 0
+    assert printed(invoke("embed-nodes", "--dry-run", "--json"))["embedded"] == 0
+
+
+def test_an_import_stands_when_the_embedding_service_is_away(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise EmbeddingUnreachable(provider="p", reason="refused")
+
+    monkeypatch.setattr(importing, "embed_nodes", away)
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders")))
+    assert result.exit_code == 0
+    assert "created graph" in result.stdout
+    assert "nodius embed-nodes" in result.stderr
+
+
+def test_an_import_stopped_while_it_embeds_says_what_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stopped(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(importing, "embed_nodes", stopped)
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders")))
+    assert result.exit_code == 130
+    assert "created graph" in result.stdout
+    assert "nodius embed-nodes" in result.stderr
+    assert len(printed(invoke("graphs", "--json"))) == 1
 
 
 def test_importing_again_updates_and_then_changes_nothing(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -93,3 +94,20 @@ async def test_what_a_large_write_leaves_in_the_log_is_moved_to_the_file(pool: P
         await pool.write(write)
         await asyncio.to_thread(pool.close)
         assert pool.path.stat().st_size > before + MANY_ROWS * 100
+
+
+async def test_index_builds_hold_up_neither_reads_nor_the_build_of_another_graph(pool: Pool) -> None:
+    may_end = threading.Event()
+    huge = pool.background(lambda _: may_end.wait())
+    try:
+        failing = pool.background(lambda _: 1 / 0)
+        small = pool.background(_count)
+        async with asyncio.timeout(SECONDS):
+            with pytest.raises(ZeroDivisionError):
+                await failing
+            assert await small == 0
+            more = [pool.background(lambda _: may_end.wait()) for _ in range(10)]
+            assert await asyncio.gather(*(pool.read(_count) for _ in range(20))) == [0] * 20
+    finally:
+        may_end.set()
+    assert all(await asyncio.gather(huge, *more))
