@@ -26,6 +26,10 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Its port; 0: any free one.")
     ] = None,
+    forwarded_allow_ips: Annotated[
+        str | None,
+        typer.Option("--forwarded-allow-ips", metavar="LIST", help="Proxies whose forwarded headers hold."),
+    ] = None,
     provider: ProviderOption = None,
     model: ModelOption = None,
     db: DbOption = None,
@@ -33,7 +37,8 @@ def serve(
     lang: LanguageOption = None,
 ) -> None:
     """Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
-    serve_settings(settings_of(db, workspace, lang, host=host, port=port, provider=provider, model=model))
+    given = {"host": host, "port": port, "provider": provider, "model": model}
+    serve_settings(settings_of(db, workspace, lang, **given, forwarded_allow_ips=forwarded_allow_ips))
 
 
 def serve_settings(

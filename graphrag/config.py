@@ -140,6 +140,11 @@ class Settings(BaseSettings):
     cors_origins: str = Field(
         default="", description="other web origins that may call the server, separated by commas"
     )
+    forwarded_allow_ips: str = Field(
+        default="",
+        description="addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, "
+        "separated by commas",
+    )
     rate_limit: int = Field(
         default=30, ge=0, description="messages to models a minute for each person of a server (0: no limit)"
     )

@@ -15,10 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.requests import HTTPConnection
 
 from graphrag.config import Settings, SettingsError
 from graphrag.people import RANKS, Person
 from graphrag.wiring import LOCAL_USER
+from server.connections import HttpConnection
 from server.errors import AuthError, RoleNeeded
 from server.jwks import KeySet
 from server.origin import check_own_page
@@ -203,12 +205,26 @@ async def caller(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Identity:
     """Return who calls an endpoint. Raises: AuthError, KeysUnavailable, ForeignPage."""
+    known: Identity | None = getattr(request.state, "identity", None)
+    return known or await sign_in(request, given.credentials if given else None)
+
+
+async def sign_in(request: Request, token: str | None) -> Identity:
+    """Note and return who sends a request. Raises: AuthError, KeysUnavailable, ForeignPage."""
     authenticator: Authenticator = request.app.state.server.authenticator
     if not authenticator.is_configured:
         check_own_page(request)
-    identity = await authenticator.authenticate(given.credentials if given else None)
-    request.state.user_id = identity.user_id
+    identity = await authenticator.authenticate(token)
+    request.state.identity, request.state.user_id = identity, identity.user_id
+    mark_signed(request)
     return identity
+
+
+def mark_signed(connection: HTTPConnection) -> None:
+    """Note on the connection, where there is one, that somebody has signed in on it."""
+    held: HttpConnection | None = getattr(connection.state, "connection", None)
+    if held is not None:
+        held.signed()
 
 
 Caller = Annotated[Identity, Depends(caller)]

@@ -11,6 +11,7 @@ _MEANINGS: dict[int, str] = {
     403: "The caller's role does not allow it",
     404: "There is no such thing for this caller",
     405: "Another method",
+    408: "The request did not come on",
     409: "It changed, is busy or was decided already",
     410: "It expired",
     413: "Too large",
@@ -27,7 +28,7 @@ def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorAnswer, "description": _MEANINGS[status]} for status in statuses}
 
 
-ERRORS = _responses(401, 403, 404, 405, 409, 410, 413, 422, 500, 503, 504)
+ERRORS = _responses(401, 403, 404, 405, 408, 409, 410, 413, 422, 500, 503, 504)
 """What any endpoint may answer."""
 
 TEXT_ERRORS: dict[int | str, dict[str, Any]] = {

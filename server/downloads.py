@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from datasources.errors import SourceUnavailable
 from graphrag.graph_pages import Step
 from graphrag.workers import WorkersBusy, run_limited
+from server.connections import HttpConnection
 
 IN_MEMORY = 1 << 20
 """An answer of up to so many bytes needs no file, and no place."""
@@ -118,6 +119,9 @@ class Download(Response):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body"})
         except TimeoutError:
+            held: HttpConnection | None = scope.get("state", {}).get("connection")
+            if held is not None:
+                held.abort()  # to close it would wait until the client takes what it was sent
             raise ClientDisconnect from None
         finally:
             self.close()

@@ -7,6 +7,8 @@ ServerError
 ├── RoleNeeded           this person's role does not allow it
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
+├── RequestTooSlow       a body does not come on
+├── ServerFull           too many large requests are read at once
 ├── TooManyRequests      this person asks models too often
 ├── TurnStopped          the server ends, or the client is gone; the thread is valid
 └── TurnBroken           the turn began and failed; the thread is valid
@@ -77,6 +79,26 @@ class RequestTooLarge(ServerError):
 
     def facts(self) -> Mapping[str, Any]:
         return {"limit": self.limit}
+
+
+class RequestTooSlow(ServerError):
+    """Units: seconds."""
+
+    code = "body_too_slow"
+
+    def __init__(self, *, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(seconds)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"seconds": round(self.seconds)}
+
+
+class ServerFull(ServerError):
+    """The bodies that are being read take all the memory that is meant for them."""
+
+    code = "server_full"
+    retry_after_s = 2
 
 
 class TooManyRequests(ServerError):

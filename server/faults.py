@@ -33,6 +33,8 @@ MEANINGS: dict[type[errors.ServerError], Meaning] = {
     errors.RoleNeeded: Meaning(code="forbidden", http_status=403),
     errors.WorkspaceUnclear: Meaning(code="invalid_message", http_status=422),
     errors.RequestTooLarge: Meaning(code="too_large", http_status=413),
+    errors.RequestTooSlow: Meaning(code="timeout", http_status=408, retryable=True),
+    errors.ServerFull: Meaning(code="busy", http_status=503, retryable=True),
     errors.TooManyRequests: Meaning(code="rate_limit", http_status=429, retryable=True),
     errors.TurnStopped: Meaning(code="unavailable", http_status=503, retryable=True),
 }
@@ -130,6 +132,8 @@ def _server(exc: errors.ServerError, language: Language) -> Told:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(exc, errors.TooManyRequests):
         headers["Retry-After"] = str(exc.wait_s)
+    if isinstance(exc, errors.ServerFull):
+        headers["Retry-After"] = str(exc.retry_after_s)
     return Told(
         status=meaning.http_status,
         code=meaning.code,

@@ -1,21 +1,36 @@
-"""Bounds on what callers may ask: bytes of a request, messages to models a minute."""
+"""Bounds on what callers may ask: bytes and seconds of a request, messages to models a minute."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
-from starlette.requests import Request
+from fastapi.security.utils import get_authorization_scheme_param
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import RequestTooLarge, TooManyRequests
+from server.auth import sign_in
+from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFull, TooManyRequests
 from server.faults import respond
 
 MAX_CALLERS = 10_000
 IMPORT_PATH = "/api/graphs/import"
 IMPORT_FACTOR = 16
 """A workflow's file may be so many times larger than other requests."""
+
+OF_ONE, OF_ALL = 2, 6
+"""So many of the largest imports may be held at once, of one person and in all."""
+
+BODY_S = 10.0
+LEAST_RATE = 32 * 1024
+"""A body has so many seconds, and one more for each so many bytes that have come."""
+
+LINGER_S, LINGERING = 2.0, 4
+"""What still comes after a refusal is read for so many seconds, of so many senders at once."""
 
 
 class RateLimiter:
@@ -43,45 +58,79 @@ class RateLimiter:
 
 
 class BodyLimit:
-    """Middleware: reads a request's body whole before anything else does, or refuses it.
+    """Middleware: knows who sends a body before it reads it, then reads it whole or refuses it.
 
-    Whoever reads it later never meets a body that is too large half way.
+    Whoever reads it later never meets a body that is too large half way. A body must come at LEAST_RATE
+    after some seconds; all bodies that are held are bounded, and so are those of one person.
     """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
         self._app, self._max_bytes = app, max_bytes
+        self._held: Counter[str] = Counter()
+        self._lingering = asyncio.Semaphore(LINGERING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
             await self._app(scope, receive, send)
             return
+        request = Request(scope)
         limit = self._max_bytes * (IMPORT_FACTOR if scope["path"] == IMPORT_PATH else 1)
-        body = None if _declared(scope) > limit else await _read(receive, limit)
-        if body is None:
-            await respond(Request(scope), RequestTooLarge(limit=limit))(scope, receive, send)
-            return
-        await self._app(scope, _replayed(body, receive), send)
+        user_id, pieces = "", list[Message]()
+        try:
+            try:
+                user_id = (await sign_in(request, _token(request))).user_id
+                await self._read(receive, limit, user_id, pieces)
+            except ServerError as exc:
+                await self._refuse(respond(request, exc), scope, receive, send)
+                return
+            await self._app(scope, _replayed(pieces, receive), send)
+        finally:
+            self._held[user_id] -= sum(len(piece.get("body", b"")) for piece in pieces)
+            if not self._held[user_id]:
+                del self._held[user_id]
+
+    async def _read(self, receive: Receive, limit: int, user_id: str, pieces: list[Message]) -> None:
+        """Add the pieces of a body. Raises: RequestTooLarge, RequestTooSlow, ServerFull, ClientDisconnect."""
+        began, size, more = time.monotonic(), 0, True
+        most = self._max_bytes * IMPORT_FACTOR
+        while more:
+            try:
+                async with asyncio.timeout(began + BODY_S + size / LEAST_RATE - time.monotonic()):
+                    piece = await receive()
+            except TimeoutError as exc:
+                raise RequestTooSlow(seconds=time.monotonic() - began) from exc
+            if piece["type"] == "http.disconnect":
+                raise ClientDisconnect
+            pieces.append(piece)
+            size += len(piece.get("body", b""))
+            self._held[user_id] += len(piece.get("body", b""))
+            if size > limit:
+                raise RequestTooLarge(limit=limit)
+            if self._held[user_id] > OF_ONE * most or self._held.total() > OF_ALL * most:
+                raise ServerFull
+            more = piece.get("more_body", False)
+
+    async def _refuse(self, answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer before the body has come, then close. What still comes is thrown away for a moment:
+        a connection that is closed on unread bytes may take the answer with it."""
+        answer.headers["Connection"] = "close"
+
+        async def lingering(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await send({**message, "more_body": True})
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_S), self._lingering:
+                        while (await receive()).get("more_body", False):
+                            pass
+                message = {"type": "http.response.body"}
+            await send(message)
+
+        await answer(scope, receive, lingering)
 
 
-def _declared(scope: Scope) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value[:20])
-    return 0
-
-
-async def _read(receive: Receive, limit: int) -> list[Message] | None:
-    """Return the pieces of the body, None when they are too many bytes."""
-    pieces: list[Message] = []
-    size = 0
-    while True:
-        piece = await receive()
-        pieces.append(piece)
-        size += len(piece.get("body", b""))
-        if size > limit:
-            return None
-        if piece["type"] != "http.request" or not piece.get("more_body", False):
-            return pieces
+def _token(request: Request) -> str | None:
+    scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
+    return token if scheme.lower() == "bearer" else None
 
 
 def _replayed(pieces: list[Message], receive: Receive) -> Receive:

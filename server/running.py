@@ -14,6 +14,8 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from server.connections import MAX_FRAME, HttpConnection, WebSocketConnection
+
 log = logging.getLogger(__name__)
 
 GRACE_S = 10
@@ -22,7 +24,6 @@ GRACE_S = 10
 STORE_S = 10
 """So long a turn that was stopped may take to be stored."""
 
-MAX_FRAME = 4 * 1024 * 1024
 CONNECTIONS = 1000
 SWITCH_S = 0.001
 """So long a thread computes while the event loop waits for the interpreter; Python's 5 ms add up."""
@@ -58,6 +59,27 @@ def _spare_what_stays() -> None:
     gc.set_threshold(GC_ALLOCATIONS)
 
 
+def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
+    """Return how uvicorn serves the application; whoever serves it opens and closes its state."""
+    proxies = app.state.server.settings.forwarded_allow_ips
+    return uvicorn.Config(
+        app,
+        http=HttpConnection,
+        ws=WebSocketConnection,
+        lifespan="off",  # opened by the caller, so that what fails is raised to them
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
+        ws_max_size=MAX_FRAME,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=grace_s,
+        # Pieces of answers are short: compressing them costs more than it saves, and memory for each client.
+        ws_per_message_deflate=False,
+    )
+
+
 async def run_server(
     app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
 ) -> None:
@@ -65,20 +87,7 @@ async def run_server(
 
     Raises: what opening the database raises, and SettingsError.
     """
-    config = uvicorn.Config(
-        app,
-        lifespan="off",  # opened here, so that what fails is raised to the caller
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws_max_size=MAX_FRAME,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=grace_s,
-        # Pieces of answers are short: compressing them costs more than it saves, and memory for each client.
-        ws_per_message_deflate=False,
-    )
-    server = _Server(config)
+    server = _Server(config_of(app, grace_s=grace_s))
     async with app.state.server:
         _spare_what_stays()
         sys.setswitchinterval(SWITCH_S)

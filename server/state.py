@@ -18,6 +18,7 @@ from graphrag.live.services import with_live
 from graphrag.providers.base import LLMProvider
 from graphrag.wiring import Services, Shared, open_agent, open_shared
 from server.auth import Authenticator
+from server.connections import Unsigned
 from server.downloads import Downloads
 from server.limits import RateLimiter
 from server.metrics import Metrics
@@ -45,6 +46,7 @@ class ServerState:
         self.limiter = RateLimiter(settings.rate_limit)
         self.metrics = Metrics()
         self.downloads = Downloads()
+        self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
         self._provider = provider
         self._stack = AsyncExitStack()

@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 from graphrag.messages import Language
 from graphrag.messages import message as text_of
 from graphrag.threads import ThreadNotFound
-from server.auth import Identity
+from server.auth import Identity, mark_signed
 from server.errors import AuthError, ForeignPage, ServerError
 from server.faults import language_of, told
 from server.origin import check_own_page
@@ -208,6 +208,7 @@ class Connection:
             if message.token is not None:
                 session = Session(await self._state.authenticator.authenticate(message.token))
                 self._deadline.reschedule(None)
+                mark_signed(self._socket)
             if (identity := session.identity) is None:
                 await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
                 return
@@ -267,6 +268,7 @@ class Connection:
         """Take somebody in; what a newer token gives no access to any more is left."""
         self._session.sign_in(identity)
         self._deadline.reschedule(None)
+        mark_signed(self._socket)
         await self._editing.keep_to(identity)
 
     async def _authenticate(self, message: Authenticate) -> int | None:

@@ -15,6 +15,14 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
     "unauthorized": {"en": "Sign in first", "fr": "Authentifiez-vous d’abord"},
     "invalid_message": {"en": "The message is not valid", "fr": "Le message n’est pas valide"},
     "too_large": {"en": "The request is too large", "fr": "La requête est trop grande"},
+    "body_too_slow": {
+        "en": "the request did not come on for {seconds} s; send it again",
+        "fr": "la requête n’avance plus depuis {seconds} s ; renvoyez-la",
+    },
+    "server_full": {
+        "en": "too many large requests at once; send it again in a moment",
+        "fr": "trop de grandes requêtes à la fois ; renvoyez-la dans un instant",
+    },
     "method_not_allowed": {
         "en": "This address does not know that method",
         "fr": "Cette adresse ne connaît pas cette méthode",

@@ -31,6 +31,7 @@ GRAPH = "large"
 NODES = 100_000
 PIECE = 20_000
 P95_MS, GAP_MS = 100.0, 500.0
+PLAY = "--play"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +182,10 @@ async def run(name: str) -> bool:
             async with HealthProbe(target.address) as probe:
                 await probe.answered(10)
                 print(f"{name}:")
-                await SCENARIOS[name](target)
+                play = ("-m", __spec__.name, PLAY, name, str(target.port), str(target.pid))
+                async with process(play) as attack:  # the probe must not wait for the attack's interpreter
+                    output, _ = await attack.communicate()
+                print(output.decode(), end="")
                 await probe.answered(10)
             good = probe.p95_ms <= P95_MS and probe.longest_gap_ms <= GAP_MS
             failed = f"{len(probe.failures)} failures, {len(probe.samples)} answers"
@@ -192,6 +196,10 @@ async def run(name: str) -> bool:
 
 
 async def main() -> int:
+    if sys.argv[1:2] == [PLAY]:
+        name, port, pid = sys.argv[2:]
+        await SCENARIOS[name](Target(port=int(port), pid=int(pid)))
+        return 0
     print(described())
     results = [await run(name) for name in sys.argv[1:] or SCENARIOS]
     return 0 if all(results) else 1

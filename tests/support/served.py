@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from graphrag.providers.base import LLMProvider
 from server.app import create_app
+from server.running import config_of
 from server.state import ServerState
 from server.ws import WsOptions
 from tests.support.service import settings_of
@@ -38,7 +39,7 @@ async def served(
     app = create_app(settings_of(**settings), provider=provider)
     if options is not None:
         app.state.ws_options = options
-    config = uvicorn.Config(app, log_level="error", lifespan="off", ws="websockets-sansio")
+    config = config_of(app)
     server = uvicorn.Server(config)
     config.load()
     server.lifespan = config.lifespan_class(config)

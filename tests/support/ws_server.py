@@ -23,6 +23,7 @@ from websockets.exceptions import ConnectionClosed
 
 from graphrag.config import Settings
 from graphrag.providers.base import LLMProvider
+from server.running import config_of
 from server.state import ServerState
 from server.ws import WsOptions, router
 
@@ -140,7 +141,7 @@ async def ws_server(
         app.state.server = state
         if options is not None:
             app.state.ws_options = options
-        config = uvicorn.Config(app, log_level="error", lifespan="off", ws="websockets-sansio")
+        config = config_of(app)
         server = uvicorn.Server(config)
         # `Server.serve` looks ten times a second whether it is to end; a test need not wait for that.
         config.load()
