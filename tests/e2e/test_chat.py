@@ -37,14 +37,14 @@ def test_the_whole_story(site: Site, script: ScriptedProvider, open_page: OpenPa
 
     ask(page, "Make it a warning")
     waiting = card(page, "pending")
-    expect(waiting).to_contain_text("data.level")
+    expect(waiting).to_contain_text("level")
     expect(waiting.locator("td.is-before")).to_contain_text("error")
     expect(waiting.locator("td.is-after")).to_contain_text("warning")
     waiting.hover()
     expect(page.locator(".ghost")).to_have_count(1)
 
     press(waiting, "Edit…")
-    waiting.get_by_label("data.level").fill("notice")
+    waiting.get_by_label("level").fill("notice")
     press(waiting, "Approve with my changes")
     expect(card(page, "edited")).to_contain_text("Changed and approved by local")
     answered(page, "Done: see Log fetch error")

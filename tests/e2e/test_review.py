@@ -29,9 +29,9 @@ def guarded(tmp_path: Path, script: ScriptedProvider) -> Iterator[Site]:
     script.check()
 
 
-def signed_in(contexts: Contexts, user: str, role: str) -> BrowserContext:
+def signed_in(contexts: Contexts, user: str, role: str, **options: Any) -> BrowserContext:
     """A browser in which somebody has signed in."""
-    context = contexts()
+    context = contexts(**options)
     script = f"sessionStorage.setItem('nodius.token', '{token(user, role)}')"
     context.add_init_script(f"if (location.protocol === 'http:') {script}")
     return context
@@ -135,7 +135,7 @@ def test_a_proposal_that_is_out_of_date_says_so_and_can_be_asked_for_again(
     answered(page, "First.")
     press(stale, "Ask for it again")
     expect(page.locator("#composer")).to_have_value(
-        "Propose this again: Change data.name of “Fetch NBA players”"
+        "Propose this again: Rename “Fetch NBA players” to “Get the players”"
     )
     ask(page, "Thanks")
     answered(page, "Second.")

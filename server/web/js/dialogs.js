@@ -3,8 +3,8 @@
 import { append, h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 
-const SHOWN_MS = { info: 5000, ok: 4000, warn: 9000, error: 12000 };
-const ICONS = { info: "info", ok: "check", warn: "warn", error: "error" };
+const SHOWN_MS = { info: 5000, ok: 4000, warn: 9000, error: 12000, news: 20000 };
+const ICONS = { info: "info", ok: "check", warn: "warn", error: "error", news: "review" };
 
 export function createDialogs({ t }) {
   const root = document.getElementById("dialogs");

@@ -3,6 +3,7 @@
 import { h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 import { showNotice } from "./dialogs.js";
+import { fieldName } from "./names.js";
 import { ago } from "./times.js";
 
 export async function showHistory(app) {
@@ -53,7 +54,7 @@ function sentences(steps, { t, store }) {
   for (const { type, keys = [], field = "", name = "" } of steps) {
     const key = nameOf(nodes.get(keys[0])) ?? keys[0] ?? "";
     const isMove = type === "nodeUpdate" && ["posX", "posY"].includes(field);
-    said.add(t(isMove ? "step.nodeMove" : `step.${type}`, { n: keys.length, key, field, name }));
+    said.add(t(isMove ? "step.nodeMove" : `step.${type}`, { n: keys.length, key, field: fieldName(t, field), name }));
   }
   return [...said];
 }

@@ -2,6 +2,8 @@
 
 const NAMES = ["name", "title", "label", "displayName"];
 
+const FIELDS = new Set(["name", "process", "data", "posX", "posY", "sheet", "size", "type", "label", "source", "target", "sourceHandle", "targetHandle", "displayName", "description", "icon", "category"]);
+
 /** The name of a node's document: its data's name, else its type's, else its key. */
 export function labelOf(node, nodeTypes) {
   const data = node?.data;
@@ -17,6 +19,14 @@ export function nameOf(app, key, preview) {
   const { nodes, nodeTypes } = app.store.get();
   const node = nodes?.get?.(key) ?? [...(preview?.nodesAdded ?? []), ...(preview?.nodesRemoved ?? [])].find((one) => one._key === key);
   return node ? labelOf(node, nodeTypes) : String(key);
+}
+
+/** What people call a field of a node: `data.level` is its "level". `path` is a text with dots or a list. */
+export function fieldName(t, path) {
+  const parts = Array.isArray(path) ? path : String(path).split(".");
+  const own = parts[0] === "data" && parts.length > 1 ? parts.slice(1) : parts;
+  const known = own.length === 1 && FIELDS.has(own[0]) ? t(`field.${own[0]}`) : null;
+  return known ?? own.join(".");
 }
 
 /** A time as people read it: the hour today, else the day too. */

@@ -49,6 +49,9 @@ class Turn {
       case "ai:tool_result":
         this.finishTool(event.toolCallId, event);
         break;
+      case "ai:progress":
+        this.reading(event);
+        break;
       case "ai:usage":
         this.use(event.usage);
         break;
@@ -61,6 +64,14 @@ class Turn {
   working() {
     this.element.setAttribute("aria-busy", "true");
     replace(this.busy, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span", { class: "sr-only" }, this.t("chat.thinking")));
+  }
+
+  /** The model still reads what it was asked: say how far it has come. */
+  reading({ promptRead, promptTokens }) {
+    const text = this.t("chat.reading", { done: promptRead, total: promptTokens });
+    const shown = this.busy.querySelector(".turn-reading");
+    if (shown) shown.textContent = text;
+    else this.busy.append(h("span", { class: "turn-reading note" }, text));
   }
 
   /** Draw what is left and show that nothing more is under way; tools without an answer get `state`. */
@@ -77,6 +88,7 @@ class Turn {
     if (!text) return;
     if (!this.segment) {
       if (!text.trim()) return;
+      this.busy.querySelector(".turn-reading")?.remove();
       const element = h("div", { class: "md" });
       this.body.append(element);
       this.segment = { text: "", view: createMarkdown(element, this.markdownOptions()) };

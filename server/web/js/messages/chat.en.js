@@ -82,6 +82,7 @@ export default {
   "threads.delete_text": "“{title}” and its answers are deleted. Proposals in it stay to be decided.",
   "threads.delete_yes": "Delete",
   "threads.deleted": "The conversation was deleted",
+  "chat.reading": "Reading: {done} of {total} tokens",
   "chat.looked": "Looked at:",
   "chat.words_only": "The embedding service does not answer: only words were searched, not meanings.",
   "chat.looked_more": "{n} more",

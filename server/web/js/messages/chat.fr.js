@@ -82,6 +82,7 @@ export default {
   "threads.delete_text": "« {title} » et ses réponses seront supprimées. Les propositions qu’elle contient restent à décider.",
   "threads.delete_yes": "Supprimer",
   "threads.deleted": "La conversation a été supprimée",
+  "chat.reading": "Lecture : {done} jetons sur {total}",
   "chat.looked": "Consultés :",
   "chat.words_only": "Le service de plongements ne répond pas : seuls les mots ont été cherchés, pas le sens.",
   "chat.looked_more": "{n} de plus",

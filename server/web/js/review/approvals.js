@@ -39,11 +39,13 @@ export function fromDocument(document) {
     created: document.createdTime,
     graphKey: document.graphKey,
     threadId: document.threadId,
+    turn: document.turn,
     asker: document.userId,
     model: document.model,
     decision,
     result: document.result ?? null,
     undoes: document.undoes ?? null,
+    undoesAlso: document.undoesAlso ?? [],
     undoneBy: document.undoneBy ?? null,
     outcome: document.outcome ?? "",
   };
@@ -65,6 +67,11 @@ export function stateOf(approval, now = Date.now()) {
 /** The approvals of `all` that must be decided before this one. */
 export function waitsFor(approval, all) {
   return approval.dependsOn.map((id) => all.find((other) => other.id === id)).filter((other) => other && isOpen(other));
+}
+
+/** The applied changes of `all` that were asked for in the same turn as this one, it included. */
+export function ofTurn(approval, all) {
+  return all.filter((one) => one.threadId === approval.threadId && one.turn === approval.turn && one.status === "applied" && !one.undoneBy && !one.undoes);
 }
 
 /** Open approvals so that each stands after those it builds on. */

@@ -1,15 +1,14 @@
 /**
  * The approvals that the page shows, one copy each: whoever learns news of one tells all its cards.
  *
- * What is open and shown is asked for again every few seconds, and at once when the graph changes.
+ * What is open and shown is asked for again when the server says that something was proposed or decided.
  */
 
 import { fromDocument, isOpen } from "./approvals.js";
 import { getApproval } from "./service.js";
 
-const POLL_MS = 3000;
 const MAX_ASKED = 12;
-const NEWS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "ai:apply_action", "open"];
+const NEWS = ["ai:review", "ai:apply_action", "open"];
 const books = new WeakMap();
 
 /** Return the page's book. */
@@ -21,6 +20,7 @@ export function bookOf(app) {
 function createBook(app) {
   const pages = new Map();
   let asking = false;
+  let isStale = false; // news came while something was asked for
 
   function page(id) {
     if (!pages.has(id)) pages.set(id, { approval: null, readers: new Set() });
@@ -42,9 +42,14 @@ function createBook(app) {
   }
 
   async function refresh() {
-    if (asking || !app.socket.isOpen || document.visibilityState === "hidden") return;
+    if (!app.socket.isOpen) return;
+    if (asking) {
+      isStale = true;
+      return;
+    }
     const open = [...pages.values()].filter((one) => one.readers.size && one.approval && isOpen(one.approval));
     asking = true;
+    isStale = false;
     try {
       for (const one of open.slice(0, MAX_ASKED)) put(fromDocument(await getApproval(app.api, one.approval.id)));
     } catch (error) {
@@ -52,10 +57,10 @@ function createBook(app) {
     } finally {
       asking = false;
     }
+    if (isStale) refresh();
   }
 
-  setInterval(refresh, POLL_MS);
-  for (const type of NEWS) app.socket.on(type, () => setTimeout(refresh, 150));
+  for (const type of NEWS) app.socket.on(type, refresh);
   return { put, read, refresh, get: (id) => pages.get(id)?.approval ?? null };
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { h, replace } from "../dom.js";
-import { counts, fromDocument, isOpen, stateOf, waitsFor } from "./approvals.js";
+import { counts, fromDocument, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { renderChanges } from "./changes.js";
 import { describeAction } from "./describe.js";
@@ -168,13 +168,18 @@ class Card {
     approve.disabled = first.length > 0;
     const edit = this.button("card.edit", "", () => this.openEdit());
     edit.disabled = first.length > 0;
-    this.foot.append(h("div", { class: "card-buttons" }, approve, edit, this.button("card.reject", "", () => this.openReject()), this.pin.element));
+    const remark = this.button("card.remark", "quiet", () => this.openRemark("approve"));
+    remark.disabled = first.length > 0;
+    this.foot.append(h("div", { class: "card-buttons" }, approve, edit, this.button("card.reject", "", () => this.openRemark("reject")), remark, this.pin.element));
   }
 
   footApplied() {
     const { me } = this.app.store.get();
     if (me && !DECIDERS.has(me.role)) return;
-    this.foot.append(h("div", { class: "card-buttons" }, this.button(this.approval.undoes ? "card.redo" : "card.undo", "", () => this.undo())));
+    const { approval } = this;
+    const all = approval.undoes ? [] : ofTurn(approval, this.options.siblings?.() ?? []);
+    this.foot.append(h("div", { class: "card-buttons" }, this.button(approval.undoes ? "card.redo" : "card.undo", "", () => this.undo()),
+      all.length > 1 ? h("button", { type: "button", disabled: this.isBusy, onclick: () => this.undoTurn(all) }, this.t("card.undo_turn", { n: all.length })) : ""));
   }
 
   footUndone() {
@@ -191,18 +196,26 @@ class Card {
     this.mode = "edit";
     const form = createActionForm(this.app, this.approval.action, this.approval.preview);
     const send = h("button", { type: "submit", class: "primary" }, this.t("card.approve_edited"));
-    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), this.sendEdit(form)) },
-      form.element, h("div", { class: "card-buttons" }, send, this.button("card.cancel", "", () => this.closeForm())));
+    const remark = this.remarkField("card.remark_label");
+    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), this.sendEdit(form, remark.read())) },
+      form.element, remark.element, h("div", { class: "card-buttons" }, send, this.button("card.cancel", "", () => this.closeForm())));
     this.openForm(element, form);
   }
 
-  openReject() {
-    this.mode = "reject";
-    const field = h("textarea", { rows: "3", maxlength: "4000", id: `${this.id}-why`, placeholder: this.t("card.feedback_hint") });
-    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), this.reject(field.value.trim())) },
-      h("label", { for: field.id }, this.t("card.feedback")), field,
-      h("div", { class: "card-buttons" }, h("button", { type: "submit", class: "danger" }, this.t("card.reject_now")), this.button("card.cancel", "", () => this.closeForm())));
-    this.openForm(element, field);
+  /** Let the person say why before they decide; the assistant reads it. `verdict`: approve or reject. */
+  openRemark(verdict) {
+    this.mode = "remark";
+    const isApproval = verdict === "approve";
+    const remark = this.remarkField(isApproval ? "card.remark_label" : "card.feedback");
+    const send = () => (isApproval ? this.approve(remark.read()) : this.reject(remark.read()));
+    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), send()) }, remark.element,
+      h("div", { class: "card-buttons" }, h("button", { type: "submit", class: isApproval ? "primary" : "danger" }, this.t(isApproval ? "card.approve" : "card.reject_now")), this.button("card.cancel", "", () => this.closeForm())));
+    this.openForm(element, remark);
+  }
+
+  remarkField(label) {
+    const field = h("textarea", { rows: "3", maxlength: "4000", id: `${this.id}-remark`, placeholder: this.t("card.feedback_hint") });
+    return { element: h("div", { class: "edit-field" }, h("label", { for: field.id }, this.t(label)), field), read: () => field.value.trim(), focus: () => field.focus() };
   }
 
   openForm(element, target) {
@@ -226,7 +239,7 @@ class Card {
     this.focus();
   }
 
-  async sendEdit(form) {
+  async sendEdit(form, feedback) {
     let action;
     try {
       action = form.read();
@@ -236,13 +249,13 @@ class Card {
       return;
     }
     form.show([]);
-    await this.decide(() => service.approve(this.app.api, this.approval.id, action), (error) => {
+    await this.decide(() => service.approve(this.app.api, this.approval.id, { editedAction: action, feedback }), (error) => {
       form.show(Array.isArray(error.details) ? error.details : [], error.message);
     });
   }
 
-  approve() {
-    return this.decide(() => service.approve(this.app.api, this.approval.id));
+  approve(feedback) {
+    return this.decide(() => service.approve(this.app.api, this.approval.id, { feedback }));
   }
 
   reject(feedback) {
@@ -278,9 +291,9 @@ class Card {
     else this.complain(error);
   }
 
-  async lookAgain() {
+  async lookAgain(id = this.approval.id) {
     try {
-      this.book.put(fromDocument(await service.getApproval(this.app.api, this.approval.id)));
+      this.book.put(fromDocument(await service.getApproval(this.app.api, id)));
     } catch (error) {
       if (error.name !== "ApiError") throw error; // what was refused is told already
     }
@@ -299,19 +312,25 @@ class Card {
     if (isSure) await this.takeBack(this.approval.id);
   }
 
+  async undoTurn(all) {
+    const list = h("ul", {}, ...all.map((one) => h("li", {}, describeAction(this.app, one.action, one.preview))));
+    const isSure = await this.app.confirm({ title: this.t("undo.turn_title"), text: this.t("undo.turn_text", { n: all.length }), details: list, ok: this.t("undo.yes") });
+    if (isSure) await this.takeBack(this.approval.id, { turn: true });
+  }
+
   redo() {
     return this.takeBack(this.approval.undoneBy);
   }
 
-  async takeBack(id) {
+  async takeBack(id, { turn = false } = {}) {
     this.problem = "";
     this.setBusy(true);
     try {
-      const made = fromDocument(await service.undo(this.app.api, this.approval.graphKey, id));
+      const made = fromDocument(await service.undo(this.app.api, this.approval.graphKey, id, { turn }));
       this.book.put(made);
       this.app.toast("ok", this.t(id === this.approval.id ? "undo.done" : "undo.redone"));
       this.setBusy(false);
-      await this.lookAgain();
+      await Promise.all([this.approval.id, made.undoes, ...made.undoesAlso].filter(Boolean).map((one) => this.lookAgain(one)));
       this.options.onUndone?.(made);
     } catch (error) {
       this.setBusy(false);

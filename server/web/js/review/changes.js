@@ -3,7 +3,7 @@
 import { renderDiff } from "../diff.js";
 import { h } from "../dom.js";
 import { visible } from "../hidden.js";
-import { labelOf, nameOf, shortJson } from "../names.js";
+import { fieldName, labelOf, nameOf, shortJson } from "../names.js";
 
 const SIGNS = { added: "+", removed: "−", changed: "~", moved: "↔" };
 const HIDDEN = new Set(["_key", "_id", "_rev", "_from", "_to", "graphKey", "workspace", "embedding", "typeVersion", "version", "handles", "createdTime", "lastUpdatedTime"]);
@@ -51,7 +51,7 @@ function nodeName(page, key, name) {
 
 function documentSection(page, sign, node) {
   const { nodeTypes } = page.app.store.get();
-  const rows = Object.entries({ type: node.type, ...flat(node.data, "data"), process: node.process })
+  const rows = Object.entries({ type: nodeTypes?.get?.(node.type)?.displayName || node.type, ...flat(node.data, "data"), process: node.process })
     .filter(([, value]) => value !== undefined && value !== null);
   return section(page, sign, "node", nodeName(page, node._key, labelOf(node, nodeTypes)), rows.length ? table(page, rows.map(([name, value]) => [name, sign === "removed" ? value : undefined, sign === "added" ? value : undefined]), sign) : "");
 }
@@ -89,7 +89,7 @@ function changeSection(page, sign, change, kind) {
   const long = change.fields.filter((field) => field.diff);
   return section(page, sign, kind, name,
     plain.length ? table(page, plain.map((field) => [field.path.join("."), field.before, field.after]), "changed") : "",
-    ...long.map((field) => h("div", { class: "change-code" }, h("code", { class: "change-field" }, field.path.join(".")), renderDiff(field.diff, page.t))));
+    ...long.map((field) => h("div", { class: "change-code" }, h("span", { class: "change-field", title: field.path.join(".") }, fieldName(page.t, field.path)), renderDiff(field.diff, page.t))));
 }
 
 function table(page, rows, sign) {
@@ -97,7 +97,7 @@ function table(page, rows, sign) {
   const both = sign === "changed";
   const head = both ? h("thead", {}, h("tr", {}, ...["field", "before", "after"].map((name) => h("th", { scope: "col" }, t(`change.${name}`))))) : "";
   return h("table", { class: "change-table" }, head, h("tbody", {}, ...rows.map(([name, before, after]) => h("tr", {},
-    h("th", { scope: "row" }, h("code", {}, visible(name))),
+    h("th", { scope: "row", title: name }, visible(fieldName(page.t, name))),
     both || sign === "removed" ? valueCell(page, before, "before") : "",
     both || sign === "added" ? valueCell(page, after, "after") : ""))));
 }

@@ -1,6 +1,6 @@
 /** An action in a few words, with the names that people know. Pure. */
 
-import { nameOf } from "../names.js";
+import { fieldName, nameOf } from "../names.js";
 
 /** Return the sentence of a card's head. */
 export function describeAction(app, action, preview) {
@@ -15,7 +15,7 @@ export function describeAction(app, action, preview) {
     case "delete_node":
       return t("action.delete_node", { name: removedName(app, payload.nodeKey, preview) });
     case "update_node":
-      return t("action.update_node", { name: changedName(app, payload.nodeKey, preview), fields: fieldsOf(payload) });
+      return updateText(app, payload, preview);
     case "move_node":
       return t("action.move_node", { name: named(payload.nodeKey) });
     case "create_edge":
@@ -54,9 +54,21 @@ function removedName(app, key, preview) {
   return nameOf(app, key, preview);
 }
 
-function fieldsOf(payload) {
+function updateText(app, payload, preview) {
+  const { t } = app;
+  const changes = payload.changes ?? {};
+  const name = changedName(app, payload.nodeKey, preview);
+  const after = changes["data.name"];
+  if (typeof after === "string" && Object.keys(changes).length === 1 && !payload.patches) {
+    const field = (preview?.nodesChanged ?? []).find((one) => one.key === payload.nodeKey)?.fields?.find((one) => one.path.join(".") === "data.name");
+    return t("action.rename_node", { name: field?.before || name, after });
+  }
+  return t("action.update_node", { name, fields: fieldsOf(app, payload) });
+}
+
+function fieldsOf({ t }, payload) {
   const names = [...Object.keys(payload.changes ?? {}), ...(payload.patches ? ["process"] : [])];
-  const text = names.join(", ");
+  const text = [...new Set(names.map((name) => fieldName(t, name)))].join(", ");
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { h } from "../dom.js";
-import { nameOf } from "../names.js";
+import { fieldName, nameOf } from "../names.js";
 
 const FIXED = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "key", "mode", "direction"]);
 const CODE = new Set(["process", "search", "replace"]);
@@ -157,7 +157,7 @@ function controlFor(name, value, id) {
 /** A field that has no name of its own in the catalogue is called as in the document. */
 function labelText(form, name) {
   const key = `field.${name}`;
-  return FIELD_NAMES.has(name) ? form.t(key) : name;
+  return FIELD_NAMES.has(name) ? form.t(key) : fieldName(form.t, name);
 }
 
 const FIELD_NAMES = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "sheet", "posX", "posY", "data", "process", "changes", "patches", "search", "replace", "edges", "label", "typeKey", "displayName", "description", "icon", "category"]);

@@ -6,9 +6,10 @@ import { fromDocument, stateOf } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { createCard } from "./card.js";
 import { describeAction } from "./describe.js";
-import { auditEntries, listApprovals } from "./service.js";
+import { auditEntries, getApproval, listApprovals } from "./service.js";
 
 const LIMIT = 100;
+const AUDITED = 200; // of the latest approvals, read at once to say what entries are about
 const REVIEWERS = new Set(["reviewer", "admin"]);
 
 /** Return the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs). */
@@ -19,6 +20,7 @@ export function createHistory(app) {
   const book = bookOf(app);
   let cards = [];
   let shown = "";
+  let shownApprovals = [];
 
   async function load(graphKey) {
     const filter = { status: "applied", limit: LIMIT, ...(graphKey ? { graphKey } : {}) };
@@ -39,6 +41,7 @@ export function createHistory(app) {
   function render(approvals, graphKey) {
     cards.forEach((card) => card.destroy());
     cards = [];
+    shownApprovals = approvals;
     replace(rows, ...approvals.map((approval) => row(approval, graphKey)));
     if (!approvals.length) rows.append(h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, app.t("history.empty")), h("p", { class: "note" }, app.t("history.empty_hint"))));
     const { me } = app.store.get();
@@ -54,7 +57,7 @@ export function createHistory(app) {
       h("summary", {}, h("span", { class: "history-title" }, approval.undoes ? `↶ ${title}` : title), h("span", { class: "history-facts" }, facts.join(" · "), state === "undone" ? ` · ${app.t("state.undone")}` : "")));
     box.addEventListener("toggle", () => {
       if (!box.open || box.childElementCount > 1) return;
-      const card = createCard(app, approval, { onUndone: () => load(graphKey) });
+      const card = createCard(app, approval, { siblings: () => shownApprovals, onUndone: () => load(graphKey) });
       cards.push(card);
       box.append(card.element);
     });
@@ -75,13 +78,27 @@ export function createHistory(app) {
     try {
       const { lang } = app.store.get();
       const entries = await auditEntries(app.api, graphKey, LIMIT);
-      replace(list, ...entries.map((entry) => h("li", {}, h("time", {}, timeText(entry.at, lang)), ` ${entry.userId} · ${app.t(`audit.${entry.event}`)}`,
+      await learn(entries, graphKey);
+      replace(list, ...entries.map((entry) => h("li", {}, h("time", {}, timeText(entry.at, lang)), ` ${entry.userId} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
         entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: entry.asker })}` : "", entry.feedback ? h("span", { class: "card-feedback" }, ` “${entry.feedback}”`) : "")));
       if (!entries.length) replace(list, h("li", { class: "note" }, app.t("audit.empty")));
     } catch (error) {
       if (error.name !== "ApiError") throw error;
       replace(list, h("li", { class: "warn-text" }, error.message));
     }
+  }
+
+  /** Read the approvals that entries are about, so that each can say what was changed. */
+  async function learn(entries, graphKey) {
+    const isUnknown = ({ approvalId }) => approvalId && !book.get(approvalId);
+    if (entries.some(isUnknown)) (await listApprovals(app.api, { limit: AUDITED, ...(graphKey ? { graphKey } : {}) })).map(fromDocument).forEach(book.put);
+    const left = new Set(entries.filter(isUnknown).map((entry) => entry.approvalId));
+    for (const id of left) book.put(fromDocument(await getApproval(app.api, id)));
+  }
+
+  function whatOf({ approvalId }) {
+    const approval = approvalId && book.get(approvalId);
+    return approval ? [" · ", h("strong", { class: "audit-what" }, describeAction(app, approval.action, approval.preview))] : "";
   }
 
   async function verify(verdict) {

@@ -2,7 +2,7 @@
  * The review panel: what waits for a decision, what was decided, and the history of a graph with undo.
  */
 
-import { h, replace } from "../dom.js";
+import { arrange, h, replace } from "../dom.js";
 import { addMessages } from "../i18n.js";
 import { kept } from "../kept.js";
 import reviewEn from "../messages/review.en.js";
@@ -10,17 +10,19 @@ import reviewFr from "../messages/review.fr.js";
 import { fromDocument, isExpired, isOpen } from "./approvals.js";
 import { createCard } from "./card.js";
 import { createHistory } from "./history.js";
+import { waitingIn, watchReviews } from "./news.js";
 import { listApprovals } from "./service.js";
 
 addMessages({ en: reviewEn, fr: reviewFr });
 
-const POLL_MS = 5000;
 const LIMIT = 200;
+const SOON_MS = 100; // news that come together are looked at together
 const VIEWS = ["open", "decided", "history"];
 
 export function mountReview(app, element) {
   const panel = new ReviewPanel(app, element);
   panel.render();
+  watchReviews(app);
   return panel;
 }
 
@@ -31,16 +33,16 @@ class ReviewPanel {
     this.cards = new Map();
     this.state = "loading";
     app.store.on("reviewView", (view) => view && (this.show(view), app.store.set({ reviewView: null })));
+    app.store.on("reviewShown", (id) => id && this.show("decided"));
+    app.store.on("waiting", () => this.count());
     this.list = h("div", { class: "review-list" });
     this.history = createHistory(app);
     app.store.on("panel", () => this.look());
     app.store.on("graphKey", () => this.restart());
     app.store.on((state) => state.me?.userId, () => this.restart());
     app.store.on("lang", () => this.render());
-    for (const type of ["ai:complete", "ai:apply_action", "applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "open"]) {
-      app.socket.on(type, () => this.soon());
-    }
-    setInterval(() => this.look(), POLL_MS);
+    for (const type of ["ai:review", "open"]) app.socket.on(type, () => this.soon());
+    document.addEventListener("visibilitychange", () => this.look());
   }
 
   get isShown() {
@@ -53,12 +55,13 @@ class ReviewPanel {
     this.approvals = [];
     this.state = "loading";
     this.render();
+    this.count();
     this.soon();
   }
 
   soon() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.app.socket.isOpen && this.load(), 200);
+    this.timer = setTimeout(() => this.look(), SOON_MS);
   }
 
   look() {
@@ -67,8 +70,13 @@ class ReviewPanel {
 
   async load() {
     const { me, graphKey } = this.app.store.get();
-    if (!me || this.isLoading) return;
+    if (!me) return;
+    if (this.isLoading) {
+      this.isStale = true; // what is on its way may be older than the news
+      return;
+    }
     this.isLoading = true;
+    this.isStale = false;
     try {
       const filter = this.scope === "graph" && graphKey ? { graphKey } : {};
       this.approvals = (await listApprovals(this.app.api, { ...filter, limit: LIMIT })).map(fromDocument);
@@ -80,10 +88,15 @@ class ReviewPanel {
     } finally {
       this.isLoading = false;
     }
-    const waiting = this.approvals.filter((one) => isOpen(one) && !isExpired(one)).length;
-    const { badges } = this.app.store.get();
-    if ((badges?.review ?? 0) !== waiting) this.app.store.set({ badges: { ...badges, review: waiting } });
     if (this.isShown) this.refresh();
+    if (this.isStale) this.soon();
+  }
+
+  /** Show on the tab how many wait, also while the panel itself is not shown. */
+  count() {
+    const { badges, waiting, graphKey } = this.app.store.get();
+    const review = waitingIn(waiting, this.scope === "graph" ? graphKey : null);
+    if ((badges?.review ?? 0) !== review) this.app.store.set({ badges: { ...badges, review } });
   }
 
   render() {
@@ -161,9 +174,12 @@ class ReviewPanel {
       if (this.cards.has(approval.id)) this.cards.get(approval.id).book.put(approval);
       else this.cards.set(approval.id, createCard(this.app, approval, { siblings: () => this.approvals, onDecided: () => this.soon(), onUndone: () => this.soon() }));
     }
-    const order = shown.map((one) => this.cards.get(one.id).element);
-    for (const element of [...this.list.children]) if (!element.dataset.approval) element.remove();
-    order.forEach((one, index) => this.list.children[index] !== one && this.list.insertBefore(one, this.list.children[index] ?? null));
+    const kept = [...this.cards].filter(([id]) => !keep.has(id)).map(([, card]) => card.element);
+    arrange(this.list, [...shown.map((one) => this.cards.get(one.id).element), ...kept]);
+    const { reviewShown } = this.app.store.get();
+    if (!keep.has(reviewShown)) return;
+    this.app.store.set({ reviewShown: null });
+    this.cards.get(reviewShown).focus();
   }
 
   emptyNotice() {

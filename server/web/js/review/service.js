@@ -11,14 +11,14 @@ export async function listApprovals(api, filter = {}) {
 export const getApproval = (api, id) => api.get(`/api/approvals/${path(id)}`);
 
 /** Approve; with `editedAction` that is carried out in place of what was proposed. */
-export const approve = (api, id, editedAction) =>
-  api.post(`/api/approvals/${path(id)}/decision`, editedAction ? { verdict: "approve", editedAction } : { verdict: "approve" });
+export const approve = (api, id, { editedAction, feedback = "" } = {}) =>
+  api.post(`/api/approvals/${path(id)}/decision`, { verdict: "approve", ...(editedAction ? { editedAction } : {}), feedback });
 
 export const reject = (api, id, feedback) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "reject", feedback });
 
-/** Take back an applied change; an undo is taken back in the same way. */
-export const undo = (api, graphKey, approvalId) => api.post(`/api/graphs/${path(graphKey)}/undo`, { approvalId });
+/** Take back an applied change, or with `turn` all of its turn; an undo is taken back in the same way. */
+export const undo = (api, graphKey, approvalId, { turn = false } = {}) => api.post(`/api/graphs/${path(graphKey)}/undo`, { approvalId, turn });
 
 /** The audit log of a graph, newest first. For reviewers. */
 export async function auditEntries(api, graphKey, limit = 200) {
