@@ -38,6 +38,9 @@ def preview_lines(preview: Mapping[str, Any]) -> Iterator[Line]:
     for change in preview.get("nodesMoved", ()):
         before, after = (_place(change["fields"], when) for when in ("before", "after"))
         yield f"> node {change['key']}{_quoted(change)} moves from {before} to {after}", CHANGED
+    for broken in preview.get("referencesBroken", ()):
+        path, name = ".".join(broken["path"]), _short(broken["to"])
+        yield f"! node {broken['key']}{_quoted(broken)}: {path} refers to “{name}”, which goes", REMOVED
 
 
 def _changed(noun: str, change: Mapping[str, Any]) -> Iterator[Line]:
@@ -50,10 +53,11 @@ def _changed(noun: str, change: Mapping[str, Any]) -> Iterator[Line]:
                 style = {"+": ADDED, "-": REMOVED}.get(line[:1], CODE)
                 yield f"      {line}", style
             continue
+        start = _first_difference(field.get("before"), field.get("after"))
         if "before" in field:
-            yield f"  - {path}: {_value(field['before'])}", REMOVED
+            yield f"  - {path}: {_value(field['before'], start)}", REMOVED
         if "after" in field:
-            yield f"  + {path}: {_value(field['after'])}", ADDED
+            yield f"  + {path}: {_value(field['after'], start)}", ADDED
 
 
 def _content(node: Mapping[str, Any]) -> Iterator[Line]:
@@ -89,6 +93,16 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME_CHARS else f"{name[:_NAME_CHARS]}…"
 
 
-def _value(value: Any) -> str:
+def _first_difference(one: Any, other: Any) -> int:
+    """Return where two long texts begin to differ, so that a cut does not hide it."""
+    before, after = compact_json(one), compact_json(other)
+    return next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
+
+
+def _value(value: Any, shown: int = 0) -> str:
     text = compact_json(value)
-    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}… ({len(text)} characters)"
+    if len(text) <= _VALUE_CHARS:
+        return text
+    start = 0 if shown < _VALUE_CHARS // 2 else shown - _VALUE_CHARS // 4
+    cut = text[start : start + _VALUE_CHARS]
+    return f"{'…' if start else ''}{cut}… ({len(text)} characters)"

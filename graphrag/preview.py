@@ -6,17 +6,19 @@ Computed from the graph before and the mutation that would be applied, from noth
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from datasources.text import node_label
 from datasources.types import Mutation, Node
+from tools.references import Reference
 from tools.write_tools.changes import json_document
 from tools.write_tools.snapshot import Snapshot
 
 MISSING = object()
 _DEPTH = 6
+_DEPTH_WITH_LISTS = 16
 """Fields nested deeper are compared and shown as a whole."""
 
 
@@ -54,7 +56,10 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """All that would change. A node that is moved and changed stands under both."""
+    """All that would change. A node that is moved and changed stands under both.
+
+    `references_broken` are not changes: fields of nodes that stay and refer to one that goes, by its name.
+    """
 
     nodes_added: tuple[dict[str, Any], ...] = ()
     nodes_removed: tuple[dict[str, Any], ...] = ()
@@ -65,6 +70,7 @@ class Preview:
     edges_changed: tuple[DocumentChange, ...] = ()
     types_added: tuple[dict[str, Any], ...] = ()
     types_changed: tuple[DocumentChange, ...] = ()
+    references_broken: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -102,8 +108,8 @@ def _camel(name: str) -> str:
 _POSITION = ("posX", "posY")
 
 
-def preview_of(before: Snapshot, mutation: Mutation) -> Preview:
-    """Return what the mutation changes on this graph."""
+def preview_of(before: Snapshot, mutation: Mutation, broken: Sequence[Reference] = ()) -> Preview:
+    """Return what the mutation changes on this graph, and which references it breaks."""
     gone = set(mutation.delete_nodes)
     cut = {*mutation.delete_edges, *before.edges_of(gone)}
     own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
@@ -128,6 +134,15 @@ def preview_of(before: Snapshot, mutation: Mutation) -> Preview:
             for old, config in types
             if old is not None and (fields := field_changes(json_document(old), json_document(config)))
         ),
+        references_broken=tuple(
+            {
+                "key": reference.node_key,
+                "name": node_label(before.nodes[reference.node_key]),
+                "path": list(reference.path),
+                "to": reference.mention.name,
+            }
+            for reference in dict.fromkeys(broken)
+        ),
     )
 
 
@@ -141,7 +156,7 @@ def _changed_nodes(
         if old is None:
             continue
         name = node_label(old, before.type_of(old.type))
-        fields = field_changes(json_document(old), json_document(node))
+        fields = field_changes(json_document(old), json_document(node), in_lists=True)
         for wanted, found in ((False, changed), (True, moved)):
             kept = tuple(field for field in fields if (field.path[0] in _POSITION) is wanted)
             if kept:
@@ -149,16 +164,28 @@ def _changed_nodes(
     return changed, moved
 
 
-def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldChange, ...]:
-    """Return every field in which two documents differ, in the order of their fields."""
-    return tuple(_differences(before, after, ()))
+def field_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, in_lists: bool = False
+) -> tuple[FieldChange, ...]:
+    """Return every field in which two documents differ, in the order of their fields.
+
+    With `in_lists` also lists of one length are compared item by item, each under its number.
+    """
+    return tuple(_differences(before, after, (), in_lists=in_lists))
 
 
-def _differences(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[FieldChange]:
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and len(path) < _DEPTH:
+def _differences(before: Any, after: Any, path: tuple[str, ...], *, in_lists: bool) -> Iterator[FieldChange]:
+    pairs: Iterable[tuple[str, Any, Any]] | None = None
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
         old, new = cast(Mapping[str, Any], before), cast(Mapping[str, Any], after)
-        for key in dict.fromkeys([*old, *new]):
-            yield from _differences(old.get(key, MISSING), new.get(key, MISSING), (*path, key))
+        pairs = [(key, old.get(key, MISSING), new.get(key, MISSING)) for key in dict.fromkeys([*old, *new])]
+    elif in_lists and isinstance(before, list) and isinstance(after, list):
+        items = cast(list[Any], before), cast(list[Any], after)
+        if len(items[0]) == len(items[1]):
+            pairs = [(str(number), *pair) for number, pair in enumerate(zip(*items, strict=True))]
+    if pairs is not None and len(path) < (_DEPTH_WITH_LISTS if in_lists else _DEPTH):
+        for key, one, other in pairs:
+            yield from _differences(one, other, (*path, key), in_lists=in_lists)
     elif not same(before, after):
         yield FieldChange(path=path, before=before, after=after, diff=_text_diff(before, after, path))
 

@@ -16,7 +16,7 @@ from graphrag.actions.settle import settle
 from graphrag.actions.touched import changed_since, touched
 from graphrag.preview import Preview, preview_of
 from tools.proposals import BatchAction, SingleAction, parse_action
-from tools.write_tools import Fault, Snapshot, resolve_action
+from tools.write_tools import Fault, Snapshot, broken_references, resolve_action, with_references
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def review(
     if faults:
         return Review(problems=tuple(faults))
     try:
-        conversion = _converted(resolved, snapshot, ids)
+        conversion = _converted(with_references(resolved, snapshot), snapshot, ids)
         settled = settle(resolved, conversion)
         mutation = to_mutation(conversion, snapshot)
         _try_out(mutation, snapshot)
@@ -71,7 +71,7 @@ def review(
     lost = _across_sheets(conversion, snapshot)
     if lost is not None:
         return Review(problems=(lost,))
-    preview = preview_of(snapshot, mutation)
+    preview = preview_of(snapshot, mutation, broken_references(resolved, snapshot))
     if preview.is_empty:
         return Review(
             problems=(Fault(where="", what="this changes nothing: the graph is like that already"),)

@@ -25,6 +25,7 @@ from tools.proposals import (
     single_actions,
 )
 from tools.write_tools.changes import path_of
+from tools.write_tools.renames import with_references
 from tools.write_tools.snapshot import Snapshot
 
 ABSENT = "absent"
@@ -34,11 +35,13 @@ ABSENT = "absent"
 def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, str]:
     """Return a hash of everything that a settled action rests on, by what it is.
 
+    A rename rests on the fields that refer to the node by its name, too.
+
     Shapes: `field/NODE/data.name`, `content/NODE`, `position/NODE`, `handles/NODE`, `edges/NODE`,
     `edge/KEY`, `type/NAME`, `sheet/ID`.
     """
     found: dict[str, str] = {}
-    for _, single in single_actions(action):
+    for _, single in single_actions(with_references(action, snapshot)):
         for name in _names_of(single):
             kind, _, key = name.partition("/")
             found[name] = _hash(kind, key, snapshot)

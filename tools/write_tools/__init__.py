@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.base import ToolBox
 from tools.write_tools.checks import Fault, find_faults
+from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
 from tools.write_tools.snapshot import Snapshot, load_snapshot
 from tools.write_tools.tools import WRITE_TOOLS
@@ -18,8 +19,10 @@ __all__ = [
     "WRITE_TOOLS",
     "Fault",
     "Snapshot",
+    "broken_references",
     "find_faults",
     "load_snapshot",
     "resolve_action",
+    "with_references",
     "write_toolbox",
 ]

@@ -21,8 +21,10 @@ from tools.proposals import (
     UpdateNodeAction,
     single_actions,
 )
+from tools.references import by_name, references
 
 WHOLE_GRAPH_NODES = 5_000
+PAGE_NODES = 500
 SAMPLED_NODES = 500
 """Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
 
@@ -75,9 +77,35 @@ async def load_snapshot(
         for sheet in graph.sheets_list:
             found += await source.get_nodes(graph_key, sheet=sheet, limit=SAMPLED_NODES)
         nodes = {node.key: node for node in found}
+        nodes |= await _referring(source, graph, action, nodes)
     nodes, edges = dict(sorted(nodes.items())), dict(sorted(edges.items()))
     vectors = await source.get_vectors(graph_key, [key for key in named if key in nodes])
     return Snapshot(graph=graph, nodes=nodes, edges=edges, types=types, vectors=vectors)
+
+
+async def _referring(
+    source: GraphDataSource,
+    graph: Graph,
+    action: SingleAction | BatchAction,
+    nodes: Mapping[str, Node],
+) -> dict[str, Node]:
+    """Return the nodes that refer by name to one that the action may rename or delete."""
+    changed: set[str] = set()
+    for _, single in single_actions(action):
+        match single:
+            case UpdateNodeAction(payload=payload) if payload.changes.keys() & {"data", "data.name"}:
+                changed.add(payload.node_key)
+            case DeleteNodeAction(payload=payload):
+                changed.add(payload.node_key)
+            case _:
+                pass
+    names = by_name(graph, [nodes[key] for key in changed if key in nodes])
+    found: dict[str, Node] = {}
+    after: str | None = None
+    while names and (page := await source.get_nodes(graph.key, after=after, limit=PAGE_NODES)):
+        found |= {node.key: node for node in page if any(references([node], names))}
+        after = page[-1].key
+    return found
 
 
 def nodes_named(action: SingleAction | BatchAction) -> set[str]:

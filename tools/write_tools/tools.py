@@ -24,11 +24,20 @@ from tools.proposal_parts import (
     ReorganizeLayout,
     UpdateNode,
 )
-from tools.proposals import Batch, describe, parse_action, to_document
+from tools.proposals import (
+    Batch,
+    BatchAction,
+    SingleAction,
+    describe,
+    parse_action,
+    single_actions,
+    to_document,
+)
 from tools.read_tools.views import missing_node
 from tools.write_tools.checks import Fault
+from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
-from tools.write_tools.snapshot import load_snapshot
+from tools.write_tools.snapshot import Snapshot, load_snapshot
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_FAULTS = 8
@@ -99,10 +108,22 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
         text = (
             f"PROPOSED: {describe(resolved)}. Nothing has changed yet: a person decides. Say what you"
             " propose and why; do not say that it is done."
-        )
+        ) + _on_references(resolved, snapshot)
         return ToolResult(text=text, data=to_document(resolved))
 
     return propose
+
+
+def _on_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> str:
+    """Say what becomes of the nodes that refer by name to one that is renamed or deleted."""
+    broken = {reference.node_key for reference in broken_references(action, snapshot)}
+    own, more = single_actions(action), single_actions(with_references(action, snapshot))
+    follow = len(list(more)) - len(list(own))
+    text = f" {follow} nodes refer to it by name: they are changed with it." if follow else ""
+    if broken:
+        shown = ", ".join(sorted(broken)[:MAX_FAULTS])
+        text += f" WARNING: {len(broken)} nodes refer by name to what goes and would fail: {shown}. Say so."
+    return text
 
 
 async def _refused(faults: list[Fault], context: ToolContext) -> ToolResult:

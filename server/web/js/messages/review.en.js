@@ -123,6 +123,8 @@ export default {
   "change.empty": "(empty)",
   "change.to": "to",
   "change.zoom": "Show on the canvas",
+  "change.reference.removed": "Would fail",
+  "change.reference.says": "{path} refers to “{to}”, which goes",
   "change.more": "and {count} more; see them on the canvas",
   "diff.label": "Code: {added} lines added, {removed} removed",
   "diff.added": "added:",

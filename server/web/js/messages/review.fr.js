@@ -123,6 +123,8 @@ export default {
   "change.empty": "(vide)",
   "change.to": "vers",
   "change.zoom": "Voir sur le canevas",
+  "change.reference.removed": "Échouerait",
+  "change.reference.says": "{path} fait référence à « {to} », qui disparaît",
   "change.more": "et {count} autres ; voyez-les sur le canevas",
   "diff.label": "Code : {added} lignes ajoutées, {removed} supprimées",
   "diff.added": "ajouté :",

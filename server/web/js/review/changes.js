@@ -23,6 +23,7 @@ export function renderChanges(app, preview, { canZoom = true } = {}) {
     ...each(preview.edgesChanged, (change) => changeSection(page, "changed", change, "edge")),
     ...each(preview.typesAdded, (type) => typeSection(page, type)),
     ...each(preview.typesChanged, (change) => changeSection(page, "changed", change, "type")),
+    ...each(preview.referencesBroken, (one) => brokenSection(page, one)),
   ];
   const shown = sections.slice(0, MAX_SHOWN).map((make) => make());
   const rest = sections.length - shown.length;
@@ -47,6 +48,10 @@ function nodeName(page, key, name) {
   const button = h("button", { type: "button", class: "link-button change-name", title: page.t("change.zoom") }, visible(name));
   button.addEventListener("click", () => page.app.canvas.zoomTo(key));
   return button;
+}
+
+function brokenSection(page, { key, name, path, to }) {
+  return section(page, "removed", "reference", nodeName(page, key, name), h("p", { class: "note" }, visible(page.t("change.reference.says", { path: path.join("."), to }))));
 }
 
 function documentSection(page, sign, node) {

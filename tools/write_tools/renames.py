@@ -1,0 +1,119 @@
+"""What a rename or a deletion means for the nodes that refer to a node by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from datasources.errors import BadDocument, InstructionError
+from datasources.types import Node
+from tools.proposal_parts import UpdateNode
+from tools.proposals import (
+    Batch,
+    BatchAction,
+    DeleteNodeAction,
+    SingleAction,
+    UpdateNodeAction,
+    single_actions,
+)
+from tools.references import Path, Reference, by_name, name_of, references, renamed, texts_of
+from tools.write_tools.changes import changed_node, json_document
+from tools.write_tools.snapshot import Snapshot
+
+MAX_PATHS = 100
+"""A node with more fields that change is written as a whole."""
+
+
+def with_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> SingleAction | BatchAction:
+    """Return the action and, for every rename in it, the changes of the fields that use the old name.
+
+    The action itself where there is none, or where it cannot be carried out.
+    """
+    try:
+        after = _after(action, snapshot)
+    except (InstructionError, BadDocument):
+        return action
+    names = _given_up(action, snapshot, after)
+    renames = {old: new for old, new in names.items() if new is not None}
+    more: list[SingleAction] = []
+    for node in _staying(action, snapshot, after) if renames else ():
+        changes = _changes(node, renames)
+        if changes:
+            payload = UpdateNode.model_construct(node_key=node.key, changes=changes, patches=None)
+            more.append(UpdateNodeAction.model_construct(type="update_node", payload=payload))
+    if not more:
+        return action
+    singles = [single for _, single in single_actions(action)]
+    return BatchAction(payload=Batch.model_construct(actions=[*singles, *more]))
+
+
+def broken_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> list[Reference]:
+    """Return the references that lead nowhere once the action is carried out."""
+    try:
+        after = _after(action, snapshot)
+    except (InstructionError, BadDocument):
+        return []
+    names = [name for name, new in _given_up(action, snapshot, after).items() if new is None]
+    return list(references(_staying(action, snapshot, after), names)) if names else []
+
+
+def _after(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, Node]:
+    """Return the nodes that the action updates, as it leaves them. Raises: InstructionError, BadDocument."""
+    found: dict[str, Node] = {}
+    for _, single in single_actions(action):
+        if isinstance(single, UpdateNodeAction) and single.payload.node_key in snapshot.nodes:
+            key = single.payload.node_key
+            found[key] = changed_node(found.get(key, snapshot.nodes[key]), single.payload.changes)
+    return found
+
+
+def _deleted(action: SingleAction | BatchAction) -> set[str]:
+    singles = (single for _, single in single_actions(action))
+    return {single.payload.node_key for single in singles if isinstance(single, DeleteNodeAction)}
+
+
+def _given_up(
+    action: SingleAction | BatchAction, snapshot: Snapshot, after: Mapping[str, Node]
+) -> dict[str, str | None]:
+    """Return the names that go, each with the one that comes in its place, where one does."""
+    gone = _deleted(action)
+    if not gone and all(name_of(snapshot.nodes[key]) == name_of(node) for key, node in after.items()):
+        return {}
+    meant = by_name(snapshot.graph, snapshot.nodes.values())
+    found: dict[str, str | None] = {}
+    for name, node in meant.items():
+        if node.key in gone:
+            found[name] = None
+        elif node.key in after and name_of(after[node.key]) != name:
+            found[name] = name_of(after[node.key])
+    return found
+
+
+def _staying(
+    action: SingleAction | BatchAction, snapshot: Snapshot, after: Mapping[str, Node]
+) -> Iterator[Node]:
+    gone = _deleted(action)
+    return (after.get(key, node) for key, node in snapshot.nodes.items() if key not in gone)
+
+
+def _changes(node: Node, renames: Mapping[str, str]) -> dict[str, Any]:
+    """Return the changed fields by path; data as a whole where a path cannot be written with dots."""
+    paths = {reference.path for reference in references([node], renames)}
+    texts = {path: renamed(text, renames) for path, text in texts_of(node) if path in paths} if paths else {}
+    if len(texts) <= MAX_PATHS and all(part and "." not in part for path in texts for part in path):
+        return {".".join(path): text for path, text in sorted(texts.items())}
+    document = json_document(node)
+    for path, text in texts.items():
+        _put(document, path, text)
+    return {name: document[name] for name in sorted({path[0] for path in texts})}
+
+
+def _put(document: dict[str, Any], path: Path, text: str) -> None:
+    holder: Any = document
+    for part in path[:-1]:
+        holder = holder[_place(holder, part)]
+    holder[_place(holder, path[-1])] = text
+
+
+def _place(holder: Any, part: str) -> str | int:
+    return int(part) if isinstance(holder, list) else part
