@@ -18,6 +18,8 @@ from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFu
 from server.faults import respond
 
 MAX_CALLERS = 10_000
+EDIT_BYTES_A_MINUTE = 240_000_000
+EDIT_BURST_BYTES = 16_000_000
 IMPORT_PATH = "/api/graphs/import"
 IMPORT_FACTOR = 16
 """A workflow's file may be so many times larger than other requests."""
@@ -34,27 +36,39 @@ LINGER_S, LINGERING = 2.0, 4
 
 
 class RateLimiter:
-    """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls a minute.
+    """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls, or bytes, a minute.
 
-    Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has a full bucket.
+    A call may cost more than is left, and is paid for before the next one. `burst` is what a full
+    bucket holds. Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has a full bucket.
     """
 
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, per_minute: int, *, burst: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._per_minute, self._clock = per_minute, clock
+        self._burst = float(per_minute if burst is None else burst)
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def spend(self, caller: str) -> None:
+    def spend(self, caller: str, cost: int = 1) -> None:
         """Count a call. Raises: TooManyRequests; then it is not counted."""
         if self._per_minute == 0:
             return
-        now = self._clock()
-        left, since = self._buckets.pop(caller, (float(self._per_minute), now))
-        left = min(float(self._per_minute), left + (now - since) * self._per_minute / 60)
-        self._buckets[caller] = (left - 1 if left >= 1 else left, now)
-        if len(self._buckets) > MAX_CALLERS:
-            self._buckets.popitem(last=False)
+        left = self._left(caller)
         if left < 1:
             raise TooManyRequests(retry_after_s=(1 - left) * 60 / self._per_minute)
+        self.owe(caller, cost)
+
+    def owe(self, caller: str, cost: int) -> None:
+        """Count what a call turned out to cost besides."""
+        self._buckets[caller] = (self._left(caller) - cost, self._clock())
+        self._buckets.move_to_end(caller)
+        if len(self._buckets) > MAX_CALLERS:
+            self._buckets.popitem(last=False)
+
+    def _left(self, caller: str) -> float:
+        now = self._clock()
+        left, since = self._buckets.get(caller, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._per_minute / 60)
 
 
 class BodyLimit:

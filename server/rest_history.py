@@ -37,7 +37,7 @@ async def take_back(
     who.require("editor")
     place, found = await places_of(request, who, workspace).of_graph(graph_key)
     live = await state_of(request).live.open(place.person.workspace, found.key)
-    done = await live.take_back_deed(edit_id, who.user_id)
+    done = await live.take_back(edit_id, who.user_id)
     return TakenBack(
         id=str(done.timestamp), taken_back=edit_id, revision=done.revision, messages=list(done.messages)
     )

@@ -20,7 +20,7 @@ from graphrag.wiring import Services, Shared, open_agent, open_shared
 from server.auth import Authenticator
 from server.connections import Unsigned
 from server.downloads import Downloads
-from server.limits import RateLimiter
+from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, RateLimiter
 from server.metrics import Metrics
 from server.review_feed import ReviewFeed
 
@@ -44,6 +44,7 @@ class ServerState:
         self.settings = settings
         self.authenticator = Authenticator(settings)
         self.limiter = RateLimiter(settings.rate_limit)
+        self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)

@@ -56,6 +56,9 @@ AUTHENTICATION_TIMEOUT = 4002
 WORKSPACE_DENIED = 4003
 TRY_AGAIN_LATER = 1013
 
+LARGE_CHARS = 100_000
+"""A frame so long is read in a thread."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WsOptions:
@@ -165,9 +168,12 @@ class Connection:
 
     async def _take(self, frame: Any) -> int | None:
         """Answer one frame; return a code if the connection is to be closed."""
-        text = frame.get("text")
+        text: str | bytes = frame.get("text") or frame.get("bytes") or b""
         try:
-            message, sent = parse_message(frame.get("bytes") or b"" if text is None else text)
+            if len(text) > LARGE_CHARS:
+                message, sent = await asyncio.to_thread(parse_message, text)
+            else:
+                message, sent = parse_message(text)
         except InvalidMessage as exc:
             known = self._session.identity is not None or (exc.type or "").startswith("ai:")
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
@@ -179,16 +185,18 @@ class Connection:
         elif (identity := self._session.identity) is None:
             await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
         else:
-            await self._signed(message, sent, identity)
+            await self._signed(message, sent, identity, len(text))
         return None
 
-    async def _signed(self, message: Ping | SyncMessage, sent: Message, identity: Identity) -> None:
+    async def _signed(
+        self, message: Ping | SyncMessage, sent: Message, identity: Identity, size: int
+    ) -> None:
         """Answer a message of somebody who is signed in."""
         if isinstance(message, Ping):
             pong = {"type": "__pong__"}
             await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
         else:
-            await self._editing.take(message, sent, identity)
+            await self._editing.take(message, sent, identity, size)
             if self._session.identity is None:  # the token expired meanwhile
                 await self._editing.aclose()
 

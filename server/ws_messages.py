@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 MAX_CHARS = 4 * 1024 * 1024
 """Longest frame that is read at all. Units: characters."""
 MAX_TEXT = 100_000
-MAX_INSTRUCTIONS = 20
+MAX_INSTRUCTIONS = 2_000
 MAX_ELEMENTS = 2_000
 MAX_IDS = 1_000
 
@@ -164,6 +164,16 @@ class ToggleAutoSave(_SyncMessage):
     enabled: bool
 
 
+class UndoEdit(_SyncMessage):
+    """Ours: take back the sender's latest edit of the graph, also one of before they came."""
+
+    type: Literal["undoEdit"]
+
+
+class RedoEdit(_SyncMessage):
+    type: Literal["redoEdit"]
+
+
 AiMessage = AiChat | AiResume | AiInterrupt | AiFollow | AiWatch
 SyncMessage = (
     RegisterUser
@@ -177,6 +187,8 @@ SyncMessage = (
     | GenerateIds
     | ForceSave
     | ToggleAutoSave
+    | UndoEdit
+    | RedoEdit
 )
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
 
@@ -199,6 +211,8 @@ FORMS: dict[str, type[BaseModel]] = {
     "generateUniqueId": GenerateIds,
     "forceSave": ForceSave,
     "toggleAutoSave": ToggleAutoSave,
+    "undoEdit": UndoEdit,
+    "redoEdit": RedoEdit,
 }
 
 

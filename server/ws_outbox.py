@@ -74,7 +74,13 @@ class Outbox:
 
     async def put(self, message: Wire) -> None:
         """Add a message when there is room for it. Raises: ClientGone."""
-        text = encode(message)
+        await self._put(message, encode(message))
+
+    async def put_text(self, text: bytes) -> None:
+        """Add a message that is JSON already. Raises: ClientGone."""
+        await self._put({"type": ""}, text.decode())
+
+    async def _put(self, message: Wire, text: str) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: self._closed is not None or self._has_room(len(text)))
             self._add(message, text)

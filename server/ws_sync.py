@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from datasources.instructions import GraphInstruction
 from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.graph import Applied, LiveGraph
-from graphrag.live.members import Member
+from graphrag.live.members import Broadcast, Member
 from graphrag.messages import Language
 from graphrag.messages import message as text_of
 from server.auth import Identity
+from server.errors import TooManyRequests
 from server.faults import told
 from server.places import Places
 from server.state import ServerState
@@ -36,14 +39,19 @@ from server.ws_messages import (
     DisconnectUser,
     ForceSave,
     GenerateIds,
+    RedoEdit,
     RegisterUser,
     RenameSheet,
     SyncMessage,
     ToggleAutoSave,
+    UndoEdit,
 )
 from server.ws_outbox import ClientGone, Outbox
 
 log = logging.getLogger(__name__)
+
+EDIT_PATIENCE_S = 10.0
+"""A person who sends faster than allowed is read more slowly, for so long; then refused."""
 
 
 @dataclass(slots=True)
@@ -52,7 +60,7 @@ class _Registered:
 
     live: LiveGraph
     member: Member
-    pending: deque[Message]
+    pending: deque[Broadcast]
     forwarding: asyncio.Task[None] | None = None
 
 
@@ -67,12 +75,16 @@ class LiveEditing:
         self._in_order = asyncio.Lock()
         self.lost = asyncio.Event()
 
-    async def take(self, message: SyncMessage, sent: Message, identity: Identity) -> None:
-        """Carry a request out and answer it; what refuses it is in the answer. Raises: ClientGone."""
+    async def take(self, message: SyncMessage, sent: Message, identity: Identity, size: int) -> None:
+        """Carry a request of `size` bytes out and answer it; what refuses it is in the answer.
+
+        Raises: ClientGone.
+        """
         # What comes meanwhile waits: only with the answer is it known which of it was before the request.
         async with self._in_order:
             try:
-                facts, timestamp = await self._carry_out(message, identity)
+                await self._wait_for_rate(identity.user_id, size)
+                facts, timestamp = await self._carry_out(message, identity, size)
                 reply = answer({**sent, **facts}, message.id)
             except ClientGone:
                 raise
@@ -100,7 +112,22 @@ class LiveEditing:
             here.live.leave(here.member)
             await _ended(here)
 
-    async def _carry_out(self, message: SyncMessage, identity: Identity) -> tuple[Message, int | None]:
+    async def _wait_for_rate(self, user_id: str, size: int) -> None:
+        """Read on no faster than a person may send. Raises: TooManyRequests after EDIT_PATIENCE_S."""
+        until = time.monotonic() + EDIT_PATIENCE_S
+        while True:
+            try:
+                self._state.edit_bytes.spend(user_id, size)
+            except TooManyRequests as exc:
+                if time.monotonic() + exc.retry_after_s > until:
+                    raise
+                await asyncio.sleep(exc.retry_after_s)
+            else:
+                return
+
+    async def _carry_out(
+        self, message: SyncMessage, identity: Identity, size: int
+    ) -> tuple[Message, int | None]:
         """Return what the answer adds to the request, and the time at which it took its place."""
         if isinstance(message, RegisterUser):
             return await self._register(message, identity), None
@@ -120,8 +147,18 @@ class LiveEditing:
                 status = await here.live.save()
             case ToggleAutoSave():
                 status = here.live.set_auto_save(message.enabled)
+            case UndoEdit() | RedoEdit():
+                done = await here.live.undo(identity.user_id, redo=isinstance(message, RedoEdit))
+                if done is None:
+                    return {"edit": None}, None
+                deed, applied = done
+                return {
+                    "edit": {"id": str(applied.timestamp), "takesBack": deed.id, "steps": deed.steps()}
+                }, None
             case _:
                 applied = await _edit(here, message, identity.user_id)
+                # A small edit of a large node writes the node.
+                self._state.edit_bytes.owe(identity.user_id, max(0, applied.size - size))
                 shown = {k: v for k, v in applied.message.items() if k != "type"}
                 return {**shown, "timestamp": applied.timestamp}, applied.timestamp
         return {k: v for k, v in status.to_message().items() if k != "type"}, None
@@ -140,7 +177,7 @@ class LiveEditing:
         status = {k: v for k, v in live.status().to_message().items() if k != "type"}
         return {
             **status,
-            "missingMessages": list(member.missed),
+            "missingMessages": [orjson.Fragment(missed.text) for missed in member.missed],
             "missingComplete": member.is_complete,
             "timestamp": member.timestamp,
         }
@@ -161,8 +198,8 @@ class LiveEditing:
     async def _drain(self, here: _Registered, before: int | None) -> None:
         """Pass on what has come, of it what happened before a time (None: all)."""
         here.pending.extend(here.member.waiting())
-        while here.pending and (before is None or here.pending[0].get("timestamp", 0) < before):
-            await self._outbox.put(here.pending.popleft())
+        while here.pending and (before is None or here.pending[0].timestamp < before):
+            await self._outbox.put_text(here.pending.popleft().text)
 
 
 async def _ended(here: _Registered) -> None:

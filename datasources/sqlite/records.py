@@ -69,11 +69,12 @@ class SqliteRecords:
         if not (_is_comparable(kind) and all(_is_comparable(value) for value in (where or {}).values())):
             self.pool.check_open()
             return []
-        rows = await self.pool.read(lambda c: c.execute(statement, values).fetchall())
-        return [
-            Record(kind=kind, key=key, data=orjson.loads(data), version=str(version))
-            for key, version, data in rows
-        ]
+        return await self.pool.read(
+            lambda c: [
+                Record(kind=kind, key=key, data=orjson.loads(data), version=str(version))
+                for key, version, data in c.execute(statement, values)
+            ]
+        )
 
 
 def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: str) -> Record | None:
@@ -85,7 +86,7 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
     """Compare and set one record inside a transaction. Raises: RecordConflict, BadDocument."""
     _check_names(write)
     name = {"workspace": workspace, "kind": write.kind, "key": write.key}
-    row = connection.execute(sql.RECORD_GET, name).fetchone()
+    row = connection.execute(sql.RECORD_VERSION, name).fetchone()
     if (None if row is None else str(row[0])) != write.expected_version:
         raise RecordConflict(kind=write.kind, key=write.key, expected=write.expected_version)
     if write.data is None:

@@ -189,6 +189,7 @@ SELECT v.rid, v.name FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.v
 WHERE v.model = :model AND v.dim = :dim AND v.name IS NOT NULL"""
 
 RECORD_GET = "SELECT version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+RECORD_VERSION = "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
 RECORD_PUT = """
 INSERT INTO records (workspace, kind, key, version, data) VALUES (:workspace, :kind, :key, :version, :data)
 ON CONFLICT (workspace, kind, key) DO UPDATE SET version = excluded.version, data = excluded.data"""

@@ -1,4 +1,4 @@
-"""Deeds: what editors did to a live graph, one request each, as history keeps them. Reads; changes nothing.
+"""Reads history: what editors did to a live graph, one request each, and what an undo takes back next.
 
 A record of history holds what one save stored. The entries of one request share their time, which
 no other request of the graph has: that is the deed's id.
@@ -6,7 +6,7 @@ no other request of the graph has: that is the deed's id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ SEARCHED = 200
 """Records of history that are looked through: what is older is taken back from an export."""
 
 TAKES_BACK = "takesBack"
+UNDO, REDO = "undo", "redo"
 _KEYS = ("nodes", "edges")
 
 
@@ -35,6 +36,8 @@ class Deed:
     entries: tuple[Entry, ...]
     takes_back: str | None = None
     taken_back_by: str | None = None
+    by: str | None = None
+    """UNDO or REDO, where it was made by one."""
 
     def steps(self) -> list[dict[str, Any]]:
         """Return what was done, without the documents: each step's type, its keys, the field or name."""
@@ -45,12 +48,11 @@ async def deeds_of(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], *, limit: int
 ) -> list[Deed]:
     """Return the latest deeds of a graph, newest first. Raises: SourceError."""
-    found = {deed.id: deed for deed in _grouped(unsaved, is_saved=False)}
-    where = {"graphKey": graph_key}
-    wanted = min(SEARCHED, limit)  # a record holds at least one deed
-    for record in await records.query(KIND, where, order_by="timestamp", descending=True, limit=wanted):
-        found |= {deed.id: deed for deed in _grouped(record.data["history"], is_saved=True)}
-    newest = sorted(found.values(), key=lambda deed: deed.at, reverse=True)[:limit]
+    newest: list[Deed] = []
+    async for deed in _newest_first(records, graph_key, unsaved):
+        newest.append(deed)
+        if len(newest) == limit:
+            break
     by = {deed.takes_back: deed.id for deed in reversed(newest) if deed.takes_back is not None}
     return [replace(deed, taken_back_by=by.get(deed.id)) for deed in newest]
 
@@ -59,15 +61,55 @@ async def find_deed(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], deed_id: str
 ) -> Deed | None:
     """Return a deed by its id, or nothing. Raises: SourceError."""
-    for deed in _grouped(unsaved, is_saved=False):
+    async for deed in _newest_first(records, graph_key, unsaved):
         if deed.id == deed_id:
             return deed
-    where = {"graphKey": graph_key}
-    for record in await records.query(KIND, where, order_by="timestamp", descending=True, limit=SEARCHED):
-        for deed in _grouped(record.data["history"], is_saved=True):
-            if deed.id == deed_id:
-                return deed
     return None
+
+
+async def next_to_take_back(
+    records: RecordStore, graph_key: str, unsaved: Sequence[Entry], user_id: str, *, redo: bool
+) -> Deed | None:
+    """Return the deed that a person's undo takes back next, or with `redo` the undo that a redo does.
+
+    A deed counts unless a later deed that counts takes it back. An undo takes back the latest own one
+    that counts and is no undo; a redo the latest own undo that counts, while no other edit of the
+    person came after it. Raises: SourceError.
+    """
+    taken: set[str] = set()
+    async for deed in _newest_first(records, graph_key, unsaved):
+        counts, is_own = deed.id not in taken, deed.user_id == user_id
+        if counts and deed.takes_back is not None:
+            taken.add(deed.takes_back)
+        if not is_own:
+            continue
+        if redo and deed.by is None:
+            return None
+        if counts and (deed.by == UNDO if redo else deed.by != UNDO):
+            return deed
+    return None
+
+
+async def _newest_first(
+    records: RecordStore, graph_key: str, unsaved: Sequence[Entry]
+) -> AsyncIterator[Deed]:
+    """Read only as much as is asked for: a record may be large."""
+    seen: set[str] = set()  # a save meanwhile stores what was unsaved
+    for deed in reversed(_grouped(unsaved, is_saved=False)):
+        seen.add(deed.id)
+        yield deed
+    read = 0
+    for limit in (1, 8, SEARCHED):
+        where = {"graphKey": graph_key}
+        found = await records.query(KIND, where, order_by="timestamp", descending=True, limit=limit)
+        for record in found[read:]:
+            for deed in reversed(_grouped(record.data["history"], is_saved=True)):
+                if deed.id not in seen:
+                    seen.add(deed.id)
+                    yield deed
+        if len(found) < limit:
+            return
+        read = limit
 
 
 def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[Deed]:
@@ -83,6 +125,7 @@ def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[Deed]:
                 is_saved=is_saved,
                 entries=own,
                 takes_back=None if back is None else str(back),
+                by=own[0].get("by"),
             )
         )
     return found

@@ -32,9 +32,9 @@ NewKey = Callable[[], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What was done: what others are told, on which sheets (None: on all), and what history keeps.
+    """What was done: the message for the others, on which sheets (None: on all), and the history entries.
 
-    `others` is what they are told instead, where one message cannot say it.
+    `others` are the messages for them where one cannot say it.
     """
 
     message: dict[str, Any]
@@ -43,7 +43,7 @@ class Edit:
     others: tuple[tuple[dict[str, Any], frozenset[str] | None], ...] | None = None
 
     @property
-    def told(self) -> tuple[tuple[dict[str, Any], frozenset[str] | None], ...]:
+    def broadcasts(self) -> tuple[tuple[dict[str, Any], frozenset[str] | None], ...]:
         return ((self.message, self.sheets),) if self.others is None else self.others
 
 

@@ -15,14 +15,12 @@ from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.live import edits
-from graphrag.live.deeds import TAKES_BACK, find_deed
-from graphrag.live.errors import EditNotFound, EditRefused, LiveElsewhere, LiveError, LiveGraphClosed
-from graphrag.live.history import KIND as HISTORY
+from graphrag.live.deeds import REDO, TAKES_BACK, UNDO, Deed, find_deed, next_to_take_back
+from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history import Entry, take_back
 from graphrag.live.instructing import apply_instructions
-from graphrag.live.journal import Journal
 from graphrag.live.lease import Lease
-from graphrag.live.members import Member, Room
+from graphrag.live.members import Broadcast, Member, Room
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.state import Draft
 from graphrag.live.working import WorkingCopy, read_stored
@@ -32,6 +30,9 @@ log = logging.getLogger(__name__)
 
 TAKEN_OVER = "another server took it over"
 DELETED = "it was deleted"
+UNSAVED_FACTOR = 4
+"""Edits are refused when so many times the bytes are unsaved at which a save is due: saving fails."""
+
 SYSTEM = "system"
 """Who did what no editor did."""
 
@@ -74,15 +75,21 @@ class LiveGraph:
         await self._lease.take()
         try:
             state = await read_stored(self._source, self.graph_key)
-            self._copy = WorkingCopy(self._source, Journal(self._records, self.graph_key), state)
+            self._copy = WorkingCopy(
+                self._source, self._records, state, history_bytes=self._options.history_bytes
+            )
             self._room = Room(self.graph_key, self._clock, since=state.graph.last_updated_time)
             kept = await self._copy.recover()
         except BaseException:
             with suppress(SourceError):
                 await self._lease.give_back()
             raise
-        for told in (told for change in kept for told in change.told):
-            self._room.remember(told)
+        for change in kept:
+            if not change.is_complete:
+                self._room.skip(change.timestamp)
+                continue
+            for broadcast in change.broadcasts:
+                self._room.remember(broadcast)
         if kept:
             self._unsaved_since = self._clock()
             log.info("journal_recovered", extra={"changes": len(kept)})
@@ -214,40 +221,46 @@ class LiveGraph:
     async def delete_sheet(self, key: str, user_id: str, *, sender: Member | None = None) -> Applied:
         return await self._ask(lambda draft: edits.delete_sheet(draft, key), user_id, sender)
 
-    async def take_back(self, history_key: str, user_id: str) -> Applied:
-        """Take back what a stored history record says was done, all of it, as a change of its own."""
-        record = await self._records.get(HISTORY, history_key)
-        if record is None or record.data.get("graphKey") != self.graph_key:
-            raise EditRefused(where="history", reason=f"there is no history record {history_key[:200]!r}")
-        entries: list[Mapping[str, Any]] = list(record.data["history"])
-        return await self._ask(lambda draft: take_back(draft, entries), user_id, None)
-
-    async def take_back_deed(self, deed_id: str, user_id: str) -> Applied:
-        """Take one deed back, as a deed of its own. Raises also: EditNotFound, EditRefused."""
+    async def take_back(self, deed_id: str, user_id: str) -> Applied:
+        """Take an edit back, as an edit of its own. Raises also: EditNotFound."""
         deed = await find_deed(self._records, self.graph_key, self._copy.history, deed_id)
         if deed is None:
             raise EditNotFound(graph_key=self.graph_key, edit_id=deed_id[:200])
+        return await self._take_back(deed, user_id, {})
 
+    async def undo(self, user_id: str, *, redo: bool = False) -> tuple[Deed, Applied] | None:
+        """Take back the latest own edit, or the latest undo; return what was, None: there is none."""
+        deed = await next_to_take_back(self._records, self.graph_key, self._copy.history, user_id, redo=redo)
+        if deed is None:
+            return None
+        return deed, await self._take_back(deed, user_id, {"by": REDO if redo else UNDO})
+
+    async def _take_back(self, deed: Deed, user_id: str, marks: dict[str, str]) -> Applied:
         def work(draft: Draft) -> edits.Edit:
             done = take_back(draft, deed.entries)
-            marked = tuple({**entry, TAKES_BACK: deed.id} for entry in done.history)
+            marked = tuple({**entry, TAKES_BACK: deed.id, **marks} for entry in done.history)
             return replace(done, history=marked)
 
         return await self._ask(work, user_id, None)
 
     async def _ask(self, work: Work, user_id: str, sender: Member | None) -> Applied:
         self._check_open()
+        if self._copy.unsaved_bytes > UNSAVED_FACTOR * self._options.unsaved_bytes:
+            raise EditNotKept(graph_key=self.graph_key, reason="too much could not be saved")
         return await self._writer.ask(work, user_id, sender)
 
     def _check_open(self) -> None:
         if self._closed is not None:
             raise LiveGraphClosed(graph_key=self.graph_key, reason=self._closed)
 
-    def _kept(self) -> None:
-        """Note that something became unsaved."""
+    async def _kept(self) -> None:
+        """Note that something became unsaved; save it if it is very much. The writer holds the lock."""
         if self._unsaved_since is None:
             self._unsaved_since = self._clock()
-            self._tell_status()
+            self._send_status()
+        if self._is_save_due():
+            with suppress(SourceError, LiveError):
+                await self._save()
 
     # Saving
 
@@ -262,7 +275,7 @@ class LiveGraph:
         """Save from time to time, or only when asked and when very much is unsaved."""
         self._check_open()
         self._auto_save = enabled
-        self._tell_status()
+        self._send_status()
         return self.status()
 
     async def _save(self) -> None:
@@ -280,7 +293,7 @@ class LiveGraph:
             wait = min(self._options.autosave_ms, self._options.retry_ms * 2 ** min(self._failures, 10))
             self._error, self._retry_at = exc, self._clock() + wait
             log.warning("save_failed", extra={"error": type(exc).__name__, "failures": self._failures})
-            self._tell_status()
+            self._send_status()
             raise
         finally:
             self._watch.saved(time.perf_counter() - began, ok=is_saved)
@@ -289,13 +302,13 @@ class LiveGraph:
             self._announce(edit)
         self._on_saved(self.graph_key, keys)
         log.info("saved", extra={"nodes": len(keys)})
-        self._tell_status()
+        self._send_status()
 
     def _announce(self, edit: edits.Edit) -> None:
-        for message, sheets in edit.told:
-            self._room.tell(self._room.stamped(message, sheets, SYSTEM))
+        for message, sheets in edit.broadcasts:
+            self._room.send(Broadcast.of(self._room.stamped(message, SYSTEM), sheets))
 
-    def _tell_status(self) -> None:
+    def _send_status(self) -> None:
         self._room.notify({**self.status().to_message(), "graphKey": self.graph_key})
 
     # What others store
@@ -361,7 +374,8 @@ class LiveGraph:
         now = self._clock()
         if not self._copy.has_unsaved or now < self._retry_at:
             return False
-        if self._copy.unsaved_changes >= self._options.unsaved:
+        options, copy = self._options, self._copy
+        if copy.unsaved_changes >= options.unsaved or copy.unsaved_bytes >= options.unsaved_bytes:
             return True
         since = self._unsaved_since if self._unsaved_since is not None else now
         return self._auto_save and now - since >= self._options.autosave_ms

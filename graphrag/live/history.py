@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from datasources.base import RecordWrite
 from datasources.errors import InstructionError
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
 from datasources.types import Edge, Node
 from graphrag.live.edits import Edit, check_document, check_ends, check_sheet
+from graphrag.live.entries import digest, value_at
 from graphrag.live.errors import EditRefused
 from graphrag.live.state import Draft, same
 from graphrag.live.telling import described
 from tools.write_tools.changes import json_document
 
 KIND = "history"
-_SORTED = orjson.OPT_SORT_KEYS
+TOTAL = "totalBytes"
 Entry = Mapping[str, Any]
 
 
@@ -26,12 +25,22 @@ def history_key(graph_key: str, timestamp: int) -> str:
     return f"{graph_key}/{timestamp:015}"
 
 
-def history_write(graph_key: str, entries: Sequence[Entry]) -> list[RecordWrite]:
-    """Return the record of what was done since the last save; none for nothing."""
+def history_write(graph_key: str, entries: Sequence[Entry], *, total_bytes: int) -> list[RecordWrite]:
+    """Return the record of what was done since the last save; none for nothing.
+
+    `total_bytes` is what the graph's history has taken in so far: the difference of two records' tells
+    how much is stored between them.
+    """
     if not entries:
         return []
     timestamp = int(entries[-1]["timestamp"])
-    data = {"timestamp": timestamp, "graphKey": graph_key, "type": "WF", "history": list(entries)}
+    data = {
+        "timestamp": timestamp,
+        "graphKey": graph_key,
+        "type": "WF",
+        "history": list(entries),
+        TOTAL: total_bytes,
+    }
     key = history_key(graph_key, timestamp)
     return [RecordWrite(kind=KIND, key=key, data=data, expected_version=None)]
 
@@ -125,8 +134,12 @@ def _undone(document: dict[str, Any], entry: Entry, where: str) -> dict[str, Any
     for instruction in entry["reversedInstruction"]:
         undone = apply_instruction(undone, instruction, protected=IDENTITY_FIELDS)
     # Done once more it must give what stands there now; else it would take a later change away.
-    again = apply_instruction(undone, entry["instruction"], protected=IDENTITY_FIELDS)
-    if orjson.dumps(again, option=_SORTED) != orjson.dumps(document, option=_SORTED):
+    done = entry["instruction"]
+    if "digest" in done:
+        is_there = digest(value_at(document, done["p"])) == done["digest"]
+    else:
+        is_there = digest(apply_instruction(undone, done, protected=IDENTITY_FIELDS)) == digest(document)
+    if not is_there:
         raise EditRefused(where=where, reason="the place was changed since")
     return undone
 

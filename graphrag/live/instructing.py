@@ -26,11 +26,14 @@ from graphrag.live.edits import (
     known_node,
     new_key,
 )
+from graphrag.live.entries import child, update_entry, value_at
 from graphrag.live.errors import EditRefused
 from graphrag.live.state import Draft
 from tools.write_tools.changes import json_document
 
-MAX_INSTRUCTIONS = 20
+MAX_INSTRUCTIONS = 2_000
+SENT_AT_ONCE = 20
+"""Instructions in one message to an editor, as the protocol allows; one request may hold more."""
 
 
 def apply_instructions(
@@ -49,14 +52,25 @@ def apply_instructions(
         except InstructionError as exc:
             raise EditRefused(where=where, reason=str(exc)) from exc
         done.append(instruction)
+    documents = [instruction.to_document() for instruction in done]
     return Edit(
-        message={
-            "type": "applyInstructionToGraph",
-            "instructions": [instruction.to_document() for instruction in done],
-        },
+        message={"type": "applyInstructionToGraph", "instructions": documents},
         sheets=frozenset(instruction.sheet_id for instruction in done),
         history=tuple(history),
+        others=tuple(in_messages(documents)),
     )
+
+
+def in_messages(instructions: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], frozenset[str]]]:
+    """Return the messages that carry instructions in this order, each with the sheets it is about."""
+    parts = [instructions[i : i + SENT_AT_ONCE] for i in range(0, len(instructions), SENT_AT_ONCE)]
+    return [
+        (
+            {"type": "applyInstructionToGraph", "instructions": part},
+            frozenset(str(asked["sheetId"]) for asked in part),
+        )
+        for part in parts
+    ]
 
 
 def _apply(draft: Draft, asked: GraphInstruction, where: str) -> dict[str, Any]:
@@ -77,13 +91,7 @@ def _apply(draft: Draft, asked: GraphInstruction, where: str) -> dict[str, Any]:
         edge = check_document(Edge, after, where)
         check_ends(draft, edge, where)
         draft.put_edge(edge)
-    return {
-        "type": "nodeUpdate" if isinstance(target, Node) else "edgeUpdate",
-        "sheetId": asked.sheet_id,
-        ("nodeId" if isinstance(target, Node) else "edgeId"): target.key,
-        "instruction": asked.i.to_document(),
-        "reversedInstruction": [instruction.to_document() for instruction in undoing],
-    }
+    return update_entry(target, after, asked.i, undoing)
 
 
 def _check_identifier(document: dict[str, Any], asked: GraphInstruction, where: str) -> None:
@@ -93,7 +101,7 @@ def _check_identifier(document: dict[str, Any], asked: GraphInstruction, where: 
     found: dict[str, Any] = document
     value: Any = document
     for part in asked.i.p[:-1]:
-        value = _child(value, part)
+        value = child(value, part)
         if isinstance(value, dict):
             found = cast(dict[str, Any], value)
     if found.get("identifier") != asked.targeted_identifier:
@@ -103,22 +111,11 @@ def _check_identifier(document: dict[str, Any], asked: GraphInstruction, where: 
         )
 
 
-def _child(value: Any, part: str) -> Any:
-    if isinstance(value, dict):
-        return cast(dict[str, Any], value).get(part)
-    if isinstance(value, list) and part.isascii() and part.isdigit():
-        items = cast(list[Any], value)
-        return items[int(part)] if len(part) < 10 and int(part) < len(items) else None
-    return None
-
-
 def _check_growth(document: dict[str, Any], instruction: Instruction, where: str) -> None:
     """Refuse what would fill the memory before anybody could measure it."""
     if instruction.op is not Op.STR_REP_ALL or not instruction.s:
         return
-    value: Any = document
-    for part in instruction.p:
-        value = _child(value, part)
+    value = value_at(document, instruction.p)
     if not isinstance(value, str):
         return
     size = len(value) + value.count(instruction.s) * len(instruction.r or "")

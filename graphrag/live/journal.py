@@ -2,53 +2,72 @@
 
 A record holds what one write took in. It keeps documents as they became, and those that were
 unsaved for the first time also as they were: laid upon the store they give the live graph again,
-whatever was stored meanwhile. A save removes the records in its own transaction.
+whatever was stored meanwhile. Large messages to editors are not kept: an editor who missed one loads
+the graph again. A save removes the records in its own transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
+
+import orjson
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Node, parse_document
-from graphrag.live.members import Told
+from graphrag.live.members import Broadcast
 from graphrag.live.merge import Unsaved
 from graphrag.live.state import Changes
 
 D = TypeVar("D", bound=Document)
 KIND = "journal"
 _ALL = 1_000_000
+_LARGE_BYTES = 50_000
 _CLOSED = "it belongs to the journal, which was damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """One accepted change. `was` is what it made unsaved, as it is stored."""
+    """One accepted change. `was` is what it made unsaved, as it is stored.
+
+    Units: `timestamp` in milliseconds since 1970, that of its last message; `history_bytes` as JSON.
+    """
 
     user_id: str
-    told: tuple[Told, ...]
+    timestamp: int
+    broadcasts: tuple[Broadcast, ...]
     changes: Changes
     was: Unsaved
     history: tuple[dict[str, Any], ...] = ()
+    history_bytes: int = 0
+    text: bytes = b""
+    """The change as JSON: made once, where it keeps nobody waiting."""
 
-    def to_document(self) -> dict[str, Any]:
-        return {
+    @property
+    def is_complete(self) -> bool:
+        """Whether its messages are all here."""
+        return all(broadcast.text for broadcast in self.broadcasts)
+
+    def encoded(self) -> Kept:
+        """Return it with its text."""
+        history = orjson.dumps(self.history)
+        document = {
             "userId": self.user_id,
             "told": [
                 {
-                    "timestamp": told.timestamp,
-                    "message": told.message,
-                    "sheets": None if told.sheets is None else sorted(told.sheets),
+                    "timestamp": broadcast.timestamp,
+                    "message": _small(broadcast.text),
+                    "sheets": None if broadcast.sheets is None else sorted(broadcast.sheets),
                 }
-                for told in self.told
+                for broadcast in self.broadcasts
             ],
             "now": _parts(self.changes),
             "was": _parts(self.was),
-            "history": list(self.history),
+            "history": orjson.Fragment(history),
         }
+        return replace(self, text=orjson.dumps(document), history_bytes=len(history))
 
 
 class Journal:
@@ -72,7 +91,7 @@ class Journal:
         data = {
             "graphKey": self._graph_key,
             "sequence": self._sequence,
-            "changes": [change.to_document() for change in changes],
+            "changes": [orjson.Fragment(change.text) for change in changes],
         }
         self._doubtful.add(key)
         stored = await self._records.put(Record(kind=KIND, key=key, data=data), expected_version=None)
@@ -144,24 +163,34 @@ def _parts(part: Changes | Unsaved) -> dict[str, Any]:
 
 
 def _documents(documents: Mapping[str, Node | None] | Mapping[str, Edge | None]) -> dict[str, Any]:
-    return {key: None if document is None else document.to_document() for key, document in documents.items()}
+    return {
+        key: None if document is None else orjson.Fragment(document.to_json())
+        for key, document in documents.items()
+    }
+
+
+def _small(text: bytes) -> orjson.Fragment | None:
+    return orjson.Fragment(text) if len(text) <= _LARGE_BYTES else None
 
 
 def _kept(raw: Mapping[str, Any]) -> Kept:
     now, was = _read_parts(raw["now"]), _read_parts(raw["was"])
+    broadcasts = tuple(
+        Broadcast(
+            timestamp=int(told["timestamp"]),
+            text=b"" if told["message"] is None else orjson.dumps(told["message"]),
+            sheets=None if told["sheets"] is None else frozenset(told["sheets"]),
+        )
+        for told in raw["told"]
+    )
     return Kept(
         user_id=str(raw["userId"]),
-        told=tuple(
-            Told(
-                timestamp=int(told["timestamp"]),
-                message=told["message"],
-                sheets=None if told["sheets"] is None else frozenset(told["sheets"]),
-            )
-            for told in raw["told"]
-        ),
+        timestamp=max(broadcast.timestamp for broadcast in broadcasts),
+        broadcasts=broadcasts,
         changes=Changes(nodes=now[0], edges=now[1], graph=now[2]),
         was=Unsaved(nodes=was[0], edges=was[1], graph=was[2]),
         history=tuple(raw["history"]),
+        history_bytes=len(orjson.dumps(raw["history"])),
     )
 
 

@@ -58,16 +58,25 @@ class Lease:
         """Hold it for longer. Raises: LiveElsewhere when another took it, SourceError."""
         until = self._clock() + self._held_ms
         record = Record(kind=KIND, key=self._key, data=self._data(until))
-        try:
-            stored = await self._records.put(record, expected_version=self._version)
-        except RecordConflict as exc:
-            found = await self._records.get(KIND, self._key)
-            if found is None or found.data.get("owner") != self._owner:
-                until = _until(found.data) if found else self._clock()
-                raise LiveElsewhere(graph_key=self._graph_key, until=until) from exc
-            # Our own write, of which no answer came.
-            stored = await self._records.put(record, expected_version=found.version)
-        self._version, self._until = stored.version, until
+        while True:
+            try:
+                stored = await self._records.put(record, expected_version=self._version)
+            except RecordConflict:
+                await self.read_version()  # a save wrote it, or our own write had no answer
+            else:
+                self._version, self._until = stored.version, until
+                return
+
+    async def read_version(self) -> None:
+        """Read the version that the next write expects: a save writes one that it does not return.
+
+        Raises: LiveElsewhere when another took the graph, SourceError.
+        """
+        found = await self._records.get(KIND, self._key)
+        if found is None or found.data.get("owner") != self._owner:
+            until = _until(found.data) if found else self._clock()
+            raise LiveElsewhere(graph_key=self._graph_key, until=until)
+        self._version = found.version
 
     def fence(self) -> RecordWrite:
         """Return a write that lets a transaction through only while the hold is ours, by any clock."""

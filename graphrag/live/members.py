@@ -1,4 +1,4 @@
-"""Who edits a graph together: tells each of the others what happened, and the missed to who comes back."""
+"""The editors of one live graph: broadcasts each change to the others, and what was missed to one who comes back."""
 
 from __future__ import annotations
 
@@ -8,23 +8,38 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from graphrag.live.errors import LiveGraphClosed
 
 Message = dict[str, Any]
 REMEMBERED = 5_000
-"""Messages kept for who comes back; who was away for longer reads the graph again."""
+REMEMBERED_BYTES = 4_000_000
+"""Messages kept for an editor who comes back; one who was away for longer reads the graph again."""
 
 QUEUED = 2_000
-"""Messages that wait for one member; who falls further behind is let go and may come back."""
+QUEUED_BYTES = 8_000_000
+"""Messages that wait for one member; one who falls further behind is let go and may come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A message with its time, and the sheets it is about (None: all). Units: milliseconds since 1970."""
+class Broadcast:
+    """A message as JSON, encoded once for all who get it, and the sheets it is about (None: all).
+
+    Units: `timestamp` in milliseconds since 1970; 0: the message has none.
+    """
 
     timestamp: int
-    message: Message
-    sheets: frozenset[str] | None
+    text: bytes
+    sheets: frozenset[str] | None = None
+
+    @staticmethod
+    def of(message: Message, sheets: frozenset[str] | None = None) -> Broadcast:
+        return Broadcast(timestamp=message.get("timestamp", 0), text=orjson.dumps(message), sheets=sheets)
+
+    @property
+    def message(self) -> Message:
+        return orjson.loads(self.text)
 
     def concerns(self, sheet: str) -> bool:
         return self.sheets is None or sheet in self.sheets
@@ -35,12 +50,13 @@ class Member:
 
     def __init__(self, graph_key: str, user_id: str, sheet: str, limit: int) -> None:
         self.graph_key, self.user_id, self.sheet = graph_key, user_id, sheet
-        self.missed: tuple[Message, ...] = ()
+        self.missed: tuple[Broadcast, ...] = ()
         self.is_complete = True
         """Whether `missed` is all; if not the graph must be read again."""
         self.timestamp = 0
         self._limit = limit
-        self._queue: deque[Message] = deque()
+        self._queue: deque[Broadcast] = deque()
+        self._bytes = 0
         self._wake = asyncio.Event()
         self._reason: str | None = None
 
@@ -48,33 +64,38 @@ class Member:
     def is_gone(self) -> bool:
         return self._reason is not None
 
-    async def next(self) -> Message:
+    async def next(self) -> Broadcast:
         """Wait for the next message. Raises: LiveGraphClosed when there will be none."""
         while not self._queue:
             if self._reason is not None:
                 raise LiveGraphClosed(graph_key=self.graph_key, reason=self._reason)
             self._wake.clear()
             await self._wake.wait()
-        return self._queue.popleft()
+        found = self._queue.popleft()
+        self._bytes -= len(found.text)
+        return found
 
-    def waiting(self) -> list[Message]:
+    def waiting(self) -> list[Broadcast]:
         """Take what has come and was not read, without waiting."""
         found = list(self._queue)
         self._queue.clear()
+        self._bytes = 0
         return found
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    async def __aiter__(self) -> AsyncIterator[Broadcast]:
         while True:
             yield await self.next()
 
-    def offer(self, message: Message) -> None:
+    def offer(self, broadcast: Broadcast) -> None:
         if self.is_gone:
             return
-        if len(self._queue) >= self._limit:
+        size = len(broadcast.text)
+        if len(self._queue) >= self._limit or (self._queue and self._bytes + size > QUEUED_BYTES):
             self._queue.clear()
             self.close("it did not keep up with the others")
             return
-        self._queue.append(message)
+        self._queue.append(broadcast)
+        self._bytes += size
         self._wake.set()
 
     def close(self, reason: str) -> None:
@@ -92,9 +113,10 @@ class Room:
 
     def __init__(self, graph_key: str, clock: Callable[[], int], *, since: int) -> None:
         self._graph_key, self._clock = graph_key, clock
-        self._latest = since
+        self._latest = self._stamped = since
         self._opened = self._floor = max(since, clock())
-        self._remembered: deque[Told] = deque()
+        self._remembered: deque[Broadcast] = deque()
+        self._bytes = 0
         self.members: dict[Member, None] = {}
 
     @property
@@ -107,15 +129,16 @@ class Room:
         return max(self._latest, self._opened)
 
     def stamp(self) -> int:
-        """Return a time later than every one before, also when the clock goes backwards."""
-        self._latest = max(self._clock(), self.seen + 1)
-        return self._latest
+        """Return a time later than every one before, also when the clock goes backwards.
 
-    def stamped(self, message: Message, sheets: frozenset[str] | None, user_id: str) -> Told:
-        """Return a message as it will be told, with the next time."""
-        at = self.stamp()
-        full = {**message, "graphKey": self._graph_key, "userId": user_id, "timestamp": at}
-        return Told(timestamp=at, message=full, sheets=sheets)
+        It is not `seen` before its message is remembered: until then the graph does not show the change.
+        """
+        self._stamped = max(self._clock(), self._stamped + 1, self.seen + 1)
+        return self._stamped
+
+    def stamped(self, message: Message, user_id: str) -> Message:
+        """Return a message as it will be sent, with the next time."""
+        return {**message, "graphKey": self._graph_key, "userId": user_id, "timestamp": self.stamp()}
 
     def join(self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED) -> Member:
         """Add a member, with what happened on the sheet after a time (None: nothing was missed)."""
@@ -123,9 +146,9 @@ class Room:
         member.timestamp = self.seen
         if from_timestamp is not None:
             member.missed = tuple(
-                told.message
-                for told in self._remembered
-                if told.timestamp > from_timestamp and told.concerns(sheet)
+                broadcast
+                for broadcast in self._remembered
+                if broadcast.timestamp > from_timestamp and broadcast.concerns(sheet)
             )
             member.is_complete = from_timestamp >= self._floor
         self.members[member] = None
@@ -135,28 +158,36 @@ class Room:
         self.members.pop(member, None)
         member.close(reason)
 
-    def remember(self, told: Told) -> None:
-        self._latest = max(self._latest, told.timestamp)
-        self._remembered.append(told)
-        if len(self._remembered) > REMEMBERED:
-            self._floor = max(self._floor, self._remembered.popleft().timestamp)
+    def remember(self, broadcast: Broadcast) -> None:
+        """Keep a message for editors who are away; the oldest are forgotten."""
+        self._latest = max(self._latest, broadcast.timestamp)
+        self._remembered.append(broadcast)
+        self._bytes += len(broadcast.text)
+        while len(self._remembered) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
+            oldest = self._remembered.popleft()
+            self._bytes -= len(oldest.text)
+            self._floor = max(self._floor, oldest.timestamp)
 
-    def tell(self, told: Told, sender: Member | None = None) -> None:
-        """Tell all on the message's sheets but its sender, and keep it for who is away."""
-        self.remember(told)
-        for member in list(self.members):
-            if member is not sender and told.concerns(member.sheet):
-                self._offer(member, told.message)
+    def skip(self, timestamp: int) -> None:
+        """Note a change whose message is not kept: editors away since before it load the graph again."""
+        self._latest = max(self._latest, timestamp)
+        self._floor = max(self._floor, timestamp)
+
+    def send(self, broadcast: Broadcast, sender: Member | None = None) -> None:
+        """Send to all on the message's sheets but its sender, and keep it for editors who are away."""
+        self.remember(broadcast)
+        self._offer(broadcast, sender)
 
     def notify(self, message: Message) -> None:
-        """Tell everyone something that need not be known later."""
-        for member in list(self.members):
-            self._offer(member, message)
+        """Send everyone something that need not be known later."""
+        self._offer(Broadcast.of(message), None)
 
-    def _offer(self, member: Member, message: Message) -> None:
-        member.offer(message)
-        if member.is_gone:
-            self.members.pop(member, None)
+    def _offer(self, broadcast: Broadcast, sender: Member | None) -> None:
+        for member in list(self.members):
+            if member is not sender and broadcast.concerns(member.sheet):
+                member.offer(broadcast)
+                if member.is_gone:
+                    self.members.pop(member, None)
 
     def close(self, reason: str) -> None:
         for member in list(self.members):

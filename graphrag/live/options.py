@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """Units: milliseconds. `unsaved`: changes after which a save does not wait for its time.
+    """Units: milliseconds. `unsaved`, `unsaved_bytes`: changes, and bytes of the journal, after which a
+    save does not wait for its time. `history_bytes` of a graph's history are stored.
 
     `pending` are the requests that may wait for the journal, `queued` the messages that may wait for
     one editor.
@@ -20,6 +21,8 @@ class LiveOptions:
     tick_ms: int = 1_000
     held_ms: int = 15_000
     unsaved: int = 2_000
+    unsaved_bytes: int = 24_000_000
+    history_bytes: int = 64_000_000
     pending: int = 2_000
     queued: int = 2_000
 

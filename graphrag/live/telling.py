@@ -13,7 +13,8 @@ import orjson
 from datasources.instructions import Instruction, Op
 from datasources.types import Edge, Node
 from graphrag.live.edits import Edit
-from graphrag.live.instructing import MAX_INSTRUCTIONS
+from graphrag.live.entries import update_entry
+from graphrag.live.instructing import in_messages
 from graphrag.live.state import Changes, Readable
 from tools.write_tools.changes import json_document
 
@@ -32,11 +33,12 @@ def described(before: Readable, changes: Changes) -> Edit:
     edges.renew({edge.key: edge for node in nodes.gone for edge in before.edges_of(node.key)}, changes)
     messages += _deletions(nodes.gone, edges.gone)
     history += _entries("edgeDelete", "edges", edges.gone) + _entries("nodeDelete", "nodes", nodes.gone)
-    messages += _creations(nodes.new, edges.new)
+    messages += _creations(nodes.new, edges.new, old_sheets)
     history += _entries("nodeCreate", "nodes", nodes.new) + _entries("edgeCreate", "edges", edges.new)
     for kind, pairs in (("node", nodes.changed), ("edge", edges.changed)):
         found = [step for old, new in pairs for step in _steps(kind, old, new)]
-        messages += _instructions([asked for asked, _ in found])
+        for sheet in sorted({asked["sheetId"] for asked, _ in found}):
+            messages += in_messages([asked for asked, _ in found if asked["sheetId"] == sheet])
         history += [entry for _, entry in found]
     for key, name in old_sheets.items():
         if key not in new_sheets:
@@ -115,7 +117,8 @@ def _deletions(nodes: list[Node], edges: list[Edge]) -> list[Told]:
     ]
 
 
-def _creations(nodes: list[Node], edges: list[Edge]) -> list[Told]:
+def _creations(nodes: list[Node], edges: list[Edge], known_sheets: Mapping[str, str]) -> list[Told]:
+    """Nobody is on a sheet that is made here: what is on it goes to all."""
     nodes_on, edges_on = _by_sheet(nodes), _by_sheet(edges)
     return [
         (
@@ -125,7 +128,7 @@ def _creations(nodes: list[Node], edges: list[Edge]) -> list[Told]:
                 "nodes": [json_document(node) for node in nodes_on.get(sheet, ())],
                 "edges": [json_document(edge) for edge in edges_on.get(sheet, ())],
             },
-            frozenset((sheet,)),
+            frozenset((sheet,)) if sheet in known_sheets else None,
         )
         for sheet in sorted(nodes_on.keys() | edges_on.keys())
     ]
@@ -139,24 +142,13 @@ def _steps(kind: str, old: Node | Edge, new: Node | Edge) -> list[tuple[Message,
     for name in sorted(before.keys() | after.keys()):
         if name in before and name in after and orjson.dumps(before[name]) == orjson.dumps(after[name]):
             continue
-        asked, undoing = _put(name, after), _put(name, before)
-        entry = {"type": f"{kind}Update", **place, "instruction": asked, "reversedInstruction": [undoing]}
-        steps.append(({"i": asked, **place}, entry))
+        asked = _put(name, after)
+        entry = update_entry(new, after, asked, [_put(name, before)])
+        steps.append(({"i": asked.to_document(), **place}, entry))
     return steps
 
 
-def _put(name: str, document: Mapping[str, Any]) -> Message:
+def _put(name: str, document: Mapping[str, Any]) -> Instruction:
     if name not in document:
-        return Instruction(o=Op.REM, p=(name,)).to_document()
-    return Instruction(o=Op.SET, p=(name,), v=document[name]).to_document()
-
-
-def _instructions(steps: list[Message]) -> list[Told]:
-    found: list[Told] = []
-    for sheet in sorted({step["sheetId"] for step in steps}):
-        own = [step for step in steps if step["sheetId"] == sheet]
-        for start in range(0, len(own), MAX_INSTRUCTIONS):
-            part = own[start : start + MAX_INSTRUCTIONS]
-            message = {"type": "applyInstructionToGraph", "instructions": part}
-            found.append((message, frozenset((sheet,))))
-    return found
+        return Instruction(o=Op.REM, p=(name,))
+    return Instruction(o=Op.SET, p=(name,), v=document[name])

@@ -9,15 +9,18 @@ JavaScript can still count it.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from datasources.base import MutableGraphDataSource
+from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict, RevisionConflict, SourceError
 from datasources.types import Document, Graph, Mutation, parse_document
 from graphrag.live.edits import Edit
 from graphrag.live.errors import LiveElsewhere, LiveError
-from graphrag.live.history import history_write
+from graphrag.live.history import KIND as HISTORY
+from graphrag.live.history import TOTAL, history_write
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, Kept
 from graphrag.live.lease import KIND as LEASE
@@ -27,6 +30,7 @@ from graphrag.live.state import Draft, LiveState
 from graphrag.live.telling import described
 
 D = TypeVar("D", bound=Document)
+log = logging.getLogger(__name__)
 
 LIVE_STEP = 2**32
 SAVE_ATTEMPTS = 5
@@ -46,14 +50,21 @@ async def read_stored(source: MutableGraphDataSource, graph_key: str) -> LiveSta
 class WorkingCopy:
     """A graph in memory with the edits that are journalled and not saved."""
 
-    def __init__(self, source: MutableGraphDataSource, journal: Journal, state: LiveState) -> None:
-        self._source, self.journal = source, journal
+    def __init__(
+        self, source: MutableGraphDataSource, records: RecordStore, state: LiveState, *, history_bytes: int
+    ) -> None:
+        self._source, self._records = source, records
+        self._history_limit = history_bytes
+        self.journal = Journal(records, state.graph.key)
         self.state = state
         self.unsaved = Unsaved()
         self.base_revision = state.graph.revision
-        self.unsaved_changes = 0
+        self.unsaved_changes = self.unsaved_bytes = 0
         self.last_save_time = state.graph.last_updated_time
         self.history: list[Mapping[str, Any]] = []
+        self._history_bytes = 0
+        self._history_total: int | None = None
+        self._oldest_total = 0
 
     @property
     def graph_key(self) -> str:
@@ -82,10 +93,15 @@ class WorkingCopy:
             was.add(change.was)
             was.note(change.changes, self.state)  # what a save under way would have noted
             then.commit(change.changes)
-            self.history += change.history
+            self._note(change)
         self.unsaved = rebased(then, was, self.state)
-        self.unsaved_changes = len(kept)
         return kept
+
+    def _note(self, change: Kept) -> None:
+        self.history += change.history
+        self._history_bytes += change.history_bytes
+        self.unsaved_changes += 1
+        self.unsaved_bytes += len(change.text)
 
     async def keep(self, kept: Sequence[Kept], confirm: Callable[[], Awaitable[None]]) -> None:
         """Journal changes and make them real, unless `confirm` then raises.
@@ -101,8 +117,7 @@ class WorkingCopy:
         for change in kept:
             self.unsaved.add(change.was)
             self.state.commit(change.changes)
-            self.history += change.history
-        self.unsaved_changes += len(kept)
+            self._note(change)
 
     async def save(self, latest: int, now: int, lease: Lease) -> tuple[list[str], list[Edit]]:
         """Store what is unsaved, if the hold is ours in the same transaction.
@@ -113,7 +128,9 @@ class WorkingCopy:
         taken: list[Edit] = []
         for _ in range(SAVE_ATTEMPTS):
             try:
-                return await self._save(latest, now, lease), taken
+                saved = await self._save(latest, now, lease)
+                await self._prune_history()
+                return saved, taken
             except RevisionConflict:
                 taken.append(await self.catch_up())
             except RecordConflict as exc:
@@ -125,21 +142,46 @@ class WorkingCopy:
         raise LiveElsewhere(graph_key=self.graph_key, until=0)
 
     async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:
-        mutation = self.unsaved.mutation(self.state, latest)
-        history = history_write(self.graph_key, self.history)
+        mutation = await asyncio.to_thread(self.unsaved.mutation, self.state, latest)
+        total = await self._total() + self._history_bytes
+        await lease.read_version()
+        history = history_write(self.graph_key, self.history, total_bytes=total)
         revision = await self._source.apply(
             mutation,
             expected_revision=self.base_revision,
             records=[lease.fence(), *self.journal.clearing(), *history],
         )
         self._saved(revision, latest)
+        self._history_total = total
         self.last_save_time = now
         return [node.key for node in mutation.put_nodes]
+
+    async def _total(self) -> int:
+        """Return the bytes that the graph's history has taken in so far. Raises: SourceError."""
+        if self._history_total is None:
+            found = await self._records.query(
+                HISTORY, {"graphKey": self.graph_key}, order_by="timestamp", descending=True, limit=1
+            )
+            self._history_total = int(found[0].data.get(TOTAL, 0)) if found else 0
+        return self._history_total
+
+    async def _prune_history(self) -> None:
+        """Delete the oldest records of history beyond its limit; what fails is tried after the next save."""
+        floor = await self._total() - self._history_limit
+        try:
+            while self._oldest_total < floor:
+                where = {"graphKey": self.graph_key}
+                found = await self._records.query(HISTORY, where, order_by="timestamp", limit=1)
+                self._oldest_total = int(found[0].data.get(TOTAL, 0)) if found else floor
+                if self._oldest_total < floor:
+                    await self._records.delete(HISTORY, found[0].key, expected_version=str(found[0].version))
+        except SourceError as exc:
+            log.warning("history_not_pruned", extra={"error": type(exc).__name__})
 
     def _saved(self, revision: int, latest: int) -> None:
         self.journal.cleared()
         self.unsaved = Unsaved()
-        self.unsaved_changes = 0
+        self.unsaved_changes = self.unsaved_bytes = self._history_bytes = 0
         self.history.clear()
         self.base_revision = revision
         self.state.graph = self.state.graph.replace(revision=revision, last_updated_time=latest)

@@ -1,8 +1,8 @@
-"""Carries out editors' requests one after another: tried, journalled, made real, answered, told.
+"""Carries out editors' requests one after another: tried, journalled, made real, answered, broadcast.
 
-A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (one
+A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (in a thread; one
 that is refused changes nothing), writes the accepted ones to the journal at once, and only then
-makes them real, answers who asked and tells the others. So an answer means: this survives a crash.
+makes them real, answers and broadcasts them. So an answer means: this survives a crash.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,8 @@ from graphrag.live.edits import Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere
 from graphrag.live.journal import Kept
 from graphrag.live.lease import Lease
-from graphrag.live.members import Member, Room
+from graphrag.live.members import Broadcast, Member, Room
+from graphrag.live.merge import Unsaved
 from graphrag.live.options import LiveWatch
 from graphrag.live.state import Draft
 from graphrag.live.working import WorkingCopy
@@ -28,22 +30,26 @@ from graphrag.live.working import WorkingCopy
 log = logging.getLogger(__name__)
 
 BATCH = 200
-"""Requests that one write to the journal takes in at most."""
+BATCH_BYTES = 8_000_000
+"""Requests that one write to the journal takes in, and after how many bytes it takes no more."""
+
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="live-edit")
 
 Work = Callable[[Draft], Edit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """An accepted request: its time, the live revision after it, and the messages as others get them."""
+    """An accepted request: its time, the live revision after it, and the messages as others get them.
+
+    `message` is all of it in one, where an editor asked for it. Units: `size` in bytes of the journal.
+    """
 
     timestamp: int
     revision: int
+    message: dict[str, Any]
     messages: tuple[dict[str, Any], ...]
-
-    @property
-    def message(self) -> dict[str, Any]:
-        return self.messages[0] if self.messages else {}
+    size: int
 
 
 @dataclass(slots=True, eq=False)
@@ -54,10 +60,21 @@ class _Request:
     done: asyncio.Future[Applied] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Writer:
-    """The one who changes a working copy on behalf of editors; holds `lock` while it does.
+@dataclass(slots=True, kw_only=True)
+class _Tried:
+    """How a request went on the draft: what to keep, or why it is refused."""
 
-    `on_kept` is told that changes were made, `on_lost` that another server took the graph over.
+    request: _Request
+    kept: Kept | None = None
+    message: dict[str, Any] = field(default_factory=dict[str, Any])
+    messages: tuple[dict[str, Any], ...] = ()
+    error: Exception | None = None
+
+
+class Writer:
+    """Changes a working copy on behalf of editors, alone; holds `lock` while it does.
+
+    `on_kept` is called after changes were made, `on_lost` when another server took the graph over.
     """
 
     def __init__(
@@ -69,7 +86,7 @@ class Writer:
         *,
         pending: int,
         watch: LiveWatch,
-        on_kept: Callable[[], None],
+        on_kept: Callable[[], Awaitable[None]],
         on_lost: Callable[[], None],
     ) -> None:
         self._copy, self._room, self._lock, self._lease = copy, room, lock, lease
@@ -111,11 +128,11 @@ class Writer:
         return await request.done
 
     async def carry_out_all(self) -> None:
-        """Carry out what waits; the caller holds the lock."""
+        """Carry out what waits; the caller holds the lock. Saves that fall due on the way hold it up."""
         while self._queue:
             batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
             try:
-                await self._carry_out([request for request in batch if not request.done.done()])
+                await self._carry_out(batch)
             except Exception as exc:  # what nobody foresaw must not stop the editing
                 log.exception("edits_failed")
                 self._fail(batch, exc)
@@ -129,15 +146,21 @@ class Writer:
             async with self._lock:
                 await self.carry_out_all()
 
-    async def _carry_out(self, batch: Sequence[_Request]) -> None:
+    async def _carry_out(self, batch: list[_Request]) -> None:
+        """Carry out requests; what is too much for one write is taken from `batch` and waits on."""
         if self._refusal is not None:
             self._fail(batch, self._refusal)
             return
-        accepted = self._tried(batch)
-        kept = [change for _, change in accepted if change.changes]
+        asked = [request for request in batch if not request.done.done()]
+        tried = await asyncio.get_running_loop().run_in_executor(_THREADS, self._tried, asked)
+        left = asked[len(tried) :]
+        batch[:] = [request for request in batch if request not in left]
+        self._queue[:0] = left
+        for one in tried:
+            if one.error is not None and not one.request.done.done():
+                one.request.done.set_exception(one.error)
         try:
-            if kept:
-                await self._keep(kept)
+            await self._keep([one.kept for one in tried if one.kept is not None])
         except LiveElsewhere as exc:
             self._fail(batch, exc)
             self._on_lost()
@@ -146,15 +169,29 @@ class Writer:
             log.warning("journal_failed", extra={"error": type(exc).__name__})
             self._fail(batch, EditNotKept(graph_key=self._copy.graph_key, reason=type(exc).__name__))
             return
-        for request, change in accepted:
-            for told in change.told if change.changes else ():
-                self._room.tell(told, request.sender)
-            if not request.done.done():
-                request.done.set_result(self._applied(change))
-        if kept:
-            self._on_kept()
+        for one in tried:
+            self._publish(one)
+        if any(one.kept for one in tried):
+            await self._on_kept()
+
+    def _publish(self, one: _Tried) -> None:
+        """Answer a request that was carried out, and broadcast what it did."""
+        for broadcast in one.kept.broadcasts if one.kept is not None else ():
+            self._room.send(broadcast, one.request.sender)
+        if not one.request.done.done():
+            one.request.done.set_result(
+                Applied(
+                    timestamp=self._room.latest if one.kept is None else one.kept.timestamp,
+                    revision=self._copy.revision,
+                    message=one.message,
+                    messages=one.messages,
+                    size=0 if one.kept is None else len(one.kept.text),
+                )
+            )
 
     async def _keep(self, kept: Sequence[Kept]) -> None:
+        if not kept:
+            return
         began, is_kept = time.perf_counter(), False
         try:
             await self._copy.keep(kept, self._confirm)
@@ -170,35 +207,48 @@ class Writer:
         if self._lease.has_lapsed:
             await self._lease.renew()
 
-    def _tried(self, batch: Sequence[_Request]) -> list[tuple[_Request, Kept]]:
-        """Try each request on what the ones before it leave."""
-        draft = Draft(self._copy.state)
-        accepted: list[tuple[_Request, Kept]] = []
-        known = self._copy.unsaved.copied()
-        for request in batch:
-            trial = Draft(draft)
-            try:
-                edit = request.work(trial)
-                changes = trial.changes()
-            except Exception as exc:  # noqa: BLE001 - whatever it is goes to who asked; the others go on
-                request.done.set_exception(exc)
-                continue
-            user = request.user_id
-            told = tuple(self._room.stamped(message, sheets, user) for message, sheets in edit.told)
-            at = self._room.latest
-            history = tuple({**entry, "userId": user, "timestamp": at} for entry in edit.history)
-            was = known.note(changes, draft)
-            draft.add(changes)
-            kept = Kept(user_id=user, told=told, changes=changes, was=was, history=history)
-            accepted.append((request, kept))
-        return accepted
+    def _tried(self, batch: Sequence[_Request]) -> list[_Tried]:
+        """Try each request on what the ones before it leave, until they are enough for one write.
 
-    def _applied(self, change: Kept) -> Applied:
-        return Applied(
-            timestamp=change.told[-1].timestamp if change.told else self._room.latest,
-            revision=self._copy.revision,
-            messages=tuple(told.message for told in change.told),
-        )
+        Runs in a thread, while the lock is held: nothing changes the graph meanwhile.
+        """
+        draft = Draft(self._copy.state)
+        known = self._copy.unsaved.copied()
+        tried: list[_Tried] = []
+        size = 0
+        for request in batch:
+            one = _Tried(request=request)
+            tried.append(one)
+            try:
+                self._try(one, draft, known)
+            except Exception as exc:  # noqa: BLE001 - whatever it is goes to who asked; the others go on
+                one.error = exc
+            size += len(one.kept.text) if one.kept is not None else 0
+            if size >= BATCH_BYTES:
+                break
+        return tried
+
+    def _try(self, one: _Tried, draft: Draft, known: Unsaved) -> None:
+        """Carry a request out on the draft. Raises: what refuses it; then the draft is as before."""
+        trial = Draft(draft)
+        user = one.request.user_id
+        edit = one.request.work(trial)
+        changes = trial.changes()
+        one.messages = tuple(self._room.stamped(message, user) for message, _ in edit.broadcasts)
+        one.message = {**(one.messages[-1] if one.messages else {}), **edit.message}
+        if not changes:
+            return
+        at = one.message["timestamp"]
+        broadcasts = tuple(map(Broadcast.of, one.messages, (sheets for _, sheets in edit.broadcasts)))
+        one.kept = Kept(
+            user_id=user,
+            timestamp=at,
+            broadcasts=broadcasts,
+            changes=changes,
+            was=known.note(changes, draft),
+            history=tuple({**entry, "userId": user, "timestamp": at} for entry in edit.history),
+        ).encoded()
+        draft.add(changes)
 
     def _interrupted(self) -> EditNotKept:
         return EditNotKept(graph_key=self._copy.graph_key, reason="it was interrupted")

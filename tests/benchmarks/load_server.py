@@ -25,12 +25,13 @@ class Loaded:
 
     port: int
     pid: int
+    folder: Path
 
     @property
     def memory_mb(self) -> float:
-        """What the server holds of the machine's memory now."""
+        """What the server holds of the machine's memory now, without the pages of files it has mapped."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith("RssAnon:"):
                 return int(line.split()[1]) / 1024
         raise RuntimeError("the system does not tell")
 
@@ -85,7 +86,7 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                     raw = load_text("nba.json").encode()
                     done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)
                     assert done.status_code == 200, done.text
-                yield Loaded(port=port, pid=server.pid)
+                yield Loaded(port=port, pid=server.pid, folder=Path(folder))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -13,6 +13,7 @@ import pytest
 from datasources.instructions import GraphInstruction
 from graphrag.client import NodiusClient, ServiceError
 from graphrag.live import Applied, LiveGraph
+from tests.graphrag.live.helpers import heard
 from tests.support.service import GRAPH, Service, error_of, service, token
 from tools.write_tools.changes import json_document
 
@@ -82,7 +83,7 @@ async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
         member = it.live.join("bob", "0")
         done = (await it.takes_back(first)).json()
         assert (it.value("root", "posX"), it.value("root", "posY")) == (was, 12)
-        assert [m["timestamp"] for m in member.waiting() if "userId" in m] == [int(done["id"])]
+        assert [m["timestamp"] for m in heard(member) if "userId" in m] == [int(done["id"])]
         back, _, taken = await it.edits()
         assert (
             (back["takesBack"], taken["takenBackBy"])

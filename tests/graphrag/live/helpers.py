@@ -12,7 +12,7 @@ from datasources.errors import SourceUnavailable
 from datasources.instructions import GraphInstruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, Node
-from graphrag.live import LiveGraph, LiveGraphs, LiveOptions
+from graphrag.live import LiveGraph, LiveGraphs, LiveOptions, Member
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
 from tools.write_tools.changes import json_document
 
@@ -125,6 +125,11 @@ def a_raw_edge(key: str, source: str, target: str, *, sheet: str = "0", **fields
 
 def put(*nodes: Node, **more: Any) -> Mutation:
     return Mutation(graph_key=FLOW, put_nodes=nodes, **more)
+
+
+def heard(member: Member) -> list[dict[str, Any]]:
+    """Return the messages that have come to a member since the last look."""
+    return [broadcast.message for broadcast in member.waiting()]
 
 
 def plain(live: LiveGraph) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tests.graphrag.live.helpers import (
     a_bench,
     a_raw_edge,
     a_raw_node,
+    heard,
     instruct,
     plain,
     plain_stored,
@@ -45,7 +46,7 @@ async def test_a_batch_with_one_wrong_instruction_changes_nothing() -> None:
         assert refused.value.where == "instructions.1"
         assert plain(bench.live) == before
         assert await bench.journal() == []
-        assert other.waiting() == []
+        assert heard(other) == []
 
 
 async def test_instructions_of_a_batch_see_what_the_ones_before_left() -> None:
@@ -57,7 +58,7 @@ async def test_instructions_of_a_batch_see_what_the_ones_before_left() -> None:
 
 WRONG: list[tuple[str, Any]] = [
     ("instructions", []),
-    ("instructions", [rename("b", "x")] * 21),
+    ("instructions", [rename("b", "x")] * 2_001),
     ("instructions.0.nodeId", [rename("nobody", "x")]),
     ("instructions.0.nodeId", [rename("b", "x", sheet="1")]),
     ("instructions.0.sheetId", [rename("b", "x", sheet="9")]),
@@ -112,7 +113,7 @@ async def test_what_is_inserted_gets_identifiers_of_its_own() -> None:
         assert plain(bench.live)["nodes"]["b"]["data"] == value
         assert len({value["identifier"], value["content"][0]["identifier"], "a"}) == 3
         assert value["content"][1] == {"text": "identifier"}
-        assert other.waiting()[0] == applied.message
+        assert heard(other)[0] == applied.message
 
 
 async def test_an_instruction_reaches_into_handles() -> None:
@@ -172,7 +173,7 @@ async def test_deleting_a_node_takes_its_edges_along_and_says_so() -> None:
         other = bench.live.join("bob", "1")
         applied = await bench.live.delete_elements("0", ["c"], ["ab"], "ann")
         assert applied.message["edgeKeys"] == ["ab", "bc1", "bc2", "cc"]
-        assert other.waiting()  # an edge of that sheet went too
+        assert heard(other)  # an edge of that sheet went too
         await bench.live.save()
         assert plain(bench.live) == await plain_stored(bench.stored)
 
@@ -246,14 +247,14 @@ async def test_others_on_the_sheet_are_told_in_order_and_the_sender_is_not() -> 
             bench.live.apply_instructions([rename("b", f"name {i}")], "ann", sender=ann) for i in range(50)
         ]
         applied = await asyncio.gather(*asked)
-        told = [message for message in bob.waiting() if message["type"] == "applyInstructionToGraph"]
+        told = [message for message in heard(bob) if message["type"] == "applyInstructionToGraph"]
         assert [m["instructions"][0]["i"]["v"] for m in told] == [f"name {i}" for i in range(50)]
         times = [message["timestamp"] for message in told]
         assert times == sorted(set(times)) == [done.timestamp for done in applied]
-        assert [m["type"] for m in ann.waiting()] == ["saveStatus"]
-        assert [m["type"] for m in elsewhere.waiting()] == ["saveStatus"]
+        assert [m["type"] for m in heard(ann)] == ["saveStatus"]
+        assert [m["type"] for m in heard(elsewhere)] == ["saveStatus"]
         await bench.live.create_sheet("new", "ann", sender=ann)
-        assert [m["type"] for m in elsewhere.waiting()] == ["createSheet"]
+        assert [m["type"] for m in heard(elsewhere)] == ["createSheet"]
 
 
 async def test_who_comes_back_is_told_what_was_missed_also_when_the_clock_went_back() -> None:
@@ -263,9 +264,9 @@ async def test_who_comes_back_is_told_what_was_missed_also_when_the_clock_went_b
         await bench.live.apply_instructions([rename("apart", "two", sheet="1")], "ann")
         await bench.live.apply_instructions([rename("b", "three")], "ann")
         back = bench.live.join("bob", "0", first.timestamp)
-        assert [m["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
+        assert [m.message["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
         assert back.is_complete
-        assert back.waiting() == []
+        assert heard(back) == []
         assert bench.live.join("bob", "0", back.timestamp).missed == ()
         assert len(bench.live.join("bob", "0", 0).missed) == 2
 
@@ -277,6 +278,60 @@ async def test_who_was_away_for_too_long_is_told_to_read_again(monkeypatch: pyte
         done = [await bench.live.apply_instructions([rename("b", str(i))], "ann") for i in range(6)]
         assert not bench.live.join("bob", "0", done[1].timestamp).is_complete
         assert bench.live.join("bob", "0", done[2].timestamp).is_complete
+
+
+async def test_what_is_remembered_for_who_was_away_is_bounded_in_bytes() -> None:
+    async with a_bench() as bench:
+        seen = bench.live.join("bob", "0").timestamp
+        for number in range(30):
+            await bench.live.apply_instructions([rename("b", str(number % 10) * 500_000)], "ann")
+        late = bench.live.join("cyd", "0", seen)
+        assert not late.is_complete
+        assert 0 < sum(len(missed.text) for missed in late.missed) <= 4_000_000
+
+
+async def test_a_member_with_too_many_bytes_to_read_is_let_go() -> None:
+    async with a_bench() as bench:
+        slow = bench.live.join("slow", "0")
+        for number in range(30):
+            await bench.live.apply_instructions([rename("b", str(number % 10) * 500_000)], "ann")
+        assert slow.is_gone
+        with pytest.raises(LiveGraphClosed, match="keep up"):
+            await slow.next()
+
+
+async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show() -> None:
+    async with a_bench() as bench:
+        stored = asyncio.Event()
+        put = bench.records.put
+
+        async def slow_put(*args: Any, **more: Any) -> Any:
+            stored.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return await put(*args, **more)
+
+        bench.records.put = slow_put
+        before = bench.live.timestamp
+        edit = asyncio.create_task(bench.live.apply_instructions([rename("b", "new")], "ann"))
+        await stored.wait()
+        assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "Fetch invoices"}
+        assert bench.live.timestamp == before
+        assert bench.live.timestamp < (await edit).timestamp == bench.live.timestamp
+
+
+async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty() -> None:
+    async with a_bench() as bench:
+        other = bench.live.join("bob", "0")
+        asked = [instruct("b", 1, ["posX"], v=value) for value in range(50)]
+        done = await bench.live.apply_instructions(asked, "ann")
+        assert len(done.message["instructions"]) == 50
+        told = [m["instructions"] for m in heard(other) if "instructions" in m]
+        assert [len(part) for part in told] == [20, 20, 10]
+        before = plain(bench.live)
+        await bench.live.undo("ann")
+        assert plain(bench.live) != before
+        assert await bench.live.undo("ann") is None
 
 
 async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() -> None:
@@ -300,7 +355,7 @@ async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
         seen: list[Any] = []
         for i in range(10):
             await bench.live.apply_instructions([rename("b", str(i))], "ann")
-            seen += quick.waiting()
+            seen += heard(quick)
         assert len(seen) == 11
         with pytest.raises(LiveGraphClosed, match="keep up"):
             await slow.next()
@@ -329,7 +384,7 @@ async def test_closing_ends_every_member_and_refuses_more() -> None:
         member = bench.live.join("bob", "0")
         live = bench.live
         await live.apply_instructions([rename("b", "kept")], "ann")
-    assert [m["type"] for m in member.waiting()] == ["applyInstructionToGraph", "saveStatus", "saveStatus"]
+    assert [m["type"] for m in heard(member)] == ["applyInstructionToGraph", "saveStatus", "saveStatus"]
     with pytest.raises(LiveGraphClosed, match="stops"):
         await member.next()
     with pytest.raises(LiveGraphClosed):

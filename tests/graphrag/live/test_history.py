@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
-from graphrag.live import EditRefused, LiveGraph
+from datasources.mock import MemoryDatabase
+from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, deeds_of
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import (
     Bench,
     a_bench,
     a_raw_edge,
     a_raw_node,
+    heard,
     instruct,
     plain,
     plain_stored,
@@ -22,10 +25,8 @@ from tests.graphrag.live.helpers import (
 
 
 async def _latest(bench: Bench) -> str:
-    records = await bench.database.records(WORKSPACE).query(
-        "history", {"graphKey": FLOW}, order_by="timestamp", descending=True, limit=1
-    )
-    return records[0].key
+    [deed] = await deeds_of(bench.database.records(WORKSPACE), FLOW, (), limit=1)
+    return deed.id
 
 
 APPENDED = instruct("b", 10, ["process"], v="\U0001f525")
@@ -56,29 +57,114 @@ async def test_what_was_done_is_taken_back_and_told_to_the_others(deed: Ask) -> 
         ]
         await bench.live.take_back(await _latest(bench), "ann")
         assert plain(bench.live) == before
-        assert all(m["userId"] == "ann" for member in members for m in member.waiting() if "userId" in m)
+        assert all(m["userId"] == "ann" for member in members for m in heard(member) if "userId" in m)
         await bench.live.save()
         assert await plain_stored(bench.stored) == before
         await bench.live.take_back(await _latest(bench), "ann")  # and back again
         assert plain(bench.live) != before
 
 
-async def test_many_deeds_of_one_save_are_taken_back_together() -> None:
+async def test_own_edits_are_undone_one_by_one_and_redone_after_a_restart() -> None:
+    database = MemoryDatabase()
+    async with a_bench(database) as bench:
+        states = [plain(bench.live)]
+        for number, deed in enumerate((*DEEDS[:5], *DEEDS[6:])):
+            await deed(bench.live)
+            states.append(plain(bench.live))
+            if number == 3:
+                await bench.live.save()
+    for state in reversed(states[:-1]):
+        async with a_bench(database) as bench:  # another server each time
+            assert await bench.live.undo("u") is not None
+            assert plain(bench.live) == state
+    for state in states[1:]:
+        async with a_bench(database) as bench:
+            assert await bench.live.undo("u", redo=True) is not None
+            assert plain(bench.live) == state
+    async with a_bench(database) as bench:
+        assert await bench.live.undo("u", redo=True) is None
+
+
+async def test_an_undo_takes_back_own_edits_alone_and_a_new_edit_ends_what_can_be_redone() -> None:
+    async with a_bench() as bench:
+        live, x = bench.live, lambda: next(n.pos_x for n in bench.live.nodes if n.key == "b")
+        first, other = x(), instruct("c", 1, ["posX"], v=77)
+        for value in (1, 2, 3):
+            await live.apply_instructions([instruct("b", 1, ["posX"], v=value)], "ann")
+        await live.apply_instructions([other], "bob")
+        await live.undo("ann")
+        await live.undo("ann")
+        assert x() == 1
+        await live.undo("ann", redo=True)
+        assert x() == 2
+        await live.undo("ann")
+        await live.apply_instructions([instruct("b", 1, ["posX"], v=9)], "ann")
+        assert await live.undo("ann", redo=True) is None
+        await live.undo("ann")
+        await live.undo("ann")
+        assert x() == first
+        assert await live.undo("ann") is None
+        assert next(n.pos_x for n in live.nodes if n.key == "c") == 77
+
+
+async def test_what_another_took_back_is_not_undone_again() -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
-        for deed in (*DEEDS[:5], *DEEDS[6:]):
-            await deed(bench.live)
-        await bench.live.save()
-        await bench.live.take_back(await _latest(bench), "ann")
+        one = await bench.live.apply_instructions([MOVED], "ann")
+        two = await bench.live.apply_instructions([rename("b", "x")], "ann")
+        await bench.live.take_back(str(two.timestamp), "bob")
+        undone = await bench.live.undo("ann")
+        assert undone is not None
+        assert undone[0].id == str(one.timestamp)
         assert plain(bench.live) == before
+        assert await bench.live.undo("ann") is None
+
+
+async def test_a_sheet_that_was_deleted_comes_back_to_all_with_what_was_on_it() -> None:
+    async with a_bench() as bench:
+        on_first = bench.live.join("bob", "0")
+        await bench.live.delete_sheet("1", "ann")
+        heard(on_first)
+        await bench.live.undo("ann")
+        told = [m for m in heard(on_first) if "timestamp" in m]
+        assert [m["type"] for m in told][:2] == ["createSheet", "batchCreateElements"]
+        assert [n["_key"] for m in told for n in m.get("nodes", ()) if n["sheet"] == "1"] == ["apart"]
+
+
+async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_it_still_stands() -> None:
+    async with a_bench() as bench:
+        texts = [str(n) * 50_000 for n in range(3)]
+        for text in texts:
+            await bench.live.apply_instructions([rename("b", text)], "ann")
+        await bench.live.save()
+        [record] = await bench.database.records(WORKSPACE).query("history")
+        assert len(orjson.dumps(record.data)) < 2 * 50_000 + 2_000  # what is there now is in the node
+        await bench.live.undo("ann")
+        await bench.live.undo("ann")
+        assert plain(bench.live)["nodes"]["b"]["data"]["name"] == texts[0]
+        await bench.live.undo("ann", redo=True)
+        await bench.live.apply_instructions([rename("b", "other" * 9_000)], "bob")
+        with pytest.raises(EditRefused, match="changed since"):
+            await bench.live.undo("ann")
+
+
+async def test_no_more_history_is_stored_than_its_limit() -> None:
+    options = LiveOptions(tick_ms=3_600_000, history_bytes=200_000)
+    async with a_bench(options=options) as bench:
+        for number in range(12):
+            await bench.live.apply_instructions([rename("b", f"{number}" * 40_000)], "ann")
+            await bench.live.save()
+        records = await bench.database.records(WORKSPACE).query("history", order_by="timestamp")
+        assert sum(len(orjson.dumps(record.data)) for record in records) < 300_000
+        assert len(records) >= 3
+        assert await bench.live.undo("ann") is not None
 
 
 async def test_history_tells_who_did_what_when() -> None:
     async with a_bench() as bench:
         done = await bench.live.apply_instructions([rename("b", "new")], "ann")
         await bench.live.save()
-        record = await bench.database.records(WORKSPACE).get("history", await _latest(bench))
-        assert record is not None
+        [record] = await bench.database.records(WORKSPACE).query("history", {"graphKey": FLOW})
         assert (record.data["graphKey"], record.data["type"]) == (FLOW, "WF")
         (entry,) = record.data["history"]
         assert entry["userId"] == "ann"
@@ -111,5 +197,5 @@ async def test_what_a_later_change_x_not_taken_back_at_all(deed: Ask, meanwhile:
 async def test_history_of_another_graph_is_not_there() -> None:
     async with a_bench() as bench:
         for key in ("nobody", "other/000001"):
-            with pytest.raises(EditRefused):
+            with pytest.raises(EditNotFound):
                 await bench.live.take_back(key, "ann")

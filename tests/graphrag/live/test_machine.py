@@ -16,7 +16,7 @@ from datasources.errors import InvalidMutation
 from datasources.instructions import GraphInstruction, apply_instruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member
+from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, deeds_of
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
@@ -24,6 +24,7 @@ from tests.graphrag.live.helpers import (
     Clock,
     a_raw_edge,
     a_raw_node,
+    heard,
     instruct,
     plain,
     plain_stored,
@@ -91,7 +92,7 @@ class Listener:
 
     def listen(self) -> None:
         for member in self.members:
-            for message in member.waiting():
+            for message in heard(member):
                 if "timestamp" in message:
                     self.told[message["timestamp"]] = message
         for _, message in sorted(self.told.items()):
@@ -208,11 +209,12 @@ class Story:
             assert plain(live) == before
 
     async def _take_back(self) -> None:
-        found = await self.database.records(WORKSPACE).query("history", order_by="timestamp", descending=True)
+        records, unsaved = self.database.records(WORKSPACE), self.live.unsaved_history
+        found = await deeds_of(records, FLOW, unsaved, limit=1)
         before = plain(self.live)
         if found:
             try:
-                await self.live.take_back(found[0].key, "ann")
+                await self.live.take_back(found[0].id, "ann")
             except EditRefused:
                 assert plain(self.live) == before
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from datasources.errors import RevisionConflict, SourceUnavailable
@@ -15,7 +16,16 @@ from datasources.types import Mutation
 from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveOptions
 from graphrag.live.working import LIVE_STEP
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
-from tests.graphrag.live.helpers import a_bench, a_raw_node, instruct, plain, plain_stored, put, rename
+from tests.graphrag.live.helpers import (
+    a_bench,
+    a_raw_node,
+    heard,
+    instruct,
+    plain,
+    plain_stored,
+    put,
+    rename,
+)
 
 LONG = 100_000
 
@@ -83,7 +93,7 @@ async def test_without_autosave_it_saves_when_asked_or_when_very_much_is_unsaved
     async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved=5)) as bench:
         member = bench.live.join("bob", "0")
         bench.live.set_auto_save(False)
-        assert member.waiting()[0]["autoSaveEnabled"] is False
+        assert heard(member)[0]["autoSaveEnabled"] is False
         for i in range(4):
             await bench.live.apply_instructions([rename("b", str(i))], "ann")
         bench.clock.now += 10_000_000
@@ -94,6 +104,30 @@ async def test_without_autosave_it_saves_when_asked_or_when_very_much_is_unsaved
         assert not bench.live.has_unsaved
 
 
+async def test_it_saves_when_many_bytes_are_unsaved_and_a_save_writes_the_last_state_alone() -> None:
+    async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved_bytes=1_000_000)) as bench:
+        largest = 0
+        for number in range(30):
+            await bench.live.apply_instructions([rename("b", str(number % 10) * 100_000)], "ann")
+            largest = max(largest, sum(len(orjson.dumps(r.data)) for r in await bench.journal()))
+        assert largest < 2_000_000
+        assert (await bench.stored.get_graph(FLOW)).revision < 10  # a save takes in many edits
+        await bench.live.save()
+        assert (await bench.stored_node("b")).data == {"name": "9" * 100_000}
+
+
+async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again_afterwards() -> None:
+    async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved_bytes=300_000)) as bench:
+        bench.source.fails["apply"] = 10**6
+        with pytest.raises(EditNotKept, match="could not be saved"):
+            for number in range(100):
+                await bench.live.apply_instructions([rename("b", str(number) * 50_000)], "ann")
+        assert number < 20
+        bench.source.fails.clear()
+        await bench.live.save()
+        await bench.live.apply_instructions([rename("b", "again")], "ann")
+
+
 async def test_a_failing_save_is_told_tried_again_and_loses_nothing() -> None:
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
@@ -102,7 +136,7 @@ async def test_a_failing_save_is_told_tried_again_and_loses_nothing() -> None:
         with pytest.raises(SourceUnavailable):
             await bench.live.save()
         assert bench.live.status().error == "SourceUnavailable"
-        assert member.waiting()[-1]["error"] == "SourceUnavailable"
+        assert heard(member)[-1]["error"] == "SourceUnavailable"
         await bench.live.apply_instructions([rename("c", "too")], "ann")  # editing goes on
         bench.clock.now += 30_000
         await bench.graphs.tick()
@@ -112,7 +146,7 @@ async def test_a_failing_save_is_told_tried_again_and_loses_nothing() -> None:
         bench.clock.now = bench.live.status().next_attempt or 0
         await bench.graphs.tick()
         assert bench.live.status().error is None
-        assert "error" not in member.waiting()[-1]
+        assert "error" not in heard(member)[-1]
         assert (await bench.stored_node("c")).data == {"name": "too"}
 
 
@@ -133,7 +167,7 @@ async def test_an_edit_outlives_a_server_that_died() -> None:
             assert "n" in found
             assert "c" not in found
             missed = bench.live.join("bob", "0", last.timestamp - 1).missed
-            assert [m["type"] for m in missed] == ["batchDeleteElements"]
+            assert [m.message["type"] for m in missed] == ["batchDeleteElements"]
             await bench.live.save()
             assert plain(bench.live) == await plain_stored(bench.stored)
             assert await bench.journal() == []
@@ -189,7 +223,7 @@ async def test_what_others_store_appears_below_what_is_unsaved_and_is_told() -> 
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
         await bench.live.apply_instructions([rename("b", "ours")], "ann", sender=member)
-        member.waiting()
+        heard(member)
         theirs = (await bench.stored_node("b")).replace(pos_x=50)
         graph = (await bench.stored.get_graph(FLOW)).replace(
             sheets_list={"0": "main", "1": "side", "4": "new"}
@@ -207,10 +241,11 @@ async def test_what_others_store_appears_below_what_is_unsaved_and_is_told() -> 
         found = plain(bench.live)["nodes"]
         assert (found["b"]["data"], found["b"]["posX"]) == ({"name": "ours"}, 50)
         assert found.keys() == {"a", "apart", "b", "d", "n"}
-        told = [m["type"] for m in member.waiting()]
+        told = [m["type"] for m in heard(member)]
         assert told == [
             "createSheet",
             "batchDeleteElements",
+            "batchCreateElements",
             "batchCreateElements",
             "applyInstructionToGraph",
         ]
@@ -244,7 +279,7 @@ async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved() -> None
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
         await bench.live.apply_instructions([rename("apart", "ours", sheet="1")], "ann")
-        member.waiting()
+        heard(member)
         node = (await bench.stored_node("c")).replace(data={"name": "approved"})
         assert await bench.live.apply_mutation(put(node), expected_revision=1) == 2
         assert bench.live.has_unsaved
@@ -252,7 +287,7 @@ async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved() -> None
         found = plain(bench.live)["nodes"]
         assert found["c"]["data"] == {"name": "approved"}
         assert found["apart"]["data"] == {"name": "ours"}
-        (message,) = member.waiting()
+        (message,) = heard(member)
         assert message["instructions"][0]["nodeId"] == "c"
         await bench.live.save()
         assert plain(bench.live) == await plain_stored(bench.stored)

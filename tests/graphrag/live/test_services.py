@@ -12,7 +12,11 @@ from graphrag.config import Settings
 from graphrag.live import LiveGraph, LiveGraphs
 from graphrag.live.services import with_live
 from graphrag.wiring import Services, open_services
-from tests.graphrag.live.helpers import NEVER, rename
+from tests.graphrag.live.helpers import (
+    NEVER,
+    heard,
+    rename,
+)
 
 GRAPH = "testgraph001"
 EDITOR = Person("ann", "editor", "test")
@@ -69,7 +73,7 @@ async def test_an_approval_is_judged_on_the_unsaved_edits_and_shown_to_editors()
         stored = await services.database.source("test").get_graph(GRAPH)
         assert decided.result.revision == stored.revision
         assert "Approved" in str(next(n.data for n in live.nodes if n.key == key))
-        told = [m for m in member.waiting() if m["type"] == "applyInstructionToGraph"]
+        told = [m for m in heard(member) if m["type"] == "applyInstructionToGraph"]
         assert "Approved" in str(told[-1])
 
 
