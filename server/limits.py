@@ -39,7 +39,8 @@ class RateLimiter:
     """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls, or bytes, a minute.
 
     A call may cost more than is left, and is paid for before the next one. `burst` is what a full
-    bucket holds. Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has a full bucket.
+    bucket holds. Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has a
+    full bucket.
     """
 
     def __init__(

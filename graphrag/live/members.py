@@ -1,4 +1,4 @@
-"""The editors of one live graph: broadcasts each change to the others, and what was missed to one who comes back."""
+"""The editors of one live graph: each change goes to the others, what was missed to who comes back."""
 
 from __future__ import annotations
 

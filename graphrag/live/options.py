@@ -21,7 +21,7 @@ class LiveOptions:
     tick_ms: int = 1_000
     held_ms: int = 15_000
     unsaved: int = 2_000
-    unsaved_bytes: int = 24_000_000
+    unsaved_bytes: int = 16_000_000
     history_bytes: int = 64_000_000
     pending: int = 2_000
     queued: int = 2_000

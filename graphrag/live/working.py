@@ -130,7 +130,6 @@ class WorkingCopy:
             try:
                 saved = await self._save(latest, now, lease)
                 await self._prune_history()
-                return saved, taken
             except RevisionConflict:
                 taken.append(await self.catch_up())
             except RecordConflict as exc:
@@ -139,6 +138,8 @@ class WorkingCopy:
                 # Another's write, unless it is our own: a renewal, or a save whose answer was lost.
                 await lease.renew()
                 await self.journal.read()
+            else:
+                return saved, taken
         raise LiveElsewhere(graph_key=self.graph_key, until=0)
 
     async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:

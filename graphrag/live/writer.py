@@ -1,7 +1,7 @@
 """Carries out editors' requests one after another: tried, journalled, made real, answered, broadcast.
 
-A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (in a thread; one
-that is refused changes nothing), writes the accepted ones to the journal at once, and only then
+A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (in a
+thread; one that is refused changes nothing), writes the accepted ones to the journal at once, and only then
 makes them real, answers and broadcasts them. So an answer means: this survives a crash.
 """
 

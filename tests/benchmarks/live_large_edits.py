@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect

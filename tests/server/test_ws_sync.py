@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from server.limits import RateLimiter
 from tests.server.test_ws_ai import propose
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
@@ -277,3 +278,60 @@ async def test_every_client_sees_all_edits_in_the_order_of_their_times() -> None
         views = found[:editors]
     assert all(view == sorted(view) for view in views if view is not None)
     assert len({json.dumps(view) for view in views}) == 1
+
+
+async def test_own_edits_are_undone_and_redone_by_who_comes_back() -> None:
+    async with ws_server() as server, server.client(token("b")) as b:
+        await register(b)
+        before = await stored_x(server, "root")
+        async with server.client(token("a")) as a:
+            await register(a)
+            await apply(a, move("root", 42))
+        async with server.client(token("a")) as a:
+            await register(a)
+            undone = await a.ask("undoEdit", _id=5)
+            assert undone["edit"]["steps"] == [{"type": "nodeUpdate", "keys": ["root"], "field": "posX"}]
+            assert [m["type"] for m in a.seen].count("applyInstructionToGraph") == 1  # before the answer
+            assert await stored_x(server, "root") == before
+            assert (await b.until("applyInstructionToGraph"))["instructions"][0]["i"]["v"] == 42
+            assert (await b.until("applyInstructionToGraph"))["instructions"][0]["i"]["v"] == before
+            assert (await b.ask("undoEdit", _id=6))["edit"] is None
+            assert (await a.ask("redoEdit", _id=7))["edit"]["takesBack"] == undone["edit"]["id"]
+            assert await stored_x(server, "root") == 42
+            assert (await a.ask("redoEdit", _id=8))["edit"] is None
+
+
+async def test_who_sends_more_bytes_than_allowed_is_read_more_slowly_and_loses_nothing() -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        server.state.edit_bytes = RateLimiter(600_000, burst=1_000)
+        await register(client)
+        for number in range(10):
+            await client.send("applyInstructionToGraph", _id=10 + number, instructions=[move("root", number)])
+        answers = [await client.until("applyInstructionToGraph", 10 + number) for number in range(10)]
+        assert all(answer["_response"]["status"] for answer in answers)
+        assert await stored_x(server, "root") == 9
+
+
+async def test_who_would_have_to_wait_for_long_is_told_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.ws_sync.EDIT_PATIENCE_S", 1.0)
+    async with ws_server() as server, server.client(token()) as client:
+        await register(client)
+        server.state.edit_bytes = RateLimiter(60, burst=100)
+        await apply(client, move("root", 1))
+        refused = await apply(client, move("root", 2))
+        assert refused["_response"]["status"] is False
+        assert refused["_response"]["code"] == "rate_limit"
+        assert await stored_x(server, "root") == 1
+
+
+async def test_who_joins_with_an_old_time_gets_a_bounded_answer() -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        await register(client)
+        for number in range(12):
+            text = {"i": {"o": 1, "p": ["data"], "v": {"text": f"{number}" * 500_000}}, "sheetId": "0"}
+            answer = await apply(client, {**text, "nodeId": "root"})
+            assert answer["_response"]["status"], answer["_response"]
+        async with server.client(token("late"), max_size=None) as late:
+            answer = await register(late, since=1)
+            assert answer["missingComplete"] is False
+            assert len(json.dumps(answer["missingMessages"])) < 4_100_000
