@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 LIVE_STEP = 2**32
 SAVE_ATTEMPTS = 5
+FOREIGN = 50
 
 
 async def read_stored(source: MutableGraphDataSource, graph_key: str) -> LiveState:
@@ -167,15 +168,22 @@ class WorkingCopy:
         return self._history_total
 
     async def _prune_history(self) -> None:
-        """Delete the oldest records of history beyond its limit; what fails is tried after the next save."""
+        """Delete the oldest records of history beyond its limit; what fails is tried after the next save.
+
+        Records that another program wrote are left; behind more than FOREIGN of them nothing is deleted.
+        """
         floor = await self._total() - self._history_limit
+        limit, where = 1, {"graphKey": self.graph_key}
         try:
             while self._oldest_total < floor:
-                where = {"graphKey": self.graph_key}
-                found = await self._records.query(HISTORY, where, order_by="timestamp", limit=1)
-                self._oldest_total = int(found[0].data.get(TOTAL, 0)) if found else floor
-                if self._oldest_total < floor:
-                    await self._records.delete(HISTORY, found[0].key, expected_version=str(found[0].version))
+                found = await self._records.query(HISTORY, where, order_by="timestamp", limit=limit)
+                own = next((record for record in found if TOTAL in record.data), None)
+                if own is None and len(found) == limit < FOREIGN:
+                    limit = FOREIGN
+                    continue
+                self._oldest_total = floor if own is None else int(own.data[TOTAL])
+                if own is not None and self._oldest_total < floor:
+                    await self._records.delete(HISTORY, own.key, expected_version=str(own.version))
         except SourceError as exc:
             log.warning("history_not_pruned", extra={"error": type(exc).__name__})
 

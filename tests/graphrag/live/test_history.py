@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from datasources.base import Record
 from datasources.mock import MemoryDatabase
 from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, deeds_of
 from tests.contracts.samples import FLOW, WORKSPACE
@@ -151,10 +152,14 @@ async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_
 async def test_no_more_history_is_stored_than_its_limit() -> None:
     options = LiveOptions(tick_ms=3_600_000, history_bytes=200_000)
     async with a_bench(options=options) as bench:
+        stored = bench.database.records(WORKSPACE)
+        foreign = {"graphKey": FLOW, "timestamp": 1, "type": "WF", "history": []}
+        await stored.put(Record(kind="history", key="theirs", data=foreign), expected_version=None)
         for number in range(12):
             await bench.live.apply_instructions([rename("b", f"{number}" * 40_000)], "ann")
             await bench.live.save()
-        records = await bench.database.records(WORKSPACE).query("history", order_by="timestamp")
+        theirs, *records = await stored.query("history", order_by="timestamp")
+        assert theirs.key == "theirs"
         assert sum(len(orjson.dumps(record.data)) for record in records) < 300_000
         assert len(records) >= 3
         assert await bench.live.undo("ann") is not None
