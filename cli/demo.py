@@ -104,7 +104,11 @@ async def _import(services: Services) -> None:
         file = Path(name).name
         try:
             outcome = await import_bytes(
-                services.source, load_text(name).encode(), file_name=file, graph_key=key
+                services.approvals,
+                load_text(name).encode(),
+                services.local_person(),
+                file_name=file,
+                graph_key=key,
             )
         except UnreadableWorkflow as exc:
             fail(f"{exc.reason}; the demo can have a database of its own: --db sqlite:demo.db")

@@ -38,6 +38,9 @@ def import_files(
     graph: Annotated[
         str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Make a graph as its file is, whatever people changed since.")
+    ] = False,
     embeds: Annotated[
         bool, typer.Option("--embed/--no-embed", help="Embed what was imported, to be found by meaning.")
     ] = True,
@@ -46,10 +49,12 @@ def import_files(
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Import workflows; importing a file again updates its graph.
+    """Import workflows; importing a file again merges it into its graph.
 
-    A file that cannot be used is refused with the reason, and the others go on. Embedding may be stopped:
-    what was imported stays, and `nodius embed-nodes` goes on.
+    What only the file changed is taken, what people changed stays. Where both changed the same, the
+    file's version waits for a decision: see `nodius review`. A file that cannot be used is refused with
+    the reason, and the others go on. Embedding may be stopped: what was imported stays, and
+    `nodius embed-nodes` goes on.
     """
     if graph is not None and len(files) > 1:
         fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
@@ -59,7 +64,10 @@ def import_files(
         done: list[ImportOutcome] = []
         with render.progress("importing", quiet=as_json) as update:
             for i, file in enumerate(files, start=1):
-                done.append(await import_file(services.source, file, graph_key=graph))
+                person = services.local_person()
+                done.append(
+                    await import_file(services.approvals, file, person, graph_key=graph, replaces=replace)
+                )
                 update(i, len(files))
         if as_json:
             render.json([outcome.as_dict() for outcome in done])

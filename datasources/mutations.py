@@ -51,6 +51,13 @@ def dropped_sheets(mutation: Mutation, graph: Graph) -> frozenset[str]:
     return frozenset(graph.sheets_list.keys() - mutation.graph.sheets_list.keys())
 
 
+def graph_after(mutation: Mutation, graph: Graph) -> Graph:
+    """Return the graph document as a mutation of the stored one leaves it."""
+    new, at = mutation.graph or graph, mutation.changed_at
+    time = {} if at is None else {"last_updated_time": max(at, new.last_updated_time)}
+    return new.replace(revision=graph.revision + 1, **time)
+
+
 def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> None:
     """Refuse what contradicts itself or the graph; `graph` is the stored one.
 

@@ -292,6 +292,8 @@ class Mutation:
     put_vectors: Sequence[NodeVector] = ()
     graph: Graph | None = None
     """Replaces the graph document's own fields (name, sheets, …); its revision is ignored."""
+    changed_at: int | None = None
+    """When a person changes the graph, which the graph document then says. Units: milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

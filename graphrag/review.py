@@ -15,7 +15,7 @@ from graphrag.actions.mutation import inverse_mutation, to_mutation
 from graphrag.actions.settle import settle
 from graphrag.actions.touched import changed_since, touched
 from graphrag.preview import Preview, preview_of
-from tools.proposals import BatchAction, SingleAction, parse_action
+from tools.proposals import BatchAction, ImportFileAction, SingleAction, parse_action
 from tools.write_tools import Fault, Snapshot, broken_references, resolve_action, with_references
 
 
@@ -63,7 +63,7 @@ def review(
         return Review(problems=tuple(faults))
     try:
         conversion = _converted(with_references(resolved, snapshot), snapshot, ids)
-        settled = settle(resolved, conversion)
+        settled = resolved if isinstance(resolved, ImportFileAction) else settle(resolved, conversion)
         mutation = to_mutation(conversion, snapshot)
         _try_out(mutation, snapshot)
     except (InstructionError, BadDocument, InvalidMutation) as exc:

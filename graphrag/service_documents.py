@@ -218,13 +218,21 @@ class EdgePage(Answer):
 
 
 class ImportAnswer(Answer):
-    """`remarks` say what was dropped or repaired."""
+    """`remarks` say what was dropped or repaired, and what a merge left as it was.
+
+    Of an update: `taken` documents changed, `kept` are otherwise than in the file because people changed
+    them, `conflicts` were changed by both; `approval` proposes the file's version of these.
+    """
 
     graph_key: str
     format: str
     action: Literal["created", "updated", "unchanged"]
     nodes: int
     edges: int
+    taken: int = 0
+    kept: int = 0
+    conflicts: int = 0
+    approval: str | None = None
     remarks: list[str] = Field(default_factory=list[str])
 
 

@@ -83,19 +83,26 @@ async def import_graph(
     file_name: Annotated[
         str, Query(alias="fileName", min_length=1, max_length=200, description="What the file is called.")
     ] = "workflow.json",
+    replace: Annotated[
+        bool, Query(description="Make a graph as the file is, whatever people changed in it since.")
+    ] = False,
 ) -> ImportAnswer:
-    """Import a workflow as a new graph, or as an update of the graph that it made before. For editors.
+    """Import a workflow as a new graph, or merge it into the graph that it made before. For editors.
 
+    Of a graph that is there, what only the file changed is taken and what people changed stays; where
+    both changed the same, `approval` proposes the file's version. `replace` takes the file as it is.
     Where people sign in, a new graph's key ends with a mark of its workspace: see `graphKey` of the answer.
     """
     who.require("editor")
     place = await places_of(request, who, workspace).one()
     done = await import_bytes(
-        place.services.source,
+        place.services.approvals,
         await request.body(),
+        place.person,
         file_name=file_name,
         graph_key=graph_key,
         is_shared=state_of(request).authenticator.is_configured,
+        replaces=replace,
     )
     place.services.embedding_queue.add(done.graph_key, None)
     return ImportAnswer(
@@ -104,6 +111,10 @@ async def import_graph(
         action=cast(Literal["created", "updated", "unchanged"], done.action),
         nodes=done.nodes,
         edges=done.edges,
+        taken=done.taken,
+        kept=done.kept,
+        conflicts=done.conflicts,
+        approval=done.approval,
         remarks=list(done.remarks),
     )
 

@@ -205,3 +205,13 @@ class ReorganizeLayout(Part):
     ]
     strategy: Strategy | None = None
     positions: Annotated[list[Position] | None, Field(max_length=2_000), CHOSEN] = None
+
+
+class ImportFile(Part):
+    """Documents as a file has them, where the graph has them otherwise. No model is offered this."""
+
+    file: Annotated[str, AfterValidator(_json)]
+    put_nodes: list[Json] = []
+    put_edges: list[Json] = []
+    delete_nodes: list[KeyText] = []
+    delete_edges: list[KeyText] = []

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from tools.proposal_parts import (
     OBJECTS,
@@ -21,6 +21,7 @@ from tools.proposal_parts import (
     CreateNodeWithEdges,
     DeleteEdge,
     DeleteNode,
+    ImportFile,
     MoveNode,
     Part,
     ReorganizeLayout,
@@ -83,9 +84,21 @@ class ReorganizeLayoutAction(Part):
     payload: ReorganizeLayout
 
 
+class ImportFileAction(Part):
+    type: Literal["import_file"] = "import_file"
+    payload: ImportFile
+
+
+def _without_files(actions: list[Any]) -> list[Any]:
+    if any(isinstance(action, ImportFileAction) for action in actions):
+        raise ValueError("a file is taken over by itself")
+    return actions
+
+
 class Batch(Part):
     actions: Annotated[
         list[ProposedAction],
+        AfterValidator(_without_files),
         Field(min_length=1, max_length=MAX_BATCH),
         OBJECTS,
     ]
@@ -106,6 +119,7 @@ SingleAction = (
     | CreateNodeWithEdgesAction
     | ConfigureNodeTypeAction
     | ReorganizeLayoutAction
+    | ImportFileAction
 )
 ProposedAction = Annotated[SingleAction | BatchAction, Field(discriminator="type")]
 Batch.model_rebuild()
@@ -182,6 +196,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "configure_node_type": ("{mode} node type {type_key}", "{mode} le type de nœud {type_key}"),
     "reorganize_layout": ("arrange {nodes}", "disposer {nodes}"),
+    "import_file": ("take over {changes} from {file}", "reprendre {changes} de {file}"),
     "batch": ("{changes}: {parts}", "{changes} : {parts}"),
 }
 _MODES = {"create": ("create", "créer"), "update": ("change", "modifier")}
@@ -206,6 +221,10 @@ def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] =
         facts["nodes"] = _counted(len(action.payload.node_keys), "node", french)
     elif isinstance(action, ConfigureNodeTypeAction):
         facts["mode"] = _MODES[action.payload.mode][french]
+    elif isinstance(action, ImportFileAction):
+        lists = ("put_nodes", "put_edges", "delete_nodes", "delete_edges")
+        count = sum(len(facts[name]) for name in lists)
+        facts |= {"file": action.payload.file[:120], "changes": _counted(count, "change", french)}
     return _KINDS[action.type][french].format(**facts)
 
 

@@ -35,7 +35,7 @@ from datasources.arango.statements_writing import CREATE_GRAPH
 from datasources.arango.transactions import Mark, Statements, Transactions
 from datasources.base import RecordWrite
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
-from datasources.mutations import Existing, check_mutation, dropped_sheets, keys_to_look_up
+from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up
 from datasources.types import Graph, Link, Mutation
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Change:
         state.refuse_taken(self.mutation)
         self._delete(at, state)
         self._put(at, state)
-        new = (self.mutation.graph or state.graph).replace(revision=state.graph.revision + 1)
+        new = graph_after(self.mutation, state.graph)
         at.rows(
             aql.APPLY_GRAPH,
             graph=encoded(new.key),

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from datasources.lexical import LexicalIndex
-from datasources.mutations import encode_document
+from datasources.mutations import encode_document, graph_after
 from datasources.text import node_text, tokenize
 from datasources.types import (
     Direction,
@@ -57,10 +57,10 @@ class GraphState:
         }
         nodes.update((node.key, stored_copy(node, "nodes", node.key)) for node in mutation.put_nodes)
         edges.update((edge.key, stored_copy(edge, "edges", edge.key)) for edge in mutation.put_edges)
-        graph = self.graph if mutation.graph is None else mutation.graph
+        graph = graph_after(mutation, self.graph)
         vectors = {key: vector for key, vector in self.vectors.items() if key not in gone}
         return GraphState(
-            graph=stored_copy(graph.replace(revision=self.graph.revision + 1), "graphs", graph.key),
+            graph=stored_copy(graph, "graphs", graph.key),
             nodes=dict(sorted(nodes.items())),
             edges=dict(sorted(edges.items())),
             vectors=_with_vectors(vectors, mutation.put_vectors),

@@ -17,6 +17,7 @@ from datasources.mutations import (
     check_vectors,
     dropped_sheets,
     encode_document,
+    graph_after,
     keys_to_look_up,
 )
 from datasources.sqlite import statements as sql
@@ -195,8 +196,7 @@ class _Apply:
         if vectors:
             _put_vectors(self.connection, self.row, vectors)
         content_words, name_words = words.store()
-        new = m.graph or parse_document(Graph, self.row.body, "graphs")
-        new = new.replace(revision=self.row.revision + 1)
+        new = graph_after(m, parse_document(Graph, self.row.body, "graphs"))
         self.connection.execute(
             sql.GRAPH_UPDATE,
             {

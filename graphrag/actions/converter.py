@@ -12,12 +12,13 @@ from typing import Any
 
 from datasources.builtin_types import types_by_name
 from datasources.instructions import GraphInstruction, Instruction, Op
-from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig
+from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig, parse_document
 from graphrag.actions.keys import Ids, KeyMap, new_id
 from graphrag.actions.layout import arrange
 from graphrag.actions.placement import place_nodes
 from graphrag.actions.type_configs import configured_type
-from tools.proposal_parts import CreateNode
+from graphrag.preview import MISSING, field_changes
+from tools.proposal_parts import CreateNode, ImportFile
 from tools.proposals import (
     BatchAction,
     ConfigureNodeTypeAction,
@@ -26,6 +27,7 @@ from tools.proposals import (
     CreateNodeWithEdgesAction,
     DeleteEdgeAction,
     DeleteNodeAction,
+    ImportFileAction,
     MoveNodeAction,
     ReorganizeLayoutAction,
     SingleAction,
@@ -93,7 +95,7 @@ def convert_action(
     # Types first, then nodes, then edges: the parts of a batch may come in any order.
     for kinds in (
         (ConfigureNodeTypeAction,),
-        (CreateNodeAction, CreateNodeWithEdgesAction),
+        (CreateNodeAction, CreateNodeWithEdgesAction, ImportFileAction),
         (CreateEdgeAction,),
         (UpdateNodeAction, DeleteNodeAction, DeleteEdgeAction),
     ):
@@ -154,6 +156,25 @@ class _Conversion:
                 self._move(self.keys.node(payload.node_key), payload.pos_x, payload.pos_y)
             case ReorganizeLayoutAction():
                 self._arrange(single)
+            case ImportFileAction(payload=payload):
+                self._take(payload)
+
+    def _take(self, payload: ImportFile) -> None:
+        """Take documents as a file has them."""
+        for raw in payload.put_nodes:
+            node = parse_document(Node, raw, "nodes")
+            old = self.nodes.get(node.key)
+            if old is None:
+                self.new_nodes[node.key] = node
+                continue
+            for change in field_changes(json_document(old), json_document(node)):
+                if change.after is MISSING:
+                    self._instruct(node.key, Instruction(o=int(Op.REM), p=change.path))
+                else:
+                    self._instruct(node.key, Instruction(o=int(Op.SET), p=change.path, v=change.after))
+        self.new_edges += [parse_document(Edge, raw, "edges") for raw in payload.put_edges]
+        self.gone.update(dict.fromkeys(payload.delete_nodes))
+        self.cut.update(dict.fromkeys(payload.delete_edges))
 
     def type_of(self, name: str) -> NodeTypeConfig | None:
         found = self.types.get(name)

@@ -17,6 +17,7 @@ from tools.proposals import (
     CreateNodeWithEdgesAction,
     DeleteEdgeAction,
     DeleteNodeAction,
+    ImportFileAction,
     MoveNodeAction,
     ReorganizeLayoutAction,
     SingleAction,
@@ -83,6 +84,14 @@ def _names_of(single: SingleAction) -> Iterator[str]:
             yield f"edge/{payload.edge_key}"
         case ConfigureNodeTypeAction(payload=payload):
             yield f"type/{payload.type_key}"
+        case ImportFileAction(payload=payload):
+            for key in [*(node["_key"] for node in payload.put_nodes), *payload.delete_nodes]:
+                yield f"content/{key}"
+                yield f"position/{key}"
+            for key in payload.delete_nodes:
+                yield f"edges/{key}"
+            for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
+                yield f"edge/{key}"
 
 
 def _hash(kind: str, key: str, snapshot: Snapshot) -> str:

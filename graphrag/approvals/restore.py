@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from datasources.types import Document, Edge, Mutation, Node, NodeTypeConfig, parse_document
+from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.preview import MISSING, field_changes, same
 from tools.write_tools import Snapshot
 
@@ -132,6 +132,15 @@ class _Restoring:
                 document = _with(document, change.path, change.after)
         return parse_document(model, document, name)
 
+    def graph(self, old: Graph | None, left: Graph | None) -> Graph | None:
+        """Return what the graph document becomes; its times and revision are nobody's change."""
+        if old is None or left is None:
+            return None
+        now = self.now.graph
+        own = {"revision": now.revision, "last_updated_time": now.last_updated_time}
+        old, left = old.replace(**own), left.replace(**own)
+        return self._merged(f"graph/{now.key}", Graph, old, left, now)
+
     def delete(
         self, kind: str, keys: Iterable[str], left: Mapping[str, D], stored: Mapping[str, D]
     ) -> list[str]:
@@ -182,7 +191,7 @@ def restoration(
         delete_configs=types_gone,
         # The vector of a node that keeps a later change would be of another text.
         put_vectors=[v for v in inverse.put_vectors if v.key in exact or v.key not in kept],
-        graph=inverse.graph,
+        graph=work.graph(inverse.graph, applied.graph),
     )
     work.obstacles += _unconnectable(_After.of(now, mutation), irregular)
     return Restoration(mutation=mutation, obstacles=tuple(dict.fromkeys(work.obstacles)))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from datasources.base import MutableGraphDataSource, RecordStore
-from graphrag.approvals import deciding, proposing, undoing
+from graphrag.approvals import deciding, importing, proposing, undoing
 from graphrag.approvals.desk import CLAIM_MS, Desk
 from graphrag.approvals.errors import AlreadyDecided
 from graphrag.approvals.model import Action, Approval, Decision, Status
@@ -162,6 +162,25 @@ class Approvals:
         Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
         """
         return await self._told(await undoing.undo(self._desk, graph_key, approval_id, by, turn=turn))
+
+    async def store_file(self, change: importing.FileChange, by: Person) -> importing.Stored:
+        """Store what a file changes in a graph, and propose what is left of it to people.
+
+        Raises: NotPermitted, RevisionConflict, RecordConflict, InvalidMutation, BadDocument.
+        """
+        stored = await importing.store(self._desk, change, by)
+        if stored.applied is not None:
+            await self._told(stored.applied)
+        return stored
+
+    @property
+    def source(self) -> MutableGraphDataSource:
+        """The graphs of its workspace, each with a stored revision."""
+        return self._desk.source
+
+    @property
+    def records(self) -> RecordStore:
+        return self._desk.store.records
 
     async def _told(self, approval: Approval) -> Approval:
         if self.on_decided is not None:

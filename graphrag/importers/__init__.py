@@ -1,24 +1,25 @@
-"""Reads workflows of other tools into graphs, and writes graphs as Nodius JSON. No I/O."""
+"""Reads workflows of other tools into graphs, merges them, and writes graphs as Nodius JSON. No I/O."""
 
 from __future__ import annotations
 
+from graphrag.importers.align import GraphContent
 from graphrag.importers.assemble import ImportResult
 from graphrag.importers.door import detect_format, import_workflow
 from graphrag.importers.exporter import export_graph
-from graphrag.importers.known import ExistingGraph
+from graphrag.importers.merge import Merged, merged
 from graphrag.importers.report import Dropped, Format, ImportReport, Repaired, UnreadableWorkflow
-from graphrag.importers.update import to_mutation
 
 __all__ = [
     "Dropped",
-    "ExistingGraph",
     "Format",
+    "GraphContent",
     "ImportReport",
     "ImportResult",
+    "Merged",
     "Repaired",
     "UnreadableWorkflow",
     "detect_format",
     "export_graph",
     "import_workflow",
-    "to_mutation",
+    "merged",
 ]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from datasources.types import NodeTypeConfig
 from graphrag.importers.assemble import ImportResult, assemble
 from graphrag.importers.exporter import FORMAT
 from graphrag.importers.keys import clean, derive_graph_key
-from graphrag.importers.known import ExistingGraph
 from graphrag.importers.n8n import read_n8n
 from graphrag.importers.node_red import read_node_red
 from graphrag.importers.nodius import import_nodius
 from graphrag.importers.report import Format, UnreadableWorkflow
+from graphrag.importers.secrets import without_secrets
 from graphrag.importers.values import Json, as_dict, as_list, as_text
 
 MAX_DEPTH = 100
 """Values nested deeper cannot be stored safely; real workflows stay far below."""
+
+MAX_NODES, MAX_EDGES, MAX_VALUES = 100_000, 400_000, 4_000_000
+"""What one import may cost everybody else; the largest published workflows have some hundred nodes."""
 
 _FORMATS = "an n8n workflow, a Node-RED flow or Nodius JSON"
 
@@ -30,18 +33,10 @@ def detect_format(raw: bytes) -> Format:
 
 
 def import_workflow(
-    raw: bytes,
-    *,
-    file_name: str,
-    workspace: str,
-    graph_key: str | None = None,
-    existing: ExistingGraph | None = None,
-    known_types: Sequence[NodeTypeConfig] = (),
+    raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
 ) -> ImportResult:
-    """Read a workflow of any known format into documents of one graph.
+    """Read a workflow of any known format into documents of one graph, the same ones each time.
 
-    `existing` is the graph an earlier import of the same workflow made: its keys are kept.
-    `known_types` are the types the workspace sees, where there is no such graph yet.
     Raises: UnreadableWorkflow.
     """
     form, document = _recognise(_parse(raw, file_name), file_name)
@@ -49,24 +44,34 @@ def import_workflow(
         raise UnreadableWorkflow(
             file=file_name, reason="the graph key must be 1-200 characters without control characters"
         )
-    wanted_key = graph_key or (existing.graph.key if existing else None)
-    types = known_types or (existing.configs if existing else ())
+    result = _read(form, document, file_name, workspace, graph_key)
+    _check_size("nodes", len(result.nodes), MAX_NODES, file_name)
+    _check_size("edges", len(result.edges), MAX_EDGES, file_name)
+    kept = zlib.compress(orjson.dumps(without_secrets(document)))
+    return replace(result, kept=kept)
+
+
+def _read(
+    form: Format, document: Json, file_name: str, workspace: str, graph_key: str | None
+) -> ImportResult:
+    listed = as_list(document.get("flows" if form == "node-red" else "nodes")) or []
+    _check_size("nodes", len(listed), MAX_NODES, file_name)
     if form == "nodius":
-        return import_nodius(
-            document,
-            file_name=file_name,
-            workspace=workspace,
-            graph_key=wanted_key,
-            existing=existing,
-            known_types=types,
-        )
+        _check_size("edges", len(as_list(document.get("edges")) or []), MAX_EDGES, file_name)
+        return import_nodius(document, file_name=file_name, workspace=workspace, graph_key=graph_key)
     if form == "n8n":
         draft, given = read_n8n(document, file_name=file_name), as_text(document.get("name"))
     else:
         draft = read_node_red(document, file_name=file_name)
         given = draft.name
-    key = wanted_key or derive_graph_key(name=given, identity=draft.identity, file_name=file_name)
-    return assemble(draft, workspace=workspace, graph_key=key, existing=existing, known_types=types)
+    key = graph_key or derive_graph_key(name=given, identity=draft.identity, file_name=file_name)
+    return assemble(draft, workspace=workspace, graph_key=key)
+
+
+def _check_size(what: str, number: int, most: int, file_name: str) -> None:
+    if number > most:
+        reason = f"it has {number:,} {what}, at most {most:,} are taken; split the workflow"
+        raise UnreadableWorkflow(file=file_name, reason=reason)
 
 
 def _parse(raw: bytes, file_name: str) -> Any:
@@ -80,8 +85,7 @@ def _parse(raw: bytes, file_name: str) -> Any:
     except orjson.JSONDecodeError as exc:
         reason = f"it is not JSON ({exc.msg}, line {exc.lineno}, column {exc.colno}); expected {_FORMATS}"
         raise UnreadableWorkflow(file=file_name, reason=reason) from exc
-    if _deeper_than(document, MAX_DEPTH):
-        raise UnreadableWorkflow(file=file_name, reason=f"it is nested more than {MAX_DEPTH} levels deep")
+    _check_values(document, file_name)
     return document
 
 
@@ -89,18 +93,24 @@ def _holds_values(value: Any) -> bool:
     return isinstance(value, dict | list)
 
 
-def _deeper_than(document: Any, limit: int) -> bool:
-    level: list[Any] = [document]
-    for _ in range(limit):
+def _check_values(document: Any, file_name: str) -> None:
+    """Refuse what is nested too deep or has too many values, before anything else reads it."""
+    level: list[Any] = [document] if _holds_values(document) else []
+    values, depth = 0, 0
+    while level:
+        if depth == MAX_DEPTH:
+            raise UnreadableWorkflow(
+                file=file_name, reason=f"it is nested more than {MAX_DEPTH} levels deep, which is the limit"
+            )
+        values += len(level)
         below: list[Any] = []
         for item in level:
             fields = as_dict(item)
-            inner = list(fields.values()) if fields is not None else as_list(item) or []
-            below.extend(value for value in inner if _holds_values(value))
-        if not below:
-            return False
-        level = below
-    return True
+            inner = list(item if fields is None else fields.values())
+            values += len(inner)
+            below.extend(filter(_holds_values, inner))
+        _check_size("values", values, MAX_VALUES, file_name)
+        level, depth = below, depth + 1
 
 
 def _recognise(document: Any, file_name: str) -> tuple[Format, Json]:

@@ -33,11 +33,11 @@ def read_n8n(document: Json, *, file_name: str) -> Draft:
         format="n8n",
         name=clean(name or "") or file_stem(file_name) or "workflow",
         identity=foreign_id and f"{foreign_id}\x00{name or ''}",
-        description=_description(document),
         sheets=[DraftSheet(ref="", label="main")],
         created_ms=_milliseconds(document.get("createdAt")),
         updated_ms=_milliseconds(document.get("updatedAt")),
     )
+    draft.description = scrub(_description(document), draft.tally, "description")
     read_nodes(draft, as_list(document.get("nodes")) or [])
     if not draft.nodes:
         raise UnreadableWorkflow(

@@ -118,7 +118,7 @@ def _fill_note(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> No
     node.data = {
         "name": node.name,
         "text": text,
-        **without_empty(parameters=others, notes=as_text(raw.get("notes"))),
+        **without_empty(parameters=others, notes=scrub(as_text(raw.get("notes")), draft.tally, node.name)),
     }
     draft.types.setdefault(NOTE_TYPE, NOTE_FACTS)
 
@@ -156,7 +156,7 @@ def _fill_step(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> No
         "name": node.name,
         "parameters": scrub(left, draft.tally, node.name),
         **without_empty(
-            notes=as_text(raw.get("notes")),
+            notes=scrub(as_text(raw.get("notes")), draft.tally, node.name),
             disabled=True if raw.get("disabled") is True else None,
             credentials=_credential_names(draft, node, raw.get("credentials")),
             options=options,

@@ -10,7 +10,6 @@ from datasources.mutations import Existing, check_mutation
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.importers.assemble import ImportResult
 from graphrag.importers.exporter import DERIVED_FIELDS, FORMAT_VERSION
-from graphrag.importers.known import ExistingGraph
 from graphrag.importers.report import Tally, UnreadableWorkflow
 from graphrag.importers.values import Json, as_dict, as_list, rest
 
@@ -19,13 +18,7 @@ D = TypeVar("D", bound=Document)
 
 
 def import_nodius(
-    document: Json,
-    *,
-    file_name: str,
-    workspace: str,
-    graph_key: str | None = None,
-    existing: ExistingGraph | None = None,
-    known_types: Sequence[NodeTypeConfig] = (),
+    document: Json, *, file_name: str, workspace: str, graph_key: str | None = None
 ) -> ImportResult:
     """Return the graph as it was exported, owned by `workspace`, under `graph_key` if one is given.
 
@@ -33,11 +26,13 @@ def import_nodius(
     """
     try:
         _check_frame(document, file_name)
-        graph = _read_graph(document.get("graph"), workspace, graph_key, existing)
+        fields = {**rest(_object(document.get("graph"), "graphs"), frozenset({"revision"}))}
+        graph = parse_document(Graph, {**fields, "workspace": workspace}, "graphs")
+        graph = graph if graph_key in (None, graph.key) else graph.replace(key=graph_key)
         tally, file_key = Tally(), document["graph"]["_key"]
         nodes = _read(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
         edges = _read(Edge, document["edges"], "edges", graph.key, file_key)
-        configs = _read_configs(document["configs"], workspace, known_types, tally)
+        configs = _read_configs(document["configs"], workspace)
         whole = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges, put_configs=configs)
         check_mutation(whole, graph=graph, existing=Existing())
     except BadDocument as exc:
@@ -82,18 +77,6 @@ def _object(raw: Any, collection: str, place: int | None = None) -> Json:
     return fields
 
 
-def _read_graph(raw: Any, workspace: str, graph_key: str | None, existing: ExistingGraph | None) -> Graph:
-    fields = {**rest(_object(raw, "graphs"), frozenset({"revision"})), "workspace": workspace}
-    graph = parse_document(Graph, fields, "graphs")
-    if graph_key is not None and graph_key != graph.key:
-        graph = graph.replace(key=graph_key)
-    if existing is None:
-        return graph
-    # People's nodes stay, so the sheets they lie on stay.
-    added = {k: v for k, v in existing.graph.sheets_list.items() if k not in graph.sheets_list}
-    return graph.replace(sheets_list={**graph.sheets_list, **added}) if added else graph
-
-
 def _read(model: type[D], listed: list[Any], collection: str, graph_key: str, file_key: str) -> tuple[D, ...]:
     documents: list[D] = []
     for place, raw in enumerate(listed, start=1):
@@ -122,29 +105,10 @@ def _without_vectors(listed: list[Any], tally: Tally) -> list[Any]:
     return kept
 
 
-def _read_configs(
-    listed: list[Any], workspace: str, known: Sequence[NodeTypeConfig], tally: Tally
-) -> tuple[NodeTypeConfig, ...]:
-    """Return the types to store: not those that are there already, nor older ones than those."""
-    stored = {config.type: config for config in known}
-    configs: list[NodeTypeConfig] = []
-    for place, raw in enumerate(listed, start=1):
-        fields = _object(raw, "node_configs", place)
-        config = parse_document(NodeTypeConfig, {**fields, "workspace": workspace}, "node_configs")
-        old = stored.get(config.type)
-        if old is not None and _same_but_workspace(old, config):
-            continue
-        if old is not None and old.workspace == workspace:
-            if old.version > config.version:
-                tally.repair("node type", "a newer version was there before and is used", config.type)
-                continue
-            tally.repair("node type", "it replaces one of the same name in the workspace", config.type)
-        configs.append(config)
-    return tuple(configs)
-
-
-def _same_but_workspace(one: NodeTypeConfig, other: NodeTypeConfig) -> bool:
-    return one.replace(workspace=other.workspace).to_document() == other.to_document()
+def _read_configs(listed: list[Any], workspace: str) -> tuple[NodeTypeConfig, ...]:
+    documents = [_object(raw, "node_configs", place) for place, raw in enumerate(listed, start=1)]
+    read = (parse_document(NodeTypeConfig, {**d, "workspace": workspace}, "node_configs") for d in documents)
+    return tuple(read)
 
 
 def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally) -> None:

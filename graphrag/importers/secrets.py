@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from graphrag.importers.report import Tally
-from graphrag.importers.values import Json
+from graphrag.importers.values import Json, as_dict
 
 PLACEHOLDER = "(secret left out)"
 
@@ -105,6 +105,26 @@ def scrub(value: Any, tally: Tally, where: str) -> Any:
     if isinstance(value, dict):
         return _scrub_object(cast(Json, value), tally, where)
     return value
+
+
+def without_secrets(document: Any) -> Any:
+    """Return a file as it may be kept: without secrets, and of credentials their names alone."""
+    return scrub(_without_credentials(document), Tally(), "")
+
+
+def _without_credentials(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_credentials(item) for item in cast(list[Any], value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast(Json, value)
+    kept = {name: _without_credentials(item) for name, item in fields.items() if name != "credentials"}
+    held = fields.get("credentials")
+    if isinstance(held, dict) and "parameters" in fields:  # n8n's, which name what another place keeps
+        items = cast(Json, held).items()
+        names = ((kind, (as_dict(value) or {}).get("name", value)) for kind, value in items)
+        kept["credentials"] = {kind: name for kind, name in names if isinstance(name, str)}
+    return kept
 
 
 def _scrub_object(fields: Json, tally: Tally, where: str) -> Json:

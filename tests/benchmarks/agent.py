@@ -98,7 +98,11 @@ async def main(turns: int) -> dict[str, float]:
         settings = load_settings(db=f"sqlite:{Path(folder, 'bench.db')}", embeddings="local")
         async with open_services(settings) as services:
             await import_bytes(
-                services.source, load_text("nba.json").encode(), file_name="nba.json", graph_key=GRAPH
+                services.approvals,
+                load_text("nba.json").encode(),
+                services.local_person(),
+                file_name="nba.json",
+                graph_key=GRAPH,
             )
             assert services.embedder is not None
             await embed_nodes(services.source, services.embedder, graph_keys=[GRAPH])

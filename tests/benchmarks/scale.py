@@ -25,7 +25,7 @@ import orjson
 from datasources.instructions import GraphInstruction
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Node
-from graphrag.approvals import Approve
+from graphrag.approvals import Approvals, Approve, Person
 from graphrag.config import load_settings
 from graphrag.embed_nodes import embed_nodes, embed_some
 from graphrag.embedders import make_embedder
@@ -181,7 +181,9 @@ async def _import(size: int, vocabulary: synthetic.Vocabulary) -> tuple[float, f
     with tempfile.TemporaryDirectory(prefix="nodius-scale-") as folder:
         async with SqliteDatabase(Path(folder) / "import.db") as database:
             source = database.source(synthetic.WORKSPACE)
-            imported = await _seconds(lambda: import_bytes(source, raw, file_name="big.json"))
+            approvals = Approvals(source, database.records(synthetic.WORKSPACE))
+            person = Person("bench", "admin", synthetic.WORKSPACE)
+            imported = await _seconds(lambda: import_bytes(approvals, raw, person, file_name="big.json"))
             embedded = await _seconds(lambda: embed_nodes(source, embedder))
     await embedder.aclose()
     return imported, embedded

@@ -18,6 +18,7 @@ from tools.proposals import (
     CreateNodeWithEdgesAction,
     DeleteEdgeAction,
     DeleteNodeAction,
+    ImportFileAction,
     MoveNodeAction,
     ReorganizeLayoutAction,
     SingleAction,
@@ -76,6 +77,8 @@ def _faults_of(single: SingleAction, where: str, draft: Draft) -> Iterator[Fault
             placed = [position.node_key for position in payload.positions or ()]
             if payload.positions is not None and sorted(placed) != sorted(set(payload.node_keys)):
                 yield Fault(where=at(where, "positions"), what="must have each of nodeKeys once")
+        case ImportFileAction():
+            pass  # what it comes to is checked as every store checks
         case ConfigureNodeTypeAction(payload=payload):
             for name, what in fault_of_type(payload, draft.snapshot):
                 yield Fault(where=at(where, name), what=what)

@@ -15,6 +15,7 @@ from tools.proposals import (
     CreateNodeWithEdgesAction,
     DeleteEdgeAction,
     DeleteNodeAction,
+    ImportFileAction,
     MoveNodeAction,
     ReorganizeLayoutAction,
     SingleAction,
@@ -124,12 +125,21 @@ def nodes_named(action: SingleAction | BatchAction) -> set[str]:
                 found |= {payload.source_key, payload.target_key}
             case ReorganizeLayoutAction(payload=payload):
                 found |= set(payload.node_keys)
+            case ImportFileAction(payload=payload):
+                found |= {str(node.get("_key")) for node in payload.put_nodes} | set(payload.delete_nodes)
+                found |= {str(edge.get(end)) for edge in payload.put_edges for end in ("source", "target")}
             case _:
                 pass
     return found
 
 
 def edges_named(action: SingleAction | BatchAction) -> set[str]:
-    """Return the keys of the edges that an action deletes by name."""
-    singles = (single for _, single in single_actions(action))
-    return {single.payload.edge_key for single in singles if isinstance(single, DeleteEdgeAction)}
+    """Return the keys of the edges that an action deletes or changes by name."""
+    found: set[str] = set()
+    for _, single in single_actions(action):
+        if isinstance(single, DeleteEdgeAction):
+            found.add(single.payload.edge_key)
+        elif isinstance(single, ImportFileAction):
+            found |= {str(edge.get("_key")) for edge in single.payload.put_edges}
+            found |= set(single.payload.delete_edges)
+    return found

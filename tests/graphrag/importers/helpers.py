@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from datasources.base import MutableGraphDataSource
+from datasources.base import Database
 from datasources.mock.database import MemoryDatabase
-from graphrag.exchange import read_existing
-from graphrag.importers import (
-    ExistingGraph,
-    ImportResult,
-    export_graph,
-    import_workflow,
-    to_mutation,
-)
+from graphrag.approvals import Approvals, Person, Policy
+from graphrag.exchange import ImportOutcome, export_document, import_bytes, read_content
+from graphrag.importers import GraphContent, ImportResult, import_workflow
 
 WORKSPACE = "team"
 
@@ -51,41 +47,33 @@ def read(document: Any, **options: Any) -> ImportResult:
     return import_workflow(raw, **{"file_name": "small.json", "workspace": WORKSPACE, **options})
 
 
-def again(document: Any, existing: ExistingGraph) -> ImportResult:
-    return read(document, existing=existing)
+@dataclass
+class Workbench:
+    """A workspace of a database, and an editor who imports into it."""
 
+    database: Database = field(default_factory=MemoryDatabase)
+    workspace: str = WORKSPACE
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
 
-async def store(result: ImportResult, source: MutableGraphDataSource | None = None) -> MutableGraphDataSource:
-    """Put an import into a memory database, as the first import of a graph does."""
-    source = source or MemoryDatabase().source(WORKSPACE)
-    await source.create_graph(result.graph)
-    await source.apply(to_mutation(result, None))
-    return source
-
-
-async def existing_of(source: MutableGraphDataSource, graph_key: str) -> ExistingGraph:
-    found = await read_existing(source, graph_key)
-    assert found is not None
-    return found
-
-
-def is_empty(mutation: Any) -> bool:
-    return not any(
-        (
-            mutation.put_nodes,
-            mutation.put_edges,
-            mutation.put_configs,
-            mutation.delete_nodes,
-            mutation.delete_edges,
-            mutation.delete_configs,
-            mutation.graph,
+    def __post_init__(self) -> None:
+        self.source = self.database.source(self.workspace)
+        self.approvals = Approvals(
+            self.source, self.database.records(self.workspace), policy=Policy.of("asker"), **self.options
         )
-    )
+        self.person = Person("eve", "editor", self.workspace)
 
+    async def take(self, document: Any, **options: Any) -> ImportOutcome:
+        """Import a document given as Python values or as bytes."""
+        raw = document if isinstance(document, bytes) else orjson.dumps(document)
+        return await import_bytes(self.approvals, raw, self.person, **{"file_name": "small.json", **options})
 
-def exported(existing: ExistingGraph) -> bytes:
-    document = export_graph(existing.graph, existing.nodes, existing.edges, existing.configs)
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    async def content(self, graph_key: str) -> GraphContent:
+        found = await read_content(self.source, graph_key)
+        assert found is not None
+        return found
+
+    async def exported(self, graph_key: str) -> bytes:
+        return orjson.dumps(await export_document(self.source, graph_key), option=orjson.OPT_SORT_KEYS)
 
 
 def assert_sound(result: ImportResult) -> None:

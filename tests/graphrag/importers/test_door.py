@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.importers import UnreadableWorkflow, detect_format, import_workflow, to_mutation
+from graphrag.importers import UnreadableWorkflow, detect_format, import_workflow
 from mock_data import load_json
 from tests.graphrag.importers.helpers import (
     WORKSPACE,
+    Workbench,
     assert_sound,
-    existing_of,
-    exported,
-    is_empty,
     n8n,
     n8n_node,
     read,
-    store,
     to,
 )
 
@@ -207,12 +204,14 @@ async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_its
     except UnreadableWorkflow:
         return
     assert_sound(first)
-    stored = await existing_of(await store(first), first.graph.key)
-    second = import_workflow(raw, file_name="any.json", workspace=WORKSPACE, existing=stored)
-    assert is_empty(to_mutation(second, stored))
-    copy = exported(stored)
-    back = import_workflow(copy, file_name="copy.json", workspace=WORKSPACE)
-    assert exported(await existing_of(await store(back), back.graph.key)) == copy
+    bench = Workbench()
+    await bench.take(raw, file_name="any.json")
+    key = first.graph.key
+    assert (await bench.take(raw, file_name="any.json")).action == "unchanged"
+    assert (await bench.take(raw, file_name="any.json", replaces=True)).action == "unchanged"
+    copy, other = await bench.exported(key), Workbench()
+    await other.take(copy, file_name="copy.json")
+    assert await other.exported(key) == copy
 
 
 @given(data=st.data(), name=st.sampled_from(["order_refund.json", "greenhouse_climate.json"]))
@@ -225,7 +224,7 @@ async def test_damaged_sample_is_stored_or_refused(data: st.DataObject, name: st
     except UnreadableWorkflow:
         return
     assert_sound(result)
-    await store(result)
+    assert (await Workbench().take(document)).action == "created"
 
 
 def _damage(document: Any, data: st.DataObject) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.mock import MemoryDatabase
 from graphrag.exchange import import_file
 from graphrag.importers.keys import derive_graph_key, key_fault
+from tests.graphrag.importers.helpers import Workbench
 
 
 @pytest.mark.parametrize(
@@ -38,19 +38,19 @@ def test_a_key_made_from_names_has_no_fault(name: str, identity: str | None, fil
 
 
 async def test_a_file_whose_graph_has_such_a_key_is_refused_until_another_is_named(tmp_path: Path) -> None:
-    source, file = MemoryDatabase().source("w"), tmp_path / "graph.json"
+    bench, file = Workbench(workspace="w"), tmp_path / "graph.json"
     graph = {"_key": "../a", "name": "A", "workspace": "w"}
     file.write_bytes(orjson.dumps({"graph": graph, "nodes": [], "edges": [], "configs": []}))
-    refused = (await import_file(source, file)).refused
+    refused = (await import_file(bench.approvals, file, bench.person)).refused
     assert refused is not None
     assert "'../a'" in refused
     assert "choose another key" in refused
-    assert await source.list_graphs() == []
-    assert (await import_file(source, file, graph_key="a")).action == "created"
+    assert await bench.source.list_graphs() == []
+    assert (await import_file(bench.approvals, file, bench.person, graph_key="a")).action == "created"
 
 
 async def test_a_graph_that_has_such_a_key_already_is_still_brought_up_to_date(tmp_path: Path) -> None:
-    source, file = MemoryDatabase().source("w"), tmp_path / "graph.json"
+    bench, file = Workbench(workspace="w"), tmp_path / "graph.json"
     document = {
         "graph": {"_key": "a", "name": "A", "workspace": "w"},
         "nodes": [],
@@ -58,9 +58,10 @@ async def test_a_graph_that_has_such_a_key_already_is_still_brought_up_to_date(t
         "configs": [],
     }
     file.write_bytes(orjson.dumps(document))
-    await import_file(source, file)
-    [graph] = await source.list_graphs()
-    await source.create_graph(graph.replace(key="old/key"))
+    await import_file(bench.approvals, file, bench.person)
+    [graph] = await bench.source.list_graphs()
+    await bench.source.create_graph(graph.replace(key="old/key"))
     document["graph"] = {"_key": "old/key", "name": "Renamed", "workspace": "w"}
     file.write_bytes(orjson.dumps(document))
-    assert (await import_file(source, file)).action == "updated"
+    done = await import_file(bench.approvals, file, bench.person, replaces=True)
+    assert (done.action, (await bench.source.get_graph("old/key")).name) == ("updated", "Renamed")

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from datasources.mock.database import MemoryDatabase, open_nba
-from graphrag.exchange import export_document, import_bytes
-from graphrag.importers import UnreadableWorkflow, export_graph, to_mutation
+from datasources.mock.database import open_nba
+from graphrag.exchange import export_document
+from graphrag.importers import UnreadableWorkflow, export_graph
 from mock_data import load_json
-from tests.graphrag.importers.helpers import WORKSPACE, existing_of, is_empty, read, store
+from tests.graphrag.importers.helpers import WORKSPACE, Workbench, read
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -27,8 +27,9 @@ def _text(document: Any) -> bytes:
 
 async def test_export_imports_to_itself() -> None:
     document = await _nba()
-    source = await store(read(document))
-    assert _text(await export_document(source, "testgraph001")) == _text(document)
+    bench = Workbench()
+    await bench.take(document)
+    assert await bench.exported("testgraph001") == _text(document)
 
 
 async def test_export_keeps_fields_it_does_not_know() -> None:
@@ -37,8 +38,9 @@ async def test_export_keeps_fields_it_does_not_know() -> None:
     document["nodes"][0]["future"] = {"a": [1, None]}
     document["edges"][0]["bend"] = 0.5
     document["configs"][0]["node"]["extra"] = True
-    source = await store(read(document))
-    assert _text(await export_document(source, "testgraph001")) == _text(document)
+    bench = Workbench()
+    await bench.take(document)
+    assert await bench.exported("testgraph001") == _text(document)
 
 
 async def test_bare_sample_without_a_frame_is_read() -> None:
@@ -50,10 +52,10 @@ async def test_bare_sample_without_a_frame_is_read() -> None:
 
 
 async def test_second_import_changes_nothing() -> None:
-    document = await _nba()
-    first = read(document)
-    stored = await existing_of(await store(first), first.graph.key)
-    assert is_empty(to_mutation(read(document, existing=stored), stored))
+    document, bench = await _nba(), Workbench()
+    outcomes = [await bench.take(document) for _ in range(2)]
+    assert [outcome.action for outcome in outcomes] == ["created", "unchanged"]
+    assert (await bench.source.get_graph("testgraph001")).revision == 1
 
 
 async def test_import_under_another_key_moves_every_document() -> None:
@@ -64,12 +66,11 @@ async def test_import_under_another_key_moves_every_document() -> None:
 
 
 async def test_import_through_the_source_creates_then_updates() -> None:
-    source = MemoryDatabase().source(WORKSPACE)
-    document = await _nba()
-    created = await import_bytes(source, _text(document), file_name="nba.json")
+    document, bench = await _nba(), Workbench()
+    created = await bench.take(document)
     document["nodes"][0]["posX"] = -5
-    updated = await import_bytes(source, _text(document), file_name="nba.json")
-    unchanged = await import_bytes(source, _text(document), file_name="nba.json")
+    updated = await bench.take(document)
+    unchanged = await bench.take(document)
     assert [o.action for o in (created, updated, unchanged)] == ["created", "updated", "unchanged"]
 
 
@@ -92,25 +93,33 @@ async def test_edge_at_a_missing_handle_is_kept_and_said() -> None:
     assert "uses a handle that its node does not have" in result.report.lines()[0]
 
 
-@pytest.mark.parametrize(("version", "name"), [(0.5, "Filter"), (1, "Sieve"), (2, "Sieve")])
-async def test_type_of_the_file_replaces_one_that_is_not_newer(version: float, name: str) -> None:
-    document = await _nba()
-    source = await store(read(document))
+@pytest.mark.parametrize(("version", "name"), [(0.5, "Filter"), (1, "Filter"), (2, "Sieve")])
+async def test_type_of_another_file_replaces_one_only_if_it_is_newer(version: float, name: str) -> None:
+    document, bench = await _nba(), Workbench()
+    await bench.take(document)
     config = next(c for c in document["configs"] if c["_key"] == "filter")
     config |= {"displayName": "Sieve", "version": version}
-    outcome = await import_bytes(source, _text(document), file_name="nba.json")
-    assert [c.display_name for c in await source.get_node_configs(["filter"])] == [name]
-    assert "1 node type" in outcome.remarks[0]
+    outcome = await bench.take(document, graph_key="another")
+    assert [c.display_name for c in await bench.source.get_node_configs(["filter"])] == [name]
+    assert "the node type filter" in outcome.remarks[-1]
+
+
+async def test_type_that_the_file_alone_changed_is_changed() -> None:
+    document, bench = await _nba(), Workbench()
+    await bench.take(document)
+    config = next(c for c in document["configs"] if c["_key"] == "filter")
+    config |= {"displayName": "Sieve"}
+    outcome = await bench.take(document)
+    assert (outcome.taken, outcome.remarks) == (1, ())
+    assert [c.display_name for c in await bench.source.get_node_configs(["filter"])] == ["Sieve"]
 
 
 async def test_type_that_every_workspace_sees_is_not_copied() -> None:
-    document = await _nba()
-    database = MemoryDatabase()
+    document, bench = await _nba(), Workbench()
     for config in read(document).configs:
-        await database.source("root").put_node_config(config.replace(workspace="root"))
-    outcome = await import_bytes(database.source(WORKSPACE), _text(document), file_name="nba.json")
-    assert outcome.remarks == ()
-    assert {c.workspace for c in await database.source(WORKSPACE).get_node_configs()} == {"root"}
+        await bench.database.source("root").put_node_config(config.replace(workspace="root"))
+    assert (await bench.take(document)).remarks == ()
+    assert {c.workspace for c in await bench.source.get_node_configs()} == {"root"}
 
 
 @pytest.mark.parametrize(

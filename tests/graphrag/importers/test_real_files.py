@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from graphrag.importers import ImportResult, detect_format, import_workflow, to_mutation
-from tests.graphrag.importers.helpers import WORKSPACE, assert_sound, existing_of, exported, is_empty, store
+from graphrag.importers import ImportResult, detect_format, import_workflow
+from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound
 
 FILES = sorted((Path(__file__).parents[3] / "../shared/data/workflows").glob("n*.json"))
 
@@ -69,13 +69,12 @@ async def test_published_workflow_imports_whole_and_again_without_change(path: P
     assert_sound(first)
     _check_counts(orjson.loads(raw), first)
 
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    second = import_workflow(raw, file_name=path.name, workspace=WORKSPACE, existing=stored)
-    assert is_empty(to_mutation(second, stored))
+    bench = Workbench()
+    for action in ("created", "unchanged"):
+        assert (await bench.take(raw, file_name=path.name)).action == action
+    as_it_is = await bench.take(raw, file_name=path.name, replaces=True)
+    assert (as_it_is.action, as_it_is.conflicts) == ("unchanged", 0)
 
-    copy = exported(stored)
-    back = import_workflow(copy, file_name="copy.json", workspace=WORKSPACE)
-    assert back.report.lines() == []
-    there = await existing_of(await store(back), back.graph.key)
-    assert exported(there) == copy
+    copy, other = await bench.exported(first.graph.key), Workbench()
+    assert (await other.take(copy, file_name="copy.json")).remarks == ()
+    assert await other.exported(first.graph.key) == copy

@@ -1,175 +1,313 @@
-"""Importing a workflow again updates its graph and leaves what people added."""
+"""Importing a workflow again takes what only the file changed, and leaves what people made."""
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any
 
-import orjson
+import pytest
 
-from datasources.mock.database import MemoryDatabase
+from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node, NodeTypeConfig, TypeTemplate
-from graphrag.exchange import import_bytes
-from graphrag.importers import to_mutation
-from tests.graphrag.importers.helpers import (
-    WORKSPACE,
-    again,
-    existing_of,
-    is_empty,
-    n8n,
-    n8n_node,
-    read,
-    store,
-    to,
-)
+from graphrag.approvals import Approve
+from graphrag.importers.align import aligned
+from tests.graphrag.importers.helpers import WORKSPACE, Workbench, n8n, n8n_node, read, to
+
+KEY = "small-flow-small"
 
 
 def _two(**fields: Any) -> dict[str, Any]:
     return n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B")]]}}, **fields)
 
 
+async def _imported(document: Any = None) -> Workbench:
+    bench = Workbench()
+    await bench.take(document or _two())
+    return bench
+
+
+async def _put(bench: Workbench, *nodes: Node, edges: Any = (), **more: Any) -> None:
+    await bench.source.apply(Mutation(graph_key=KEY, put_nodes=nodes, put_edges=edges, **more))
+
+
+async def _renamed(bench: Workbench, key: str, name: str, **changes: Any) -> None:
+    node = (await bench.content(KEY)).nodes[key]
+    await _put(bench, node.replace(data={**node.data, "name": name}, **changes))
+
+
 async def test_same_file_targets_the_same_graph_and_changes_nothing() -> None:
-    first = read(_two())
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    second = again(_two(), stored)
-    assert second.graph.key == first.graph.key
-    assert is_empty(to_mutation(second, stored))
+    bench = await _imported()
+    again = await bench.take(_two())
+    assert (again.graph_key, again.action, again.remarks) == (KEY, "unchanged", ())
+    assert (await bench.source.get_graph(KEY)).revision == 1
 
 
 async def test_renamed_node_keeps_its_key_by_its_id() -> None:
-    first = read(_two())
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    renamed = n8n([n8n_node("Alpha", id="id-of-A"), n8n_node("B")], {"Alpha": {"main": [[to("B")]]}})
-    mutation = to_mutation(again(renamed, stored), stored)
-    assert [(node.key, node.data["name"]) for node in mutation.put_nodes] == [("a", "Alpha")]
-    assert not mutation.delete_nodes
-    assert not mutation.put_edges
-    assert not mutation.delete_edges
+    bench = await _imported()
+    await bench.take(n8n([n8n_node("Alpha", id="id-of-A"), n8n_node("B")], {"Alpha": {"main": [[to("B")]]}}))
+    content = await bench.content(KEY)
+    assert [(key, node.data["name"]) for key, node in content.nodes.items()] == [("a", "Alpha"), ("b", "B")]
+    assert list(content.edges) == ["a.0--b.0"]
 
 
-async def test_node_whose_id_changed_keeps_its_key_by_its_name() -> None:
-    first = read(_two())
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    result = again(n8n([n8n_node("A", id="new"), n8n_node("B")]), stored)
-    assert [node.key for node in result.nodes] == ["a", "b"]
-
-
-async def test_swapped_names_follow_the_ids() -> None:
-    first = read(_two())
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    swapped = n8n([n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")])
-    assert [node.key for node in again(swapped, stored).nodes] == ["a", "b"]
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [n8n_node("A", id="new"), n8n_node("B")],
+        [n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")],
+        [n8n_node("B"), n8n_node("A")],
+    ],
+    ids=["another id", "names swapped", "order swapped"],
+)
+async def test_a_node_is_known_by_its_id_else_by_its_name(nodes: list[Any]) -> None:
+    content = await (await _imported()).content(KEY)
+    ids = {node["id"]: key for node in nodes for key in "ab" if node["id"] in ("new", f"id-of-{key.upper()}")}
+    keys = {(n.model_extra or {})["origin"]["id"]: n.key for n in aligned(read(n8n(nodes)), content).nodes}
+    assert keys == {**ids, **({"new": "a"} if "new" in ids else {})}
 
 
 async def test_duplicates_of_one_name_keep_their_keys() -> None:
-    document = n8n([n8n_node("A", id=None, position=[i, 0]) for i in range(12)])
-    first = read(document)
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    second = again(document, stored)
-    assert [node.key for node in second.nodes] == [node.key for node in first.nodes]
-    assert is_empty(to_mutation(second, stored))
+    bench = await _imported(n8n([n8n_node("A", id=None, position=[i, 0]) for i in range(12)]))
+    before = await bench.content(KEY)
+    outcome = await bench.take(n8n([n8n_node("A", id=None, position=[i, 5]) for i in range(12)]))
+    after = await bench.content(KEY)
+    assert outcome.taken == 12
+    assert {k: (n.pos_x, 5) for k, n in before.nodes.items()} == {
+        k: (n.pos_x, n.pos_y) for k, n in after.nodes.items()
+    }
 
 
 async def test_vanished_nodes_and_edges_are_deleted_and_new_ones_added() -> None:
-    first = read(_two())
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    changed = n8n([n8n_node("A"), n8n_node("C")], {"A": {"main": [[to("C")]]}})
-    mutation = to_mutation(again(changed, stored), stored)
-    assert list(mutation.delete_nodes) == ["b"]
-    assert list(mutation.delete_edges) == ["a.0--b.0"]
-    await source.apply(mutation, expected_revision=stored.graph.revision)
-    assert [node.key for node in await source.get_nodes(first.graph.key)] == ["a", "c"]
-    assert [edge.key for edge in await source.get_edges(first.graph.key)] == ["a.0--c.0"]
+    bench = await _imported()
+    await bench.take(n8n([n8n_node("A"), n8n_node("C")], {"A": {"main": [[to("C")]]}}))
+    content = await bench.content(KEY)
+    assert (list(content.nodes), list(content.edges)) == (["a", "c"], ["a.0--c.0"])
 
 
 async def test_what_people_added_stays() -> None:
-    first = read(_two())
-    source = await store(first)
-    key = first.graph.key
-    a = (await source.get_nodes_by_key(key, ["a"]))[0]
+    bench = await _imported()
     extra = HandlePoint(id="mine", type="out")
     own = HandleGroup(point=(HandlePoint(id="0", type="in"),))
-    await source.apply(
-        Mutation(
-            graph_key=key,
-            graph=first.graph.replace(sheets_list={"0": "main", "1": "mine"}),
-            put_nodes=[
-                a.replace(handles={**a.handles, "T": HandleGroup(point=(extra,))}, owner="Ann"),
-                Node(key="c", graph_key=key, type="return", sheet="1", handles={"L": own}),
-            ],
-            put_edges=[Edge(key="e", graph_key=key, source="a", source_handle="mine", target="c")],
-        )
+    before = await bench.content(KEY)
+    a = before.nodes["a"]
+    await _put(
+        bench,
+        a.replace(handles={**a.handles, "T": HandleGroup(point=(extra,))}, owner="Ann"),
+        Node(key="c", graph_key=KEY, type="return", sheet="1", handles={"L": own}),
+        edges=[Edge(key="e", graph_key=KEY, source="a", source_handle="mine", target="c")],
+        graph=before.graph.replace(sheets_list={"0": "main", "1": "mine"}),
     )
-    stored = await existing_of(source, key)
-    changed = n8n([n8n_node("A", parameters={"x": 1}), n8n_node("C")])
-    mutation = to_mutation(again(changed, stored), stored)
-    await source.apply(mutation)
-    nodes = {node.key: node for node in await source.get_nodes(key)}
-    assert set(nodes) == {"a", "c", "c-2"}
-    assert nodes["c"].type == "return"
-    assert nodes["a"].data["parameters"] == {"x": 1}
-    assert ("T", extra) in nodes["a"].points("out")
-    assert (nodes["a"].model_extra or {})["owner"] == "Ann"
-    assert [edge.key for edge in await source.get_edges(key)] == ["e"]
-    assert (await source.get_graph(key)).sheets_list == {"0": "main", "1": "mine"}
+    await bench.take(n8n([n8n_node("A", parameters={"x": 1}), n8n_node("C")]))
+    content = await bench.content(KEY)
+    assert set(content.nodes) == {"a", "c", "c-2"}
+    assert content.nodes["c"].type == "return"
+    assert content.nodes["a"].data["parameters"] == {"x": 1}
+    assert ("T", extra) in content.nodes["a"].points("out")
+    assert (content.nodes["a"].model_extra or {})["owner"] == "Ann"
+    assert list(content.edges) == ["e"]
+    assert content.graph.sheets_list == {"0": "main", "1": "mine"}
+
+
+async def test_an_approved_rename_and_a_moved_node_outlive_a_new_version_of_the_file() -> None:
+    bench = await _imported()
+    renamed = await bench.approvals.propose(
+        graph_key=KEY,
+        thread_id="t",
+        turn=1,
+        tool_call_id="c",
+        action={"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data.name": "Fetch"}}},
+        asker=bench.person,
+        model="m",
+    )
+    await bench.approvals.decide(renamed.id, Approve(), bench.person)
+    b = (await bench.content(KEY)).nodes["b"]
+    await _put(bench, b.replace(pos_x=900))
+    outcome = await bench.take(_new())
+    content = await bench.content(KEY)
+    assert content.nodes["a"].data == {"name": "Fetch", "parameters": {"x": 1}}
+    assert (content.nodes["b"].pos_x, set(content.nodes)) == (900, {"a", "b", "c"})
+    assert (outcome.action, outcome.kept, outcome.conflicts, outcome.approval) == ("updated", 2, 0, None)
+    assert outcome.remarks == ("kept 2 nodes and edges that people changed",)
+    undo = await bench.approvals.undo(KEY, renamed.id, by=bench.person)
+    assert undo.status == "applied"
+    assert (await bench.content(KEY)).nodes["a"].data == {"name": "A", "parameters": {"x": 1}}
+
+
+def _new() -> Any:
+    return n8n(
+        [n8n_node("A", parameters={"x": 1}), n8n_node("B"), n8n_node("C")], {"A": {"main": [[to("B")]]}}
+    )
+
+
+async def test_what_both_changed_stays_and_the_files_version_is_proposed() -> None:
+    bench = await _imported()
+    await _renamed(bench, "a", "Ours")
+    theirs = n8n([n8n_node("Theirs", id="id-of-A", parameters={"x": 1}), n8n_node("B")])
+    outcome = await bench.take(theirs)
+    node = (await bench.content(KEY)).nodes["a"]
+    assert node.data == {"name": "Ours", "parameters": {"x": 1}}
+    assert (outcome.conflicts, outcome.action) == (1, "updated")
+    assert outcome.approval
+    waiting = await bench.approvals.get(outcome.approval, bench.person)
+    (change,) = waiting.preview["nodesChanged"]
+    assert [(f["path"], f["before"], f["after"]) for f in change["fields"]] == [
+        (["data", "name"], "Ours", "Theirs")
+    ]
+    assert (await bench.take(theirs)).conflicts == 0  # it is asked once
+    decided = await bench.approvals.decide(waiting.id, Approve(), bench.person)
+    assert decided.status == "applied"
+    assert (await bench.content(KEY)).nodes["a"].data == {"name": "Theirs", "parameters": {"x": 1}}
+    await bench.approvals.undo(KEY, waiting.id, by=bench.person)
+    assert (await bench.content(KEY)).nodes["a"].data == {"name": "Ours", "parameters": {"x": 1}}
+
+
+async def test_a_node_that_people_changed_or_connected_is_not_deleted_with_the_files() -> None:
+    bench = await _imported(n8n([n8n_node("A"), n8n_node("B"), n8n_node("C")]))
+    await _renamed(bench, "b", "Ours")
+    await _put(bench, edges=[Edge(key="e", graph_key=KEY, source="a", target="c")])
+    outcome = await bench.take(n8n([n8n_node("A")]))
+    content = await bench.content(KEY)
+    assert (set(content.nodes), set(content.edges), outcome.conflicts) == ({"a", "b", "c"}, {"e"}, 2)
+    assert outcome.approval
+    await bench.approvals.decide(outcome.approval, Approve(), bench.person)
+    assert set((await bench.content(KEY)).nodes) == {"a"}
+
+
+async def test_a_node_that_people_deleted_comes_back_only_if_they_say_so() -> None:
+    bench = await _imported()
+    await bench.source.apply(Mutation(graph_key=KEY, delete_nodes=["b"]))
+    assert (await bench.take(_new())).conflicts == 0
+    assert set((await bench.content(KEY)).nodes) == {"a", "c"}
+    more = n8n([n8n_node("A"), n8n_node("B"), n8n_node("C")], {"C": {"main": [[to("B")]]}})
+    outcome = await bench.take(more)
+    assert outcome.conflicts == 2
+    assert outcome.approval
+    assert set((await bench.content(KEY)).nodes) == {"a", "c"}
+    await bench.approvals.decide(outcome.approval, Approve(), bench.person)
+    content = await bench.content(KEY)
+    assert (set(content.nodes), set(content.edges)) == ({"a", "b", "c"}, {"c.0--b.0"})
+
+
+async def test_an_import_is_audited_and_undone_like_an_approved_change() -> None:
+    bench = await _imported()
+    before = await bench.exported(KEY)
+    await bench.take(_new(), file_name="small.json")
+    after = await bench.exported(KEY)
+    assert after != before
+    entries = await bench.approvals.audit.entries(graph_key=KEY)
+    assert [(e.facts["event"], e.facts["file"], e.facts["userId"]) for e in entries] == [
+        ("imported", "small.json", "eve")
+    ] * 2
+    assert entries[0].facts["changes"]["nodesCreated"] == ["c"]
+    undone = await bench.approvals.undo(KEY, by=bench.person)
+    assert _content(await bench.exported(KEY)) == _content(before)
+    await bench.approvals.undo(KEY, undone.id, by=bench.person)
+    assert _content(await bench.exported(KEY)) == _content(after)
+    assert (await bench.approvals.audit.verify()).is_sound
+
+
+def _content(exported: bytes) -> bytes:
+    return exported[exported.index(b'"graphKey"') :].partition(b'"graph":')[0]
+
+
+async def test_replace_takes_the_file_as_it_is_and_can_be_undone() -> None:
+    bench = await _imported()
+    await _renamed(bench, "a", "Ours")
+    await _put(bench, Node(key="mine", graph_key=KEY, type="return"))
+    outcome = await bench.take(_two(), replaces=True)
+    assert (outcome.action, outcome.taken, outcome.conflicts) == ("updated", 2, 0)
+    content = await bench.content(KEY)
+    assert (content.nodes["a"].data["name"], set(content.nodes)) == ("A", {"a", "b"})
+    await bench.approvals.undo(KEY, by=bench.person)
+    content = await bench.content(KEY)
+    assert (content.nodes["a"].data["name"], set(content.nodes)) == ("Ours", {"a", "b", "mine"})
+
+
+async def test_where_no_file_was_kept_all_differences_are_proposed() -> None:
+    bench = await _imported()
+    record = await bench.approvals.records.get("imports", KEY)
+    assert record is not None
+    await bench.approvals.records.delete("imports", KEY, expected_version=record.version or "")
+    await _renamed(bench, "a", "Ours")
+    before = (await bench.content(KEY)).nodes
+    outcome = await bench.take(n8n([n8n_node("A", parameters={"x": 1}), n8n_node("C")]))
+    assert (await bench.content(KEY)).nodes == before
+    assert (outcome.action, outcome.conflicts) == ("unchanged", 4)
+    assert outcome.approval
+    await bench.approvals.decide(outcome.approval, Approve(), bench.person)
+    nodes = (await bench.content(KEY)).nodes
+    assert {key: node.data["name"] for key, node in nodes.items()} == {"a": "A", "c": "C"}
+    assert (await bench.take(n8n([n8n_node("A", parameters={"x": 2}), n8n_node("C")]))).taken == 1
+
+
+async def test_a_kept_file_of_a_graph_that_had_the_key_before_is_not_used() -> None:
+    bench = await _imported()
+    await bench.source.delete_graph(KEY)
+    graph = read(_two()).graph.replace(created_time=1)
+    await bench.source.create_graph(graph)
+    outcome = await bench.take(_two())
+    assert outcome.conflicts == 3
+
+
+async def test_what_is_kept_of_a_file_holds_no_secret() -> None:
+    token = "sk-" + "a1B2" * 8
+    node = n8n_node("A", parameters={"password": "hush", "text": token}, notes=token)
+    node["credentials"] = {"x": {"name": "Ours", "token": "hush"}, "odd": ["hush"], "old": "By name"}
+    bench = await _imported(n8n([node], settings={"apiKey": "hush"}))
+    kept = await _kept(bench)
+    assert b"hush" not in kept
+    assert token.encode() not in kept
+    assert b"By name" in kept
+    assert (await bench.take(n8n([{**node, "notes": "new"}]))).conflicts == 0
+
+
+async def _kept(bench: Workbench) -> bytes:
+
+    record: Record | None = await bench.approvals.records.get("imports", KEY)
+    assert record is not None
+    return zlib.decompress(base64.b64decode(record.data["source"]))
 
 
 async def test_edge_that_a_person_drew_first_is_not_doubled() -> None:
-    bare = n8n([n8n_node("A"), n8n_node("B")])
-    first = read(bare)
-    source = await store(first)
-    key = first.graph.key
-    await source.apply(
-        Mutation(graph_key=key, put_edges=[Edge(key="mine", graph_key=key, source="a", target="b")])
-    )
-    stored = await existing_of(source, key)
-    await source.apply(to_mutation(again(_two(), stored), stored))
-    assert [edge.key for edge in await source.get_edges(key)] == ["mine"]
+    bench = await _imported(n8n([n8n_node("A"), n8n_node("B")]))
+    await _put(bench, edges=[Edge(key="mine", graph_key=KEY, source="a", target="b")])
+    assert (await bench.take(_two())).conflicts == 0
+    assert list((await bench.content(KEY)).edges) == ["mine"]
 
 
 async def test_types_of_two_workflows_are_united_and_never_shrink() -> None:
-    source = MemoryDatabase().source(WORKSPACE)
+    bench = Workbench()
     first = n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[], [to("B")]]}})
     second = n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B", index=3)]]}})
-    for name, document in (("first", first), ("second", second)):
-        await import_bytes(source, orjson.dumps(document), file_name=name)
-    (config,) = await source.get_node_configs()
+    for name, document in (("first", first), ("second", second), ("first", _two())):
+        await bench.take(document, file_name=name)
+    (config,) = await bench.source.get_node_configs()
     points = {(p.type, p.id) for group in config.node.handles.values() for p in group.point}
     assert points == {("in", "0"), ("in", "3"), ("out", "0"), ("out", "1")}
 
 
-async def test_type_that_is_there_already_is_not_stored_again() -> None:
-    source = await store(read(n8n([n8n_node("A")]), graph_key="one"))
-    known = await source.get_node_configs()
-    assert read(n8n([n8n_node("A")]), graph_key="two", known_types=known).configs == ()
+async def test_what_people_changed_in_a_type_stays() -> None:
+    bench = await _imported()
+    (config,) = await bench.source.get_node_configs()
+    await bench.source.put_node_config(config.replace(display_name="Ours", description="What we say"))
+    await bench.take(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[], [to("B")]]}}))
+    (after,) = await bench.source.get_node_configs()
+    assert (after.display_name, after.description) == ("Ours", "What we say")
+    assert len(after.node.handles["R"].point) == 2
 
 
 async def test_type_that_a_person_made_is_left_alone() -> None:
-    source = MemoryDatabase().source(WORKSPACE)
-    (config,) = read(n8n([n8n_node("A")])).configs
-    fields = {k: v for k, v in config.to_document().items() if k != "origin"}
-    own = type(config).model_validate({**fields, "displayName": "Ours"})
-    await source.put_node_config(own)
-    result = read(n8n([n8n_node("A")]), known_types=await source.get_node_configs())
-    assert result.configs == ()
-    assert "a type of this name was there before" in result.report.lines()[0]
-
-
-async def test_import_through_a_source_leaves_a_type_that_a_person_made() -> None:
-    source = MemoryDatabase().source(WORKSPACE)
+    bench = Workbench()
     own = NodeTypeConfig(
         key="filter", workspace=WORKSPACE, display_name="Ours", node=TypeTemplate(type="filter")
     )
-    await source.put_node_config(own)
+    await bench.source.put_node_config(own)
     flow = [{"id": "1", "type": "filter", "z": "t", "name": "F", "x": 1, "y": 1, "wires": [[]]}]
-    outcomes = [await import_bytes(source, orjson.dumps(flow), file_name="f.json") for _ in range(2)]
+    outcomes = [await bench.take(flow, file_name="f.json") for _ in range(2)]
     assert [outcome.action for outcome in outcomes] == ["created", "unchanged"]
-    assert await source.get_node_configs() == [own]
+    assert "a node type of the name filter was there before" in outcomes[0].remarks[-1]
+    assert await bench.source.get_node_configs() == [own]
 
 
 async def test_sheets_keep_their_ids_when_tabs_move() -> None:
@@ -181,15 +319,12 @@ async def test_sheets_keep_their_ids_when_tabs_move() -> None:
         ]
         return [*made, *nodes]
 
-    first = read(flow("p", "q"))
-    source = await store(first)
-    stored = await existing_of(source, first.graph.key)
-    moved = again(flow("r", "q"), stored)
-    assert {node.key: node.sheet for node in moved.nodes} == {"r": "0", "q": "1"}
-    mutation = to_mutation(moved, stored)
-    assert list(mutation.delete_nodes) == ["p"]
-    await source.apply(mutation)
-    assert (await source.get_graph(first.graph.key)).sheets_list == {"0": "R", "1": "Q"}
+    bench = Workbench()
+    key = (await bench.take(flow("p", "q"), graph_key="flow")).graph_key
+    await bench.take(flow("r", "q"), graph_key="flow")
+    content = await bench.content(key)
+    assert {node.key: node.sheet for node in content.nodes.values()} == {"q": "1", "r": "2"}
+    assert content.graph.sheets_list == {"1": "Q", "2": "R"}
 
 
 def test_workflows_of_one_name_do_not_share_a_graph() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
+from graphrag.approvals import Approvals, Person
 from graphrag.exchange import import_bytes
 from graphrag.providers.base import (
     DEFAULT_OPTIONS,
@@ -110,10 +111,14 @@ def nba(role: Any = "editor") -> ToolContext:
 async def workflow(name: str) -> ToolContext:
     """Return a sample workflow, imported once."""
     if name not in _workflows:
-        source = MemoryDatabase().source("test")
+        database = MemoryDatabase()
+        source = database.source("test")
+        approvals = Approvals(source, database.records("test"))
         file = f"{name}.json"
         raw = load_text(f"workflows/{file}").encode()
-        outcome = await import_bytes(source, raw, file_name=file, graph_key=name)
+        outcome = await import_bytes(
+            approvals, raw, Person("eve", "editor", "test"), file_name=file, graph_key=name
+        )
         assert outcome.refused is None
         _workflows[name] = ToolContext(source=source, graph_key=name, role="editor")
     return _workflows[name]

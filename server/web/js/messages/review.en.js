@@ -22,6 +22,8 @@ export default {
   "action.create_type": "Create the node type “{type}”",
   "action.update_type": "Change the node type “{type}”",
   "action.reorganize_layout": "Rearrange {count} nodes",
+  "action.import_file": "Import of “{file}”",
+  "action.import_conflicts": "Take over {count} differences from “{file}”",
   "action.batch": "{count} changes together",
   "card.why": "Why:",
   "card.you": "you",

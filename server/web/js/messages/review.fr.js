@@ -22,6 +22,8 @@ export default {
   "action.create_type": "Créer le type de nœud « {type} »",
   "action.update_type": "Modifier le type de nœud « {type} »",
   "action.reorganize_layout": "Réorganiser {count} nœuds",
+  "action.import_file": "Import de « {file} »",
+  "action.import_conflicts": "Reprendre {count} différences de « {file} »",
   "action.batch": "{count} changements ensemble",
   "card.why": "Pourquoi :",
   "card.you": "vous",

@@ -26,6 +26,11 @@ export function describeAction(app, action, preview) {
       return t(payload.mode === "create" ? "action.create_type" : "action.update_type", { type: payload.displayName || typeName(app, payload.typeKey) });
     case "reorganize_layout":
       return t("action.reorganize_layout", { count: payload.nodeKeys?.length ?? 0 });
+    case "import_file": {
+      const parts = ["putNodes", "putEdges", "deleteNodes", "deleteEdges"];
+      const count = parts.reduce((sum, part) => sum + (payload[part]?.length ?? 0), 0);
+      return t(count ? "action.import_conflicts" : "action.import_file", { file: payload.file, count });
+    }
     case "batch":
       return t("action.batch", { count: payload.actions?.length ?? 0 });
     default:

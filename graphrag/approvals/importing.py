@@ -1,0 +1,177 @@
+"""Stores what a file changes in a graph: a change like an approved one, audited, and undone like one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from datasources.base import RecordWrite
+from datasources.errors import RecordConflict
+from datasources.types import Mutation
+from graphrag.actions.mutation import inverse_mutation
+from graphrag.approvals.codec import mutation_to_document
+from graphrag.approvals.deciding import ATTEMPTS, keys_of, pause
+from graphrag.approvals.desk import Desk, audit_facts
+from graphrag.approvals.errors import NotPermitted
+from graphrag.approvals.model import Approval, Decided, Outcome, clean
+from graphrag.approvals.restore import irregular_edges
+from graphrag.audit import KIND as AUDIT
+from graphrag.people import Person
+from graphrag.preview import Preview, preview_of
+from graphrag.review import review
+from tools.proposal_parts import ImportFile
+from tools.proposals import ImportFileAction, canonical_hash
+from tools.write_tools import Snapshot
+
+THREAD = "import"
+"""Stands for the conversation of what nobody asked for in one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """What a file changes in a graph as it was `before`, and what of it is left to people: `proposed`.
+
+    `before` holds the whole graph. `records` join the transaction.
+    """
+
+    file: str
+    before: Snapshot
+    mutation: Mutation
+    proposed: ImportFile
+    records: Sequence[RecordWrite] = ()
+
+    @property
+    def is_change(self) -> bool:
+        m = self.mutation
+        lists = (m.put_nodes, m.put_edges, m.delete_nodes, m.delete_edges, m.put_configs)
+        return m.graph is not None or any(lists)
+
+    @property
+    def is_proposal(self) -> bool:
+        p = self.proposed
+        return bool(p.put_nodes or p.put_edges or p.delete_nodes or p.delete_edges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The change as an applied approval and what waits for a decision; None where there is nothing."""
+
+    applied: Approval | None
+    waiting: Approval | None
+
+
+async def store(desk: Desk, change: FileChange, by: Person) -> Stored:
+    """Apply the change, note it and propose what is left, all in one transaction.
+
+    Raises: NotPermitted, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
+    BadDocument; then nothing has changed.
+    """
+    if not by.at_least("editor"):
+        raise NotPermitted(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
+    m = change.mutation
+    keys = [*(node.key for node in m.put_nodes), *m.delete_nodes]
+    vectors = await desk.source.get_vectors(m.graph_key, keys) if keys else {}
+    change = replace(change, before=replace(change.before, vectors=vectors))
+    stored = await asyncio.to_thread(_approvals, desk, change, by)
+    for attempt in range(ATTEMPTS):
+        try:
+            await _write(desk, change, stored)
+        except RecordConflict as exc:  # of the audit log: others note something, too
+            if exc.kind != AUDIT or attempt == ATTEMPTS - 1:
+                raise
+            await pause(attempt)
+        else:
+            break
+    return stored
+
+
+async def _write(desk: Desk, change: FileChange, stored: Stored) -> None:
+    records = [*change.records]
+    if stored.waiting is not None:
+        records.append(stored.waiting.write())
+    done = stored.applied
+    if done is None or done.result is None:
+        await desk.store.records.write(records)
+        return
+    facts = audit_facts(done, "imported", revision=done.result.revision, keys=done.result.keys)
+    entry = await desk.audit.prepare({**facts, "file": change.file})
+    await desk.source.apply(
+        replace(change.mutation, changed_at=done.result.at),
+        expected_revision=change.before.graph.revision,
+        records=[*records, done.write(), *entry.writes],
+    )
+
+
+def _approvals(desk: Desk, change: FileChange, by: Person) -> Stored:
+    before, mutation, now = change.before, change.mutation, desk.clock()
+    revision = before.graph.revision + 1
+    applied, waiting = None, None
+    if change.is_change:
+        inverse = inverse_mutation(before, mutation)
+        applied = _approval(desk, change, ImportFile(file=change.file), by).changed(
+            preview=preview_of(before, mutation).to_document(),
+            status="applied",
+            decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
+            result=Outcome(
+                at=now,
+                revision=revision,
+                keys=keys_of(mutation, inverse),
+                mutation=mutation_to_document(mutation),
+                inverse=mutation_to_document(inverse),
+                irregular=irregular_edges(before, inverse),
+            ),
+        )
+    if change.is_proposal:
+        after = _after(change)
+        reviewed = review(ImportFileAction(payload=change.proposed), after).reviewed
+        if reviewed is not None:
+            waiting = _approval(desk, change, change.proposed, by).changed(
+                base_revision=after.graph.revision,
+                touched=dict(reviewed.touched),
+                preview=reviewed.preview.to_document(),
+                expires=now + desk.ttl_ms,
+            )
+    return Stored(applied=applied, waiting=waiting)
+
+
+def _approval(desk: Desk, change: FileChange, payload: ImportFile, by: Person) -> Approval:
+    action, now = ImportFileAction(payload=payload), desk.clock()
+    return Approval(
+        id=desk.ids(),
+        workspace=desk.source.workspace,
+        graph_key=change.mutation.graph_key,
+        thread_id=THREAD,
+        turn=0,
+        tool_call_id=THREAD,
+        action=action,
+        action_hash=canonical_hash(action),
+        base_revision=change.before.graph.revision,
+        touched={},
+        preview=Preview().to_document(),
+        reason=clean(change.file),
+        asker=by.user_id,
+        model="person",
+        created=now,
+        expires=now,
+    )
+
+
+def _after(change: FileChange) -> Snapshot:
+    """Return the graph as the change leaves it."""
+    before, m = change.before, change.mutation
+    gone, cut = set(m.delete_nodes), set(m.delete_edges)
+    nodes = {key: node for key, node in before.nodes.items() if key not in gone}
+    edges = {
+        key: edge
+        for key, edge in before.edges.items()
+        if key not in cut and not {edge.source, edge.target} & gone
+    }
+    revision = before.graph.revision + change.is_change
+    return replace(
+        before,
+        graph=(m.graph or before.graph).replace(revision=revision),
+        nodes=nodes | {node.key: node for node in m.put_nodes},
+        edges=edges | {edge.key: edge for edge in m.put_edges},
+        types={**before.types, **{config.type: config for config in m.put_configs}},
+    )

@@ -1,0 +1,169 @@
+"""Gives what was read of a file the keys that it has in the stored graph, so that the two can be compared."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig
+from graphrag.importers.assemble import ORIGIN, ImportResult
+from graphrag.importers.keys import KeyMaker, edge_key
+from graphrag.importers.report import Format
+from graphrag.importers.values import Json, as_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphContent:
+    """A graph, whole, by key; `types` are those of its workspace and those it sees, by name."""
+
+    graph: Graph
+    nodes: Mapping[str, Node]
+    edges: Mapping[str, Edge]
+    types: Mapping[str, NodeTypeConfig]
+
+    @classmethod
+    def of(cls, result: ImportResult) -> GraphContent:
+        return cls(
+            graph=result.graph,
+            nodes={node.key: node for node in result.nodes},
+            edges={edge.key: edge for edge in result.edges},
+            types={config.type: config for config in result.configs},
+        )
+
+
+def origin_of(document: Document) -> Json | None:
+    """Return where a document was imported from, or None for one that a person made."""
+    return as_dict((document.model_extra or {}).get(ORIGIN))
+
+
+def is_imported(document: Document, form: Format) -> bool:
+    """Say whether an import of this format made the document; Nodius JSON speaks for all of them."""
+    origin = origin_of(document)
+    return origin is not None and (form == "nodius" or origin.get("format") == form)
+
+
+def under_key(result: ImportResult, graph_key: str) -> ImportResult:
+    """Return the result as content of a graph of another key."""
+    if result.graph.key == graph_key:
+        return result
+    return replace(
+        result,
+        graph=result.graph.replace(key=graph_key),
+        nodes=tuple(node.model_copy(update={"graph_key": graph_key}) for node in result.nodes),
+        edges=tuple(edge.model_copy(update={"graph_key": graph_key}) for edge in result.edges),
+    )
+
+
+def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
+    """Return the result with the keys and sheets by which graphs know the same things, the first one first.
+
+    Nodius JSON has its keys. A node of another tool is known by its id and name there, by its id,
+    or by its name; an edge by its ends; a sheet by the canvas that it was.
+    """
+    form = result.report.format
+    if form == "nodius":
+        return result
+    stored: dict[str, Node] = {}
+    ends: dict[tuple[str, str, str, str], str] = {}
+    for content in known:
+        for node in content.nodes.values():
+            stored.setdefault(node.key, node)
+        for edge in content.edges.values():
+            ends.setdefault(_ends(edge), edge.key)
+    keys = _node_keys(result.nodes, stored.values(), form)
+    sheets = _sheets(result.graph, [content.graph for content in known])
+    nodes = tuple(_renamed(node, keys, sheets) for node in result.nodes)
+    maker = KeyMaker(ends.values())
+    edges: list[Edge] = []
+    for old in result.edges:
+        new = {"source": keys[old.source], "target": keys[old.target], "sheet": sheets[old.sheet]}
+        edge = old.model_copy(update=new)
+        key = ends.get(_ends(edge)) or maker.make(edge_key(*_ends(edge)))
+        edges.append(edge.model_copy(update={"key": key}))
+    graph = result.graph.replace(
+        sheets_list={sheets[sheet]: label for sheet, label in result.graph.sheets_list.items()},
+        metadata=(result.graph.metadata or {})
+        | {ORIGIN: {"format": form, "sheets": {sheets[s]: ref for s, ref in _refs(result.graph).items()}}},
+    )
+    return replace(result, graph=graph, nodes=nodes, edges=tuple(edges))
+
+
+def _node_keys(nodes: Iterable[Node], stored: Iterable[Node], form: Format) -> dict[str, str]:
+    """Return the key that each node gets, by the key it has."""
+    held = list(stored)
+    before = [(node.key, origin) for node in held if (origin := origin_of(node)) and is_imported(node, form)]
+    new = [(node.key, origin_of(node) or {}) for node in nodes]
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    marks: tuple[Callable[[Json], Hashable | None], ...] = (
+        _all,
+        lambda origin: _mark(origin, "id"),
+        lambda origin: _mark(origin, "name"),
+    )
+    for mark in marks:
+        waiting: dict[Hashable, deque[str]] = {}
+        for key, origin in before:
+            if key not in used and (value := mark(origin)) is not None:
+                waiting.setdefault(value, deque()).append(key)
+        for key, origin in new:
+            if key in found or (value := mark(origin)) is None or not waiting.get(value):
+                continue
+            found[key] = waiting[value].popleft()
+            used.add(found[key])
+    maker = KeyMaker(node.key for node in held)
+    return {key: found.get(key) or maker.make(key) for key, _ in new}
+
+
+def _mark(origin: Json, field: str) -> Hashable | None:
+    value: Any = origin.get(field)
+    return value if isinstance(value, str) else None
+
+
+def _all(origin: Json) -> Hashable | None:
+    marks = (_mark(origin, "id"), _mark(origin, "name"))
+    return None if marks == (None, None) else (*marks, str(origin.get("copy", 1)))
+
+
+def _sheets(graph: Graph, known: Iterable[Graph]) -> dict[str, str]:
+    """Return the id that each sheet gets, by the id it has."""
+    before: dict[str, str] = {}
+    taken: set[str] = set()
+    for other in known:
+        taken |= other.sheets_list.keys()
+        for sheet, ref in _refs(other).items():
+            before.setdefault(ref, sheet)
+    refs = _refs(graph)
+    found: dict[str, str] = {}
+    number = 0
+    for sheet in graph.sheets_list:
+        chosen = before.get(refs.get(sheet, sheet))
+        while chosen is None or chosen in found.values():
+            chosen, number = (None if str(number) in taken else str(number)), number + 1
+        found[sheet] = chosen
+    return found
+
+
+def _refs(graph: Graph) -> dict[str, str]:
+    """Return the canvas that each sheet was in the file."""
+    origin = as_dict((graph.metadata or {}).get(ORIGIN)) or {}
+    refs = as_dict(origin.get("sheets")) or {}
+    return {sheet: ref for sheet, ref in refs.items() if isinstance(ref, str)}
+
+
+def _renamed(node: Node, keys: Mapping[str, str], sheets: Mapping[str, str]) -> Node:
+    data = cast(Json, node.data)
+    changes: Json = {}
+    if "group" in data:
+        changes["group"] = keys.get(str(data["group"]), data["group"])
+    if isinstance(data.get("members"), list):
+        changes["members"] = [keys.get(str(member), member) for member in cast(list[Any], data["members"])]
+    key, sheet = keys[node.key], sheets[node.sheet]
+    if key == node.key and sheet == node.sheet and all(data[name] == v for name, v in changes.items()):
+        return node
+    return node.model_copy(update={"key": key, "sheet": sheet, "data": {**data, **changes}})
+
+
+def _ends(edge: Edge) -> tuple[str, str, str, str]:
+    return (edge.source, edge.source_handle, edge.target, edge.target_handle)
