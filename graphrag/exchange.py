@@ -100,9 +100,8 @@ async def import_file(
     shown = str(file).encode("utf-8", "backslashreplace").decode()  # a name may be any bytes
     try:
         raw = await asyncio.to_thread(_read, file)
-        done = await import_bytes(
-            approvals, raw, by, file_name=file.name, graph_key=graph_key, replaces=replaces
-        )
+        name = file.name.encode("utf-8", "replace").decode()
+        done = await import_bytes(approvals, raw, by, file_name=name, graph_key=graph_key, replaces=replaces)
         return replace(done, file=shown)
     except UnreadableWorkflow as exc:
         return ImportOutcome(file=shown, refused=exc.reason)

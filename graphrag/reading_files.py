@@ -46,20 +46,26 @@ async def read_file(
             import_workflow, raw, file_name=file_name, workspace=workspace, graph_key=graph_key
         )
     asked = {"file_name": file_name, "workspace": workspace, "graph_key": graph_key}
-    children: list[subprocess.Popen[bytes]] = []
+    children: list[subprocess.Popen[bytes] | None] = []
     try:
         return await _workers.run(_read_apart, raw, asked, children)
     except asyncio.CancelledError:
-        for child in children:
+        children.append(None)
+        for child in filter(None, children):
             child.kill()
         raise
 
 
-def _read_apart(raw: bytes, asked: dict[str, Any], children: list[subprocess.Popen[bytes]]) -> ImportResult:
+def _read_apart(
+    raw: bytes, asked: dict[str, Any], children: list[subprocess.Popen[bytes] | None]
+) -> ImportResult:
+    """Read a file in a process, which is added to `children`; None there says that nobody waits any more."""
     command = [sys.executable, "-c", _START, *sys.path]
     pipe, file_name = subprocess.PIPE, str(asked["file_name"])
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as child:
         children.append(child)
+        if None in children:
+            child.kill()
         try:
             answer, _ = child.communicate(orjson.dumps(asked) + b"\n" + raw, timeout=TIME_LIMIT_S)
         except subprocess.TimeoutExpired as exc:

@@ -102,14 +102,13 @@ def _check_values(document: Any, file_name: str) -> None:
             raise UnreadableWorkflow(
                 file=file_name, reason=f"it is nested more than {MAX_DEPTH} levels deep, which is the limit"
             )
-        values += len(level)
         below: list[Any] = []
         for item in level:
             fields = as_dict(item)
             inner = list(item if fields is None else fields.values())
             values += len(inner)
+            _check_size("values", values, MAX_VALUES, file_name)
             below.extend(filter(_holds_values, inner))
-        _check_size("values", values, MAX_VALUES, file_name)
         level, depth = below, depth + 1
 
 

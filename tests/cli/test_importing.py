@@ -96,6 +96,10 @@ def test_json_tells_a_script_what_became_of_each_file(folder: Path) -> None:
         "action": "created",
         "nodes": 2,
         "edges": 1,
+        "taken": 0,
+        "kept": 0,
+        "conflicts": 0,
+        "approval": None,
         "remarks": [],
         "refused": None,
     }
