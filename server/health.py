@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
+from collections.abc import Callable
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from datasources.errors import SourceError
+from datasources.base import Record, RecordStore
+from datasources.errors import RecordConflict, SourceError
+from graphrag.approvals.service import now_ms
 from server.auth import Caller
 from server.documents import TEXT_ERRORS
 from server.requests import state_of
@@ -17,7 +22,8 @@ from server.requests import state_of
 log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["health"])
-LOOK_S = 2.0
+LOOK_S, EVERY_S = 2.0, 5.0
+KEY = "readyz"
 
 
 @router.get("/healthz")
@@ -26,15 +32,44 @@ async def alive() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", responses={503: {"description": "The database does not answer"}})
+class WriteProbe:
+    """Tries whether the database takes a small write; asked more often, it says what it found last."""
+
+    def __init__(self, *, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every_s, self._clock = every_s, clock
+        self._lock = asyncio.Lock()
+        self._tried_at, self._failure = -math.inf, ""
+
+    async def failure(self, records: RecordStore) -> str:
+        """Return the name of the error; empty where the write went well."""
+        async with self._lock:
+            if self._clock() - self._tried_at >= self._every_s:
+                self._failure = await self._try(records)
+                self._tried_at = self._clock()
+            return self._failure
+
+    async def _try(self, records: RecordStore) -> str:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                stored = await records.get("lease", KEY)
+                made = Record(kind="lease", key=KEY, data={"owner": KEY, "expiresTime": now_ms()})
+                await records.put(made, expected_version=None if stored is None else stored.version)
+        except RecordConflict:
+            return ""  # another server has just written it
+        except (SourceError, TimeoutError) as exc:
+            log.warning("not_ready", extra={"error": type(exc).__name__, "reason": str(exc)})
+            return type(exc).__name__
+        return ""
+
+
+@router.get("/readyz", responses={503: {"description": "The database does not answer, or takes no write"}})
 async def ready(request: Request) -> JSONResponse:
-    """Answer 200 when the database answers a look-up in time."""
+    """Answer 200 when the database takes a small write in time; tried every 5 s at most."""
     state = state_of(request)
-    try:
-        async with asyncio.timeout(LOOK_S):
-            await state.shared.database.records(state.settings.workspace).get("lease", "readyz")
-    except (SourceError, TimeoutError) as exc:
-        log.warning("not_ready", extra={"error": type(exc).__name__})
+    if not hasattr(request.app.state, "write_probe"):
+        request.app.state.write_probe = WriteProbe()
+    probe: WriteProbe = request.app.state.write_probe
+    if await probe.failure(state.shared.database.records(state.settings.workspace)):
         return JSONResponse({"status": "unavailable"}, 503)
     return JSONResponse({"status": "ok"})
 

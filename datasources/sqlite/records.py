@@ -15,6 +15,8 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 
 GREATEST = 2**63 - 1
+PASSING = frozenset({"lease", "thread"})
+"""Kinds whose last seconds a power cut may take: nobody was told that these are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +43,18 @@ class SqliteRecords:
             assert stored is not None
             return stored
 
-        return await self.pool.write(work)
+        return await self.pool.write(work, durable=_are_durable([write]))
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
-        await self.pool.write(lambda c: write_record(c, self.workspace, write))
+        await self.pool.write(lambda c: write_record(c, self.workspace, write), durable=_are_durable([write]))
 
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         def work(connection: sqlite3.Connection) -> None:
             for write in writes:
                 write_record(connection, self.workspace, write)
 
-        await self.pool.write(work)
+        await self.pool.write(work, durable=_are_durable(writes))
 
     async def query(
         self,
@@ -75,6 +77,10 @@ class SqliteRecords:
                 for key, version, data in c.execute(statement, values)
             ]
         )
+
+
+def _are_durable(writes: Sequence[RecordWrite]) -> bool:
+    return any(write.kind not in PASSING for write in writes)
 
 
 def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: str) -> Record | None:

@@ -386,7 +386,8 @@ class SqliteSource:
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
         return await self.engine.pool.write(
-            lambda c: writes.put_embeddings(c, self.workspace, graph_key, vectors)
+            lambda c: writes.put_embeddings(c, self.workspace, graph_key, vectors),
+            durable=False,  # they can be computed again
         )
 
     async def build_indexes(self, graph_key: str) -> None:
@@ -403,4 +404,4 @@ class SqliteSource:
         indexes = self.engine.indexes
         for kind in kinds:
             await asyncio.shield(indexes.schedule(self.workspace, graph_key, row, kind))
-        await self.engine.pool.write(lambda c: indexes.trim_logs(c, row, kinds))
+        await self.engine.pool.write(lambda c: indexes.trim_logs(c, row, kinds), durable=False)

@@ -20,6 +20,7 @@ from graphrag.service_documents import ChatRequest, DecisionRequest, ResumeReque
 from server import errors, examples
 from server.errors import TooManyRequests
 from server.faults import MEANINGS, TURN_STATUS, told
+from server.health import WriteProbe
 from server.limits import RateLimiter
 from tests.server.test_isolation import described, endpoints
 from tests.support.profiles import examples as examples_of
@@ -105,6 +106,7 @@ async def test_other_sites_may_call_only_when_they_are_named() -> None:
 
 async def test_health_tells_whether_the_database_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with service() as running, running.client() as anyone:
+        running.app.state.write_probe = WriteProbe(every_s=0)
         assert (await anyone.get("/healthz")).json() == {"status": "ok"}
         assert (await anyone.get("/readyz")).json() == {"status": "ok"}
         records = running.state.shared.database.records("default")
