@@ -99,6 +99,7 @@ def context_as_dict(prepared: PreparedPrompt) -> dict[str, Any]:
                 "type": scored.node.type,
                 "sheet": scored.node.sheet,
                 "score": round(scored.score, 4),
+                "weak": scored.weak,
                 "reasons": list(scored.reasons),
                 "shown": i < len(built.nodes),
             }

@@ -234,11 +234,15 @@ class LinkTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredNode:
-    """A node of a retrieval result, with its score and why it is there (`text`, `vector`, …)."""
+    """A node of a retrieval result, with its score and why it is there (`text`, `vector`, …).
+
+    A score is relative to the best of its result; `weak` says that nothing in it is near the question.
+    """
 
     node: Node
     score: float
     reasons: tuple[str, ...] = ()
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

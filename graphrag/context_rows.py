@@ -130,9 +130,13 @@ def type_row(config: NodeTypeConfig, *, truncate_process: int, with_process: boo
 
 
 def why(scored: ScoredNode) -> str:
-    """Return a node's score (best: 100) and why it is there, as `87 text+vector` or `31 near fetch-api`."""
+    """Return a node's score (best: 100) and why it is there, as `87 text+vector` or `31 near fetch-api`.
+
+    A score says nothing where no node is near the question: it is `weak` then.
+    """
     short = dict.fromkeys(map(_short_reason, scored.reasons))
-    return f"{round(scored.score * 100)} {'+'.join(short)}".strip()
+    score = "weak" if scored.weak else str(round(scored.score * 100))
+    return f"{score} {'+'.join(short)}".strip()
 
 
 def _short_reason(reason: str) -> str:

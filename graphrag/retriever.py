@@ -37,6 +37,8 @@ EMBEDDING_FAILED = "embedding-failed"
 class RetrievalOptions:
     """What to retrieve. `min_cosine` bounds vector mode; `seeds` and `max_depth` its surroundings.
 
+    Where no cosine reaches it, what hybrid mode finds is called weak.
+
     Nodes of `exclude_types` are left out of the result (they are still walked over).
     """
 
@@ -266,9 +268,12 @@ class _Search:
             return list(ranked)
 
         around = await self._chosen(walked, choose)
+        cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
+        weak = bool(cosines) and max(cosines) < self.options.min_cosine
         nodes = [
-            ScoredNode(node=node, score=ranked[node.key].score, reasons=ranked[node.key].reasons)
+            ScoredNode(node=node, score=found.score, reasons=found.reasons, weak=weak)
             for node in around.nodes
+            for found in (ranked[node.key],)
         ]
         return *self._cut(nodes, around.edges), searched
 
@@ -296,6 +301,7 @@ class _Search:
                 node=node,
                 score=score.get(node.key, 0.0),
                 reasons=(reason,) if node.key in score else (f"depth-{around.depths[node.key]}",),
+                weak=self.vector is not None and reason == "text",
             )
             for node in around.nodes
         ]

@@ -33,7 +33,9 @@ def test_the_context_of_a_script_has_scores_reasons_and_tokens(demo_db: str) -> 
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == 1.0
     assert all(node["reasons"] for node in found["nodes"])
-    assert all(set(node) == {"key", "type", "sheet", "score", "reasons", "shown"} for node in found["nodes"])
+    assert all(
+        set(node) == {"key", "type", "sheet", "score", "weak", "reasons", "shown"} for node in found["nodes"]
+    )
     assert len(found["edges"]) == 6
     assert found["tokens"] > 100
     assert set(found["ms"]) == {"embed", "search", "read"}
@@ -58,6 +60,22 @@ def test_a_budget_bounds_the_context(demo_db: str) -> None:
     assert small["tokens"] <= 500 < whole["tokens"]
     assert small["dropped_nodes"] > 0
     assert sum(node["shown"] for node in small["nodes"]) == len(small["nodes"]) - small["dropped_nodes"]
+
+
+@pytest.mark.parametrize("question", ["How do I bake bread with an api?", "which note is for a xyzzy plugh"])
+def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: str) -> None:
+    near = printed(invoke("context", "testgraph001", QUESTION, "--json"))
+    far = printed(invoke("context", "testgraph001", question, "--json"))
+    assert far["nodes"]
+    assert all(node["weak"] for node in far["nodes"])
+    assert not any(node["weak"] for node in near["nodes"])
+    assert "weak " in far["text"].partition("RELEVANT EDGES")[0]
+    assert "100 " not in far["text"].partition("RELEVANT EDGES")[0]
+    assert "100 " in near["text"]
+    found = printed(
+        invoke("tools", "testgraph001", "search_nodes", "--args", f'{{"query": "{question}"}}', "--json")
+    )
+    assert {row["score"] for row in found[0]["data"]} == {"weak"}
 
 
 def test_words_that_nothing_holds_are_said(demo_db: str) -> None:

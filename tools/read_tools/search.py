@@ -56,7 +56,7 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
     rows = [
         {
             **node_row(scored.node, graph),
-            "score": round(scored.score, 2),
+            "score": "weak" if scored.weak else round(scored.score, 2),
             "why": "+".join(scored.reasons) or None,
             "holds": digest(scored.node, 120),
         }
