@@ -23,6 +23,7 @@ from cli import (
     stream,
     talk,
     threads,
+    usage,
 )
 
 app = typer.Typer(
@@ -68,6 +69,7 @@ app.add_typer(database.database, name="db")
 app.command("ask")(talk.ask)
 app.command("chat")(talk.chat)
 app.add_typer(threads.threads, name="threads")
+app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")
 app.command("undo")(review.undo)
 app.add_typer(review.audit, name="audit")

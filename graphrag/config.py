@@ -93,10 +93,22 @@ class Settings(BaseSettings):
     )
     max_call_tokens: int | None = Field(default=None, ge=1, description="prompt tokens of one call at most")
     max_total_tokens: int | None = Field(
-        default=None, ge=1, description="tokens of all calls at most, while the process runs"
+        default=None, ge=1, description="tokens of all calls of the service in a calendar month (UTC) at most"
     )
     max_total_cost: float | None = Field(
-        default=None, gt=0, description="US dollars of all calls at most, while the process runs"
+        default=None, gt=0, description="US dollars of all calls of the service in a month at most"
+    )
+    max_workspace_tokens: int | None = Field(
+        default=None, ge=1, description="tokens of a workspace in a month at most"
+    )
+    max_workspace_cost: float | None = Field(
+        default=None, gt=0, description="US dollars of a workspace in a month at most"
+    )
+    max_person_tokens: int | None = Field(
+        default=None, ge=1, description="tokens of a person in a month at most, in all workspaces together"
+    )
+    max_person_cost: float | None = Field(
+        default=None, gt=0, description="US dollars of a person in a month at most"
     )
 
     mode: Literal["hybrid", "vector", "text"] = Field(default="hybrid", description="how to retrieve")

@@ -21,6 +21,7 @@ from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, Sourc
 from graphrag.approvals import Approval
 from graphrag.embed_nodes import EmbedReport, embed_some, node_keys_after
 from graphrag.embeddings import EmbeddingError, EmbeddingProvider
+from graphrag.usage import UsageLimitReached
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ class EmbeddingQueue:
     ) -> None:
         self._sources, self._embedder, self._options = sources, embedder, options
         self._clock, self._sleep, self.on_batch = clock, sleep, on_batch
+        self.embedders: Callable[[str], EmbeddingProvider | None] = lambda _: embedder
+        """Gives the embedder for the texts of a workspace, where it is not the same for all."""
         self._waiting: dict[str, dict[str, _Graph]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -204,7 +207,7 @@ class EmbeddingQueue:
 
     async def _batch(self, workspace: str, graph_key: str, graph: _Graph) -> None:
         """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then nothing is forgotten."""
-        source, embedder = self._sources(workspace), self._embedder
+        source, embedder = self._sources(workspace), self.embedders(workspace)
         assert embedder is not None
         if not graph.keys:
             await self._read_on(source, graph_key, graph)
@@ -241,11 +244,12 @@ class EmbeddingQueue:
     async def _failed(self, graph: _Graph, exc: Exception) -> None:
         """Let a graph wait, with half the nodes next time; let all wait while the service does not answer."""
         log.warning("embedding_failed", extra={"error": type(exc).__name__, "failures": graph.failures + 1})
-        if isinstance(exc, EmbeddingError | TimeoutError) and not await self._answers():
+        may_wait = isinstance(exc, UsageLimitReached | SourceUnavailable | SourceTimeout | DatabaseBusy)
+        if not may_wait and isinstance(exc, EmbeddingError | TimeoutError) and not await self._answers():
             self._failing += 1
             await self._sleep(self._wait_s(self._failing))
             return
-        if not isinstance(exc, SourceUnavailable | SourceTimeout | DatabaseBusy):
+        if not may_wait:
             if graph.batch > 1:
                 graph.batch //= 2
             else:

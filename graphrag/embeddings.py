@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import orjson
@@ -85,6 +85,15 @@ class EmbeddingProvider(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class ReportsTokens(Protocol):
+    """Optional ability of a provider: its service says how many tokens it charges."""
+
+    async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
+        """Return what `embed` does, and the tokens charged; None where the service does not say."""
+        ...
 
 
 def content_text(node: Node, config: NodeTypeConfig | None) -> str:

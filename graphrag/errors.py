@@ -144,7 +144,7 @@ def describe(exc: Exception, language: Language) -> Described | None:
 
 
 def _told(exc: Exception, language: Language) -> str:
-    return exc.text(language) if isinstance(exc, approvals.ApprovalError) else str(exc)
+    return exc.text(language) if isinstance(exc, approvals.ApprovalError | UsageLimitReached) else str(exc)
 
 
 def _meaning_of(exc: Exception) -> Meaning | None:

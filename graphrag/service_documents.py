@@ -324,8 +324,19 @@ class ModelUsage(Answer):
     cost: float
 
 
+class UsageStanding(Answer):
+    """A limit of this month (UTC) that counts for the caller. Units: tokens, US dollars; absent: none."""
+
+    whose: Literal["person", "workspace", "service"]
+    workspace: str
+    used_tokens: int
+    used_cost: float
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+
 class UsageAnswer(Answer):
-    """What the caller's own conversations used. Units: tokens, US dollars."""
+    """What the caller's own conversations used, and their limits. Units: tokens, US dollars."""
 
     threads: int
     prompt_tokens: int
@@ -333,6 +344,7 @@ class UsageAnswer(Answer):
     total_tokens: int
     cost: float
     models: list[ModelUsage]
+    limits: list[UsageStanding] = Field(default_factory=list[UsageStanding])
 
 
 class WhoAmI(Answer):

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphrag.embeddings import EmbeddingError
+from graphrag.messages import Language, message
 from graphrag.providers.base import UsageReport
 from graphrag.providers.errors import ModelError
+from graphrag.usage_accounts import Allowed, Payer, UsageAccounts, Used, Whose
 
+NOBODY = Payer(workspace="")
 MAX_THREADS = 10_000
 """Totals of so many threads are kept; the one used longest ago is forgotten first. Sums stay right."""
 
@@ -21,27 +24,60 @@ Limit = Literal["call_tokens", "total_tokens", "total_cost"]
 class UsageLimitReached(ModelError, EmbeddingError):
     """Units: tokens, or US dollars for `total_cost`. Nothing was sent.
 
-    To who asks a model or an embedder it is one of the errors that these may raise.
+    `whose` names the account; the limit of a call is everybody's. To who asks a model or an embedder it
+    is one of the errors that these may raise.
     """
 
-    def __init__(self, *, limit: Limit, allowed: float, reached: float) -> None:
+    def __init__(
+        self, *, limit: Limit, allowed: float, reached: float, whose: Whose | Literal["call"] = "service"
+    ) -> None:
         super().__init__(provider="", reason="")
         self.limit: Limit = limit
+        self.whose: Whose | Literal["call"] = "call" if limit == "call_tokens" else whose
         self.allowed, self.reached = allowed, reached
-        if limit == "total_cost":
-            figures = f"{reached:.4f} of {allowed:.4f} US dollars"
-        else:
-            figures = f"{reached:.0f} of {allowed:.0f} tokens"
-        self.args = (f"{figures}; raise max_{limit} to go on",)
+        self.args = (self.text("en"),)
+
+    @property
+    def setting(self) -> str:
+        """Return the name of the setting that an administrator can raise."""
+        scope = "total" if self.whose == "service" else self.whose
+        return f"max_{scope}_{'cost' if self.limit == 'total_cost' else 'tokens'}"
+
+    def text(self, language: Language) -> str:
+        """Return whose limit is reached, with figures, in a person's language."""
+        units = "dollars" if self.limit == "total_cost" else "tokens"
+        digits = 4 if units == "dollars" else 0
+        figures = message(f"usage_{units}", language).format(
+            reached=f"{self.reached:.{digits}f}", allowed=f"{self.allowed:.{digits}f}"
+        )
+        return message(f"usage_limit_{self.whose}", language).format(figures=figures, setting=self.setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """None: no limit. `call_tokens` is for the prompt of one call, the others for all calls together."""
+    """None: no limit. `call_tokens` is for the prompt of one call, the others for a month's calls: of the
+    service, of each workspace, of each person."""
 
     call_tokens: int | None = None
     total_tokens: int | None = None
     total_cost_usd: float | None = None
+    workspace_tokens: int | None = None
+    workspace_cost_usd: float | None = None
+    person_tokens: int | None = None
+    person_cost_usd: float | None = None
+
+    @property
+    def monthly(self) -> dict[Whose, Allowed]:
+        return {
+            "person": Allowed(tokens=self.person_tokens, cost_usd=self.person_cost_usd),
+            "workspace": Allowed(tokens=self.workspace_tokens, cost_usd=self.workspace_cost_usd),
+            "service": Allowed(tokens=self.total_tokens, cost_usd=self.total_cost_usd),
+        }
+
+    @property
+    def count_tokens(self) -> bool:
+        """Whether the tokens of a prompt must be counted before it is sent."""
+        return self.call_tokens is not None or any(a.tokens is not None for a in self.monthly.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +91,7 @@ class CallUsage:
     cost_usd: float | None
     thread: str | None = None
     estimated: bool = False
+    payer: Payer = NOBODY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,24 +125,25 @@ class Totals:
 class UsageMeter:
     """Adds up calls, from any thread.
 
-    `on_call` hears of each call, `on_limit` once of each limit that is reached; neither may raise.
+    `on_call` is called with each call, `on_limit` with each refusal; neither may raise.
     What was used is always recorded: a limit refuses the next call, not the answer already paid.
     """
 
     def __init__(
         self,
         limits: UsageLimits | None = None,
+        accounts: UsageAccounts | None = None,
         *,
         on_call: Callable[[CallUsage], None] | None = None,
         on_limit: Callable[[UsageLimitReached], None] | None = None,
     ) -> None:
         self._limits = limits or UsageLimits()
+        self.accounts = accounts or UsageAccounts(self._limits.monthly)
         self._on_call, self._on_limit = on_call, on_limit
         self._lock = threading.Lock()
         self._total = Totals()
         self._by_provider: dict[str, Totals] = {}
         self._by_thread: OrderedDict[str, Totals] = OrderedDict()
-        self._told: set[Limit] = set()
 
     @property
     def limits(self) -> UsageLimits:
@@ -123,11 +161,12 @@ class UsageMeter:
         with self._lock:
             return dict(self._by_provider)
 
-    def check(self, prompt_tokens: int = 0) -> None:
+    async def check(self, prompt_tokens: int = 0, payer: Payer = NOBODY) -> None:
         """Allow a call of about so many prompt tokens. Raises: UsageLimitReached."""
-        reached = self._reached(prompt_tokens)
+        reached = await self._reached(prompt_tokens, payer)
         if reached is not None:
-            self._tell(reached)
+            if self._on_limit is not None:
+                self._on_limit(reached)
             raise reached
 
     def record(self, call: CallUsage) -> None:
@@ -140,28 +179,26 @@ class UsageMeter:
                 self._by_thread[call.thread] = self._by_thread.pop(call.thread, Totals()).plus(call)
                 if len(self._by_thread) > MAX_THREADS:
                     self._by_thread.popitem(last=False)
+        self.accounts.add(
+            call.payer,
+            Used(tokens=call.tokens.prompt + call.tokens.completion, cost_usd=call.cost_usd or 0.0),
+        )
         if self._on_call is not None:
             self._on_call(call)
-        reached = self._reached(0)
-        if reached is not None:
-            self._tell(reached)
 
-    def _reached(self, prompt_tokens: int) -> UsageLimitReached | None:
-        limits, total = self._limits, self._total
-        if limits.call_tokens is not None and prompt_tokens > limits.call_tokens:
-            return UsageLimitReached(limit="call_tokens", allowed=limits.call_tokens, reached=prompt_tokens)
-        if limits.total_tokens is not None and total.tokens + prompt_tokens >= limits.total_tokens:
-            reached = total.tokens + prompt_tokens
-            return UsageLimitReached(limit="total_tokens", allowed=limits.total_tokens, reached=reached)
-        if limits.total_cost_usd is not None and total.cost_usd >= limits.total_cost_usd:
-            return UsageLimitReached(
-                limit="total_cost", allowed=limits.total_cost_usd, reached=total.cost_usd
-            )
+    async def _reached(self, prompt_tokens: int, payer: Payer) -> UsageLimitReached | None:
+        most = self._limits.call_tokens
+        if most is not None and prompt_tokens > most:
+            return UsageLimitReached(limit="call_tokens", allowed=most, reached=prompt_tokens)
+        for standing in await self.accounts.standings(payer):
+            allowed, used, whose = standing.allowed, standing.used, standing.whose
+            tokens = used.tokens + prompt_tokens
+            if allowed.tokens is not None and tokens >= allowed.tokens:
+                return UsageLimitReached(
+                    limit="total_tokens", allowed=allowed.tokens, reached=tokens, whose=whose
+                )
+            if allowed.cost_usd is not None and used.cost_usd >= allowed.cost_usd:
+                return UsageLimitReached(
+                    limit="total_cost", allowed=allowed.cost_usd, reached=used.cost_usd, whose=whose
+                )
         return None
-
-    def _tell(self, reached: UsageLimitReached) -> None:
-        with self._lock:
-            again = reached.limit in self._told and reached.limit != "call_tokens"
-            self._told.add(reached.limit)
-        if self._on_limit is not None and not again:
-            self._on_limit(reached)

@@ -14,11 +14,12 @@ from datasources.base import Database, Finding, MutableGraphDataSource
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
+from datasources.types import ROOT_WORKSPACE
 from graphrag.agent import Agent
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.config import Settings
 from graphrag.context import ContextOptions
-from graphrag.embedders import make_embedder
+from graphrag.embedders import LocalEmbedder, make_embedder
 from graphrag.embedding_queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embeddings import EmbeddingProvider
 from graphrag.providers.base import LLMProvider
@@ -33,6 +34,7 @@ from graphrag.tool_calls import ToolCalls
 from graphrag.turn.asking import Asker
 from graphrag.turn.lease import TurnLeases
 from graphrag.usage import CallUsage, UsageLimits, UsageMeter
+from graphrag.usage_accounts import Payer, UsageAccounts
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
@@ -166,6 +168,19 @@ class Shared:
     embedding_queue: EmbeddingQueue
     meter: UsageMeter
 
+    def metered(self, workspace: str) -> EmbeddingProvider | None:
+        """Return the embedder as a workspace uses it: what it costs counts for the workspace."""
+        embedder = self.embedder
+        if embedder is None or isinstance(embedder, LocalEmbedder):  # free, and asked for every question
+            return embedder
+        return MeteredEmbedder(
+            embedder,
+            self.meter,
+            Pricing(model=embedder.model, genai_provider="openai"),
+            provider="openai",
+            payer=Payer(workspace=workspace),
+        )
+
     def services(self, workspace: str) -> Services:
         """Return what a request for a workspace works with. Keep it: its caches are worth something."""
         settings = self.settings.model_copy(update={"workspace": workspace})
@@ -177,14 +192,15 @@ class Shared:
             seeds=settings.seeds,
             min_cosine=settings.min_cosine,
         )
-        asked = QueryEmbedder(self.embedder) if self.embedder else None
+        embedder = self.metered(workspace)
+        asked = QueryEmbedder(embedder) if embedder else None
         retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
         queue = self.embedding_queue.of(workspace)
         return Services(
             settings=settings,
             database=self.database,
             source=source,
-            embedder=self.embedder,
+            embedder=embedder,
             embedding_queue=queue,
             retriever=retriever,
             threads=Threads(records),
@@ -206,27 +222,31 @@ async def open_shared(
 
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
-    meter = UsageMeter(
-        UsageLimits(
-            call_tokens=settings.max_call_tokens,
-            total_tokens=settings.max_total_tokens,
-            total_cost_usd=settings.max_total_cost,
-        ),
-        on_call=on_call,
+    limits = UsageLimits(
+        call_tokens=settings.max_call_tokens,
+        total_tokens=settings.max_total_tokens,
+        total_cost_usd=settings.max_total_cost,
+        workspace_tokens=settings.max_workspace_tokens,
+        workspace_cost_usd=settings.max_workspace_cost,
+        person_tokens=settings.max_person_tokens,
+        person_cost_usd=settings.max_person_cost,
     )
-    embedder = _metered(make_embedder(settings), settings, meter)
+    embedder = make_embedder(settings)
     try:
         async with (
             open_database(settings.db, settings.workspace) as database,
+            UsageAccounts(limits.monthly, database.records(ROOT_WORKSPACE)) as accounts,
             EmbeddingQueue(database.source, embedder) as queue,
         ):
-            yield Shared(
+            shared = Shared(
                 settings=settings,
                 database=database,
                 embedder=embedder,
                 embedding_queue=queue,
-                meter=meter,
+                meter=UsageMeter(limits, accounts, on_call=on_call),
             )
+            queue.embedders = shared.metered
+            yield shared
     finally:
         if embedder is not None:
             await embedder.aclose()
@@ -268,12 +288,3 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
     finally:
         if provider is None:
             await asked.aclose()
-
-
-def _metered(
-    embedder: EmbeddingProvider | None, settings: Settings, meter: UsageMeter
-) -> EmbeddingProvider | None:
-    if embedder is None or settings.embeddings == "local":  # costs nothing, and is asked for every question
-        return embedder
-    pricing = Pricing(model=settings.embeddings_model, genai_provider="openai")
-    return MeteredEmbedder(embedder, meter, pricing, provider=settings.embeddings)

@@ -35,12 +35,19 @@ class _Item(BaseModel):
     embedding: list[float]
 
 
+class _Usage(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    total_tokens: int | None = None
+
+
 class _Body(BaseModel):
     """What of an answer is used. Read by us: the client would let any shape through."""
 
     model_config = ConfigDict(extra="ignore")
 
     data: list[_Item]
+    usage: _Usage | None = None
 
 
 class OpenAICompatibleEmbedder:
@@ -75,20 +82,27 @@ class OpenAICompatibleEmbedder:
         return self._dim
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return (await self.embed_counted(texts))[0]
+
+    async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
+        """Implements ReportsTokens."""
         bounded = [_bounded(text) for text in texts]
         rows = [i for i, text in enumerate(bounded) if text.strip()]
         made: list[tuple[list[int], NDArray[np.float32]]] = []
+        tokens: int | None = 0
         for batch in _batches(rows, bounded):
-            made.append((batch, await self._request([bounded[i] for i in batch])))
+            found, charged = await self._request([bounded[i] for i in batch])
+            made.append((batch, found))
+            tokens = None if tokens is None or charged is None else tokens + charged
         vectors = np.zeros((len(texts), self._dim or 0), dtype=np.float32)
         for batch, found in made:
             vectors[batch] = found
-        return vectors
+        return vectors, tokens
 
     async def aclose(self) -> None:
         await self._client.close()
 
-    async def _request(self, texts: list[str]) -> NDArray[np.float32]:
+    async def _request(self, texts: list[str]) -> tuple[NDArray[np.float32], int | None]:
         try:
             answer = await self._client.embeddings.with_raw_response.create(
                 model=self._model, input=texts, encoding_format="float"
@@ -113,16 +127,17 @@ class OpenAICompatibleEmbedder:
             return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc))
         return EmbeddingMalformed(provider=name, reason=str(exc)[:300])
 
-    def _checked(self, body: bytes, count: int) -> NDArray[np.float32]:
+    def _checked(self, body: bytes, count: int) -> tuple[NDArray[np.float32], int | None]:
         def bad(reason: str) -> EmbeddingMalformed:
             return EmbeddingMalformed(provider=self._model, reason=reason)
 
         try:
-            items = _Body.model_validate_json(body).data
+            parsed = _Body.model_validate_json(body)
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "the answer"
             raise bad(f"{where}: {first['msg']}") from exc
+        items = parsed.data
         items.sort(key=lambda item: item.index)
         if [item.index for item in items] != list(range(count)):
             raise bad(f"{len(items)} vectors for {count} texts, or with other indexes than 0 to {count - 1}")
@@ -135,7 +150,7 @@ class OpenAICompatibleEmbedder:
         if not np.isfinite(vectors).all():
             raise bad("a vector that is not finite")
         self._dim = vectors.shape[1]
-        return normalize(vectors)
+        return normalize(vectors), parsed.usage.total_tokens if parsed.usage else None
 
 
 def _seconds(header: str | None) -> float | None:

@@ -12,6 +12,30 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "The embedding service does not answer: only words were searched, not meanings.",
         "fr": "Le service de plongements ne répond pas : seuls les mots ont été cherchés, pas le sens.",
     },
+    "usage_tokens": {"en": "{reached} of {allowed} tokens", "fr": "{reached} jetons sur {allowed}"},
+    "usage_dollars": {"en": "{reached} of {allowed} US dollars", "fr": "{reached} $ US sur {allowed}"},
+    "usage_limit_call": {
+        "en": "the prompt is too long for one call: {figures}; an administrator can raise {setting}",
+        "fr": "texte trop long pour un appel : {figures} ; un administrateur peut augmenter {setting}",
+    },
+    "usage_limit_person": {
+        "en": "your own limit of this month: {figures}; wait for the next month, or for an administrator to "
+        "raise {setting}",
+        "fr": "votre propre limite du mois : {figures} ; attendez le mois prochain, ou qu’un administrateur "
+        "augmente {setting}",
+    },
+    "usage_limit_workspace": {
+        "en": "this workspace's limit of this month: {figures}; wait for the next month, or for an "
+        "administrator to raise {setting}",
+        "fr": "la limite du mois de cet espace de travail : {figures} ; attendez le mois prochain, ou qu’un "
+        "administrateur augmente {setting}",
+    },
+    "usage_limit_service": {
+        "en": "the whole service's limit of this month: {figures}; wait for the next month, or for an "
+        "administrator to raise {setting}",
+        "fr": "la limite du mois de tout le service : {figures} ; attendez le mois prochain, ou qu’un "
+        "administrateur augmente {setting}",
+    },
     "unauthorized": {"en": "Sign in first", "fr": "Authentifiez-vous d’abord"},
     "invalid_message": {"en": "The message is not valid", "fr": "Le message n’est pas valide"},
     "too_large": {"en": "The request is too large", "fr": "La requête est trop grande"},

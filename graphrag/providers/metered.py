@@ -8,7 +8,7 @@ from contextlib import aclosing
 import numpy as np
 from numpy.typing import NDArray
 
-from graphrag.embeddings import EmbeddingProvider
+from graphrag.embeddings import EmbeddingProvider, ReportsTokens
 from graphrag.providers.base import (
     DEFAULT_OPTIONS,
     AssistantMessage,
@@ -28,7 +28,8 @@ from graphrag.providers.base import (
 from graphrag.providers.identity import Identified
 from graphrag.providers.prices import Pricing
 from graphrag.tokens import count_tokens
-from graphrag.usage import CallUsage, UsageMeter
+from graphrag.usage import NOBODY, CallUsage, UsageMeter
+from graphrag.usage_accounts import Payer
 from tools.toon import compact_json
 
 TOKENS_A_MESSAGE = 4
@@ -49,10 +50,17 @@ class MeteredProvider(Identified):
     """Checks the limits before each call and records it after, also one that broke or was stopped."""
 
     def __init__(
-        self, inner: LLMProvider, meter: UsageMeter, pricing: Pricing, *, thread: str | None = None
+        self,
+        inner: LLMProvider,
+        meter: UsageMeter,
+        pricing: Pricing,
+        *,
+        thread: str | None = None,
+        payer: Payer = NOBODY,
     ) -> None:
         super().__init__(name=inner.name, model=inner.model, context_window=inner.context_window)
-        self._inner, self._meter, self._pricing, self._thread = inner, meter, pricing, thread
+        self._inner, self._meter, self._pricing = inner, meter, pricing
+        self._thread, self._payer = thread, payer
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -64,9 +72,8 @@ class MeteredProvider(Identified):
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
         """Yield what the provider yields. Raises: ModelError; UsageLimitReached, before it is asked."""
-        limits = self._meter.limits
-        bounded = limits.call_tokens is not None or limits.total_tokens is not None
-        self._meter.check(count_prompt(messages, tools) if bounded else 0)
+        bounded = self._meter.limits.count_tokens
+        await self._meter.check(count_prompt(messages, tools) if bounded else 0, self._payer)
         told: UsageReport | None = None
         written: list[str] = []
         try:
@@ -103,17 +110,25 @@ class MeteredProvider(Identified):
                 cost_usd=self._pricing.cost_usd(tokens),
                 thread=self._thread,
                 estimated=told is None,
+                payer=self._payer,
             )
         )
 
 
 class MeteredEmbedder:
-    """Records the tokens of embedded texts, counted by us."""
+    """Records the tokens of embedded texts: as the service reports them, else counted by us."""
 
     def __init__(
-        self, inner: EmbeddingProvider, meter: UsageMeter, pricing: Pricing, *, provider: str
+        self,
+        inner: EmbeddingProvider,
+        meter: UsageMeter,
+        pricing: Pricing,
+        *,
+        provider: str,
+        payer: Payer = NOBODY,
     ) -> None:
-        self._inner, self._meter, self._pricing, self._provider = inner, meter, pricing, provider
+        self._inner, self._meter, self._pricing = inner, meter, pricing
+        self._provider, self._payer = provider, payer
 
     @property
     def model(self) -> str:
@@ -124,9 +139,14 @@ class MeteredEmbedder:
         return self._inner.dim
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        tokens = UsageReport(prompt=sum(count_tokens(text) for text in texts))
-        self._meter.check()
-        vectors = await self._inner.embed(texts)
+        await self._meter.check(payer=self._payer)
+        reported: int | None = None
+        if isinstance(self._inner, ReportsTokens):
+            vectors, reported = await self._inner.embed_counted(texts)
+        else:
+            vectors = await self._inner.embed(texts)
+        counted = sum(count_tokens(text) for text in texts) if reported is None else reported
+        tokens = UsageReport(prompt=counted)
         self._meter.record(
             CallUsage(
                 kind="embedding",
@@ -134,7 +154,8 @@ class MeteredEmbedder:
                 model=self.model,
                 tokens=tokens,
                 cost_usd=self._pricing.cost_usd(tokens),
-                estimated=True,
+                estimated=reported is None,
+                payer=self._payer,
             )
         )
         return vectors

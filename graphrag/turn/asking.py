@@ -29,6 +29,7 @@ from graphrag.turn.running import RunningTurn
 from graphrag.turn.window import SMALL, WindowTooSmall, fitted, prompt_tokens, room
 from graphrag.turn.wishes import asks_for_change
 from graphrag.usage import Totals, UsageMeter
+from graphrag.usage_accounts import Payer
 from tools.base import Role, ToolBox
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,10 @@ class Asker:
         raise ModelEmptyReply(provider=self.provider.name, reason="neither text nor a tool call")
 
     async def _stream(self, turn: RunningTurn, reply: Reply, *, final: bool) -> AsyncGenerator[Event]:
-        provider = MeteredProvider(self.provider, self._meter, self._pricing, thread=turn.thread_id)
+        payer = Payer(workspace=turn.person.workspace, person=turn.person.user_id)
+        provider = MeteredProvider(
+            self.provider, self._meter, self._pricing, thread=turn.thread_id, payer=payer
+        )
         targets = GraphTargets(self._source, turn.graph_key)
         tries = [(1.0, True), (1.0, False), (SECOND_SHARE, True)]
         tries += [(SECOND_SHARE, False)] if self.is_small else []

@@ -16,6 +16,7 @@ from graphrag.providers.errors import ModelStreamBroken, ModelUnauthorized
 from graphrag.providers.metered import MeteredEmbedder, MeteredProvider
 from graphrag.providers.prices import Price, Pricing
 from graphrag.usage import CallUsage, UsageLimitReached, UsageLimits, UsageMeter
+from graphrag.usage_accounts import Payer
 from tests.graphrag.providers.wire import (
     ASK,
     chunks_of,
@@ -63,33 +64,48 @@ def test_a_price_nobody_knows_is_said_and_not_counted_as_nothing() -> None:
         (
             UsageLimits(total_tokens=1_500_000),
             "total_tokens",
-            "1500000 of 1500000 tokens; raise max_total_tokens",
+            "service's .* 1500000 of 1500000 tokens;",
         ),
-        (UsageLimits(total_cost_usd=0.5), "total_cost", "0.5000 of 0.5000 US dollars; raise max_total_cost"),
+        (
+            UsageLimits(total_cost_usd=0.5),
+            "total_cost",
+            "0.5000 of 0.5000 US dollars;.*max_total_cost",
+        ),
+        (
+            UsageLimits(workspace_tokens=9),
+            "total_tokens",
+            "workspace's .*max_workspace_tokens",
+        ),
+        (UsageLimits(workspace_cost_usd=0.5), "total_cost", "workspace's .*max_workspace_cost"),
+        (UsageLimits(person_tokens=9), "total_tokens", "your own .* of 9 tokens; .*max_person_tokens"),
+        (UsageLimits(person_cost_usd=0.5), "total_cost", "your own .*max_person_cost"),
     ],
 )
-def test_a_limit_keeps_the_answer_that_reached_it_and_refuses_the_next(
+async def test_a_limit_keeps_the_answer_that_reached_it_and_refuses_the_next(
     limits: UsageLimits, limit: str, said: str
 ) -> None:
     told: list[UsageLimitReached] = []
     meter = UsageMeter(limits, on_limit=told.append)
-    meter.check()
-    meter.record(call(1_000_000, 500_000))
+    payer = Payer(workspace="w", person="ann")
+    await meter.check(payer=payer)
+    meter.record(call(1_000_000, 500_000, payer=payer))
     assert meter.total().calls == 1
-    for _ in range(2):
-        with pytest.raises(UsageLimitReached, match=said) as caught:
-            meter.check()
+    with pytest.raises(UsageLimitReached, match=said) as caught:
+        await meter.check(payer=payer)
     assert caught.value.limit == limit
     assert [reached.limit for reached in told] == [limit]
+    french = caught.value.text("fr")
+    assert "limite du mois" in french
+    assert caught.value.setting in french
 
 
-def test_a_prompt_too_long_for_one_call_is_refused_each_time() -> None:
+async def test_a_prompt_too_long_for_one_call_is_refused_each_time() -> None:
     told: list[UsageLimitReached] = []
     meter = UsageMeter(UsageLimits(call_tokens=100), on_limit=told.append)
-    meter.check(100)
+    await meter.check(100)
     for _ in range(2):
-        with pytest.raises(UsageLimitReached, match="101 of 100 tokens; raise max_call_tokens"):
-            meter.check(101)
+        with pytest.raises(UsageLimitReached, match=r"101 of 100 tokens; .*max_call_tokens"):
+            await meter.check(101)
     assert len(told) == 2
 
 

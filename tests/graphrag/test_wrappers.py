@@ -54,7 +54,7 @@ def made(kind: type[Exception]) -> Exception:
     except ValueError:
         return kind()
     numbers = dict.fromkeys(("status", "seconds", "found", "supported", "allowed", "reached"), 1)
-    values: dict[str, Any] = {**numbers, "path": ("p",)}
+    values: dict[str, Any] = {**numbers, "path": ("p",), "whose": "person"}
     return kind(**{p.name: values.get(p.name, "x") for p in parameters if p.kind is p.KEYWORD_ONLY})
 
 
@@ -166,10 +166,10 @@ def limited() -> UsageMeter:
 
 async def test_a_limit_is_a_model_error_to_who_asks_a_model_and_an_embedding_error_to_who_embeds() -> None:
     inner = Fails(AssertionError("it is not even asked"))
-    with pytest.raises(ModelError, match="raise max_total_cost"):
+    with pytest.raises(ModelError, match="max_total_cost"):
         async for _ in MeteredProvider(inner, limited(), PRICE).stream([UserMessage(content="hi")]):  # type: ignore[arg-type]
             pass
-    with pytest.raises(EmbeddingError, match="raise max_total_cost"):
+    with pytest.raises(EmbeddingError, match="max_total_cost"):
         await MeteredEmbedder(inner, limited(), PRICE, provider="p").embed(["text"])  # type: ignore[arg-type]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from graphrag.providers.base import UsageReport
 from graphrag.service_documents import ApprovalDocument, AuditVerdict, GraphDetail, UsageAnswer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, error_of, service
@@ -200,3 +202,33 @@ async def test_usage_is_the_callers_own() -> None:
             assert (used.threads, used.total_tokens) == (2, 220)
             assert [(m.provider, m.model) for m in used.models] == [("scripted", "script-1")]
             assert (await al.get("/api/usage")).json()["totalTokens"] == 0
+
+
+async def exported() -> dict[str, Any]:
+    async with service() as running, running.as_() as ed:
+        return (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
+
+
+async def test_a_person_at_their_limit_stops_nobody_else_and_a_restart_forgets_nothing(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "db": f"sqlite:{tmp_path / 'one.db'}",
+        "max_person_tokens": 50_000,
+        "max_total_tokens": 500_000,
+    }
+    costly = Says(text="a", usage=UsageReport(prompt=24_000, completion=1_000))
+    with ScriptedProvider(costly, costly, costly) as provider:
+        async with service(provider, **settings) as running, running.as_() as ed, running.as_("al") as al:
+            sample = await exported()
+            made = await ed.post("/api/graphs/import", json=sample)
+            asked = {"graphKey": made.json()["graphKey"], "message": "hello"}
+            for client in (ed, ed, al):
+                assert (await client.post("/api/ai/chat", json=asked)).status_code == 200
+            refused = await ed.post("/api/ai/chat", json=asked, headers={"Accept-Language": "fr"})
+            assert refused.status_code == 429
+            assert "votre propre limite du mois" in refused.json()["error"]["message"]
+        async with service(provider, **settings) as running, running.as_() as ed, running.as_("al") as al:
+            assert (await ed.post("/api/ai/chat", json=asked)).status_code == 429
+            limits = UsageAnswer.model_validate((await al.get("/api/usage")).json()).limits
+            assert [(i.whose, i.used_tokens) for i in limits] == [("person", 25_000), ("service", 75_000)]

@@ -1,0 +1,39 @@
+"""The `usage` command: what conversations used, and where the month's limits stand."""
+
+from __future__ import annotations
+
+from cli import render
+from cli.common import DbOption, JsonOption, LanguageOption, WorkspaceOption, run, settings_of
+from graphrag.service_documents import UsageAnswer
+from graphrag.usage_report import usage_report
+from graphrag.wiring import Services
+
+
+def usage(
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Show the tokens and the known cost of your conversations, and the limits of this month (UTC)."""
+
+    async def work(services: Services) -> UsageAnswer:
+        return await usage_report([(services, services.local_person())])
+
+    found = run(settings_of(db, workspace, lang), work)
+    if as_json:
+        render.json(found.model_dump(by_alias=True))
+        return
+    rows = [
+        [m.provider, m.model, m.threads, f"{m.prompt_tokens:,}", f"{m.completion_tokens:,}", f"{m.cost:.4f}"]
+        for m in found.models
+    ]
+    columns = ["provider", "model", "conversations", "prompt tokens", "answer tokens", "US dollars"]
+    render.table(columns, rows, numbers=[2, 3, 4, 5])
+    for limit in found.limits:
+        tokens = f" of {limit.max_tokens:,}" if limit.max_tokens is not None else ""
+        cost = f" of {limit.max_cost:.4f}" if limit.max_cost is not None else ""
+        render.line(
+            f"this month, {limit.whose}: {limit.used_tokens:,}{tokens} tokens, "
+            f"{limit.used_cost:.4f}{cost} US dollars"
+        )

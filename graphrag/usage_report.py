@@ -1,0 +1,63 @@
+"""Adds up what a person's conversations used, by model, and where their limits stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphrag.approvals import Person
+from graphrag.service_documents import ModelUsage, UsageAnswer, UsageStanding
+from graphrag.threads import Thread
+from graphrag.usage_accounts import Payer
+from graphrag.wiring import Services
+
+MAX_THREADS = 10_000
+
+
+async def usage_report(
+    rooms: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
+) -> UsageAnswer:
+    """Return the usage of a person in some workspaces, optionally of one graph. Raises: SourceError."""
+    threads: list[Thread] = []
+    limits: list[UsageStanding] = []
+    for services, person in rooms:
+        threads += await services.threads.list(person, graph_key=graph_key, limit=MAX_THREADS)
+        payer = Payer(workspace=person.workspace, person=person.user_id)
+        limits += [
+            UsageStanding(
+                whose=standing.whose,
+                workspace=person.workspace,
+                used_tokens=standing.used.tokens,
+                used_cost=standing.used.cost_usd,
+                max_tokens=standing.allowed.tokens,
+                max_cost=standing.allowed.cost_usd,
+            )
+            for standing in await services.meter.accounts.standings(payer)
+        ]
+    return UsageAnswer(
+        threads=len(threads),
+        prompt_tokens=sum(t.total_prompt_tokens for t in threads),
+        completion_tokens=sum(t.total_completion_tokens for t in threads),
+        total_tokens=sum(t.total_tokens for t in threads),
+        cost=sum(t.total_cost for t in threads),
+        models=_by_model(threads),
+        limits=limits,
+    )
+
+
+def _by_model(threads: Sequence[Thread]) -> list[ModelUsage]:
+    """Add up by the model that last answered in a conversation."""
+    groups: dict[tuple[str, str], list[Thread]] = {}
+    for thread in threads:
+        groups.setdefault((thread.provider or "", thread.model or ""), []).append(thread)
+    return [
+        ModelUsage(
+            provider=provider,
+            model=model,
+            threads=len(group),
+            prompt_tokens=sum(t.total_prompt_tokens for t in group),
+            completion_tokens=sum(t.total_completion_tokens for t in group),
+            total_tokens=sum(t.total_tokens for t in group),
+            cost=sum(t.total_cost for t in group),
+        )
+        for (provider, model), group in sorted(groups.items())
+    ]
