@@ -127,4 +127,4 @@ class TurnBroken(ServerError):
         super().__init__(fault.code)
 
     def text(self, language: Language) -> str:
-        return self.fault.message(language)
+        return self.fault.message(language)  # `server.faults` takes addresses out

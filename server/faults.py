@@ -7,7 +7,7 @@ text of an error that nobody foresaw reaches a client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -17,14 +17,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from graphrag.approvals import ProposalRefused
+from graphrag.embeddings import EmbeddingError
 from graphrag.errors import Meaning, describe
 from graphrag.faults import FaultCode
 from graphrag.messages import Language, message
+from graphrag.providers.errors import ModelError
 from graphrag.workers import WorkersBusy
 from server import errors
+from server.withheld import INTERNAL, note, without_places
 from tools.proposals import MalformedProposal
 
 MAX_DETAILS = 20
+OF_PROVIDERS = (ModelError, EmbeddingError)
 
 MEANINGS: dict[type[errors.ServerError], Meaning] = {
     errors.AuthError: Meaning(code="unauthorized", http_status=401),
@@ -94,6 +98,8 @@ def told(exc: Exception, language: Language, request_id: str = "") -> Told:
     if isinstance(exc, HTTPException):
         return _framework(exc, language)
     known = describe(exc, language)
+    if known is not None and isinstance(exc, INTERNAL):
+        known = replace(known, message=f"{message(known.code, language)}: {message('see_log', language)}")
     if known is None:
         text = message("unforeseen", language).format(request=request_id)
         return Told(status=500, code="internal", message=f"{message('internal', language)}: {text}")
@@ -105,7 +111,7 @@ def told(exc: Exception, language: Language, request_id: str = "") -> Told:
     return Told(
         status=known.http_status,
         code=known.code,
-        message=known.message,
+        message=without_places(known.message) if isinstance(exc, OF_PROVIDERS) else known.message,
         retryable=known.retryable,
         details=details,
         headers={"Retry-After": str(exc.retry_after_s)} if isinstance(exc, WorkersBusy) else {},
@@ -118,7 +124,7 @@ def _turn(exc: errors.TurnBroken, language: Language) -> Told:
     return Told(
         status=TURN_STATUS[fault.code],
         code=fault.code,
-        message=fault.message(language),
+        message=without_places(fault.message(language)),
         retryable=fault.retryable,
         details={"threadId": exc.thread_id},
         headers=headers,
@@ -190,6 +196,7 @@ def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
     """Return the answer to a request that failed."""
     request_id = str(getattr(request.state, "request_id", ""))
     answer = told(exc, language_of(request), request_id)
+    note(exc, request_id)
     return JSONResponse(answer.body(request_id), answer.status, dict(answer.headers))
 
 

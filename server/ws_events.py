@@ -20,6 +20,7 @@ from graphrag.events import (
     UsageReported,
 )
 from graphrag.messages import Language
+from server.withheld import without_places
 from server.ws_outbox import encode
 from tools.proposals import to_document
 
@@ -104,7 +105,7 @@ class WireTurn:
                 fault = event.fault
                 yield self.error(
                     fault.code,
-                    fault.message(self.language),
+                    without_places(fault.message(self.language)),
                     retryable=fault.retryable,
                     details=_details(fault.retry_after_s, event.thread_id),
                 )

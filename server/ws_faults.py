@@ -6,6 +6,7 @@ from graphrag.messages import Language
 from server.auth import Identity
 from server.errors import TooManyRequests
 from server.faults import told
+from server.withheld import note
 from server.ws_events import Message, error_message
 from server.ws_messages import InvalidMessage
 
@@ -13,6 +14,7 @@ from server.ws_messages import InvalidMessage
 def fault_message(id_: float | None, exc: Exception, language: Language) -> Message:
     """Return the `ai:error` of a failure; of one that nobody foresaw the text is kept back."""
     found = told(exc, language)
+    note(exc)
     details = {"retryAfterS": exc.wait_s} if isinstance(exc, TooManyRequests) else None
     return error_message(id_, found.code, found.message, retryable=found.retryable, details=details)
 

@@ -39,6 +39,10 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
     "unauthorized": {"en": "Sign in first", "fr": "Authentifiez-vous d’abord"},
     "invalid_message": {"en": "The message is not valid", "fr": "Le message n’est pas valide"},
     "too_large": {"en": "The request is too large", "fr": "La requête est trop grande"},
+    "see_log": {
+        "en": "the log of the server says why; try again, or ask whoever runs it",
+        "fr": "le journal du serveur dit pourquoi ; réessayez ou demandez à qui l’exploite",
+    },
     "body_too_slow": {
         "en": "the request did not come on for {seconds} s; send it again",
         "fr": "la requête n’avance plus depuis {seconds} s ; renvoyez-la",
