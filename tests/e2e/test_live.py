@@ -236,3 +236,27 @@ def test_when_the_token_expires_a_new_one_goes_on_where_one_was(
         page.wait_for_selector(".save-mark.unsaved")
         page.context.close()
         trouble.forgive("401")
+
+
+def test_own_edits_are_undone_after_a_reload_and_a_deleted_sheet_comes_back_for_everybody(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    page, other = open_page(offline_site, sheet="1"), open_page(offline_site)
+    tab, other_tab = (at.locator(".sheet[data-sheet='1']") for at in (page, other))
+    count = other_tab.locator(".sheet-count").text_content() or ""
+    before = offline_site.node("root")
+    drag(other, "root", 60, 40)
+    other.wait_for_selector(".save-mark.unsaved")
+    page.get_by_role("button", name="Delete the sheet").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(tab).to_have_count(0)
+    expect(other_tab).to_have_count(0)
+    page.reload()
+    page.wait_for_selector(".node")
+    page.locator(".stage").focus()
+    page.keyboard.press("Control+z")
+    expect(tab.locator(".sheet-count")).to_have_text(count)
+    expect(other_tab.locator(".sheet-count")).to_have_text(count)
+    page.keyboard.press("Control+z")
+    expect(page.get_by_text("Undone: moved ")).to_be_visible()
+    assert offline_site.node("root")["posX"] == before["posX"]

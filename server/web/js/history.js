@@ -48,7 +48,7 @@ export async function showHistory(app) {
 }
 
 // Says an edit's steps once each: moving a node sets two fields.
-function sentences(steps, { t, store }) {
+export function sentences(steps, { t, store }) {
   const { nodes } = store.get();
   const said = new Set();
   for (const { type, keys = [], field = "", name = "" } of steps) {

@@ -1,13 +1,8 @@
-// This person's own live edits: sent, shown when they are accepted, and kept so that they can be undone.
+// This person's own live edits: sent, shown when they are accepted, taken back by the server.
 
-import { nodeName } from "./model.js";
-
-const BATCH = 20; // instructions that one message may carry
-const REMEMBERED = 200;
+import { sentences } from "../history.js";
 
 export function createEdits({ store, live, socket, t, toast, ApiError }) {
-  let done = [];
-  let undone = [];
   let last = Promise.resolve();
 
   const isElsewhere = () => Boolean(store.get().notEditable?.isElsewhere);
@@ -22,145 +17,79 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
     return false;
   }
 
-  // Carries out steps [{message, back}] one after the other; what fails is said, and the rest is left.
-  function carryOut(steps) {
-    const work = last.then(async () => {
-      const kept = [];
-      try {
-        for (const step of steps) {
-          await live.edit(step.message);
-          kept.push(step);
-        }
-        return { kept, error: null };
-      } catch (error) {
-        return { kept, error };
-      }
-    });
+  // Sends an edit after the ones before it; resolves to its answer, or to null when it was refused, which is said.
+  async function send(message) {
+    if (!check()) return null;
+    const work = last.then(() => live.edit(message));
     last = work.catch(() => {});
-    return work;
-  }
-
-  async function run(what, steps) {
-    if (!steps.length || !check()) return false;
-    const { kept, error } = await carryOut(steps);
-    if (kept.length) {
-      done = [...done.slice(1 - REMEMBERED), { what, steps: kept, graphKey: store.get().graphKey }];
-      undone = [];
-    }
-    if (error) refused(error);
-    return !error;
+    return work.catch(refused);
   }
 
   function refused(error) {
     if (!(error instanceof ApiError)) throw error;
     toast("error", t("canvas.edit_refused", { reason: error.message }));
+    return null;
   }
 
-  async function step(from, to, said) {
-    const { graphKey } = store.get();
-    const entry = from().findLast((one) => one.graphKey === graphKey);
-    if (!entry) return toast("info", t("canvas.nothing_to_undo"), { action: { label: t("canvas.approved_changes"), run: () => store.set({ panel: "review", reviewView: "history" }) } });
-    if (!check()) return undefined;
-    const { kept, error } = await carryOut(entry.steps.toReversed().map(({ message, back }) => ({ message: back, back: message })));
-    if (error) return refused(error); // a later change is in the way: it stays as it is
-    from((list) => list.filter((one) => one !== entry));
-    to((list) => [...list, { ...entry, steps: kept }]);
-    return toast("ok", t(said, { what: entry.what }));
+  // The server knows this person's edits of the graph, also those of before the page was loaded.
+  async function takeBack(type, said) {
+    const answer = await send({ type });
+    if (answer?.edit) toast("ok", t(said, { what: sentences(answer.edit.steps, { t, store }).join(" · ") }));
+    else if (answer) toast("info", t("canvas.nothing_to_undo"), { action: { label: t("canvas.approved_changes"), run: () => store.set({ panel: "review", reviewView: "history" }) } });
   }
 
-  const doneList = (change) => (change ? (done = change(done)) : done);
-  const undoneList = (change) => (change ? (undone = change(undone)) : undone);
+  const instruct = async (instructions) => Boolean(instructions.length && (await send({ type: "applyInstructionToGraph", instructions })));
 
-  // Instructions on nodes or edges, with those that put back what was.
-  function instructions(pairs) {
-    const steps = [];
-    for (let i = 0; i < pairs.length; i += BATCH) {
-      const part = pairs.slice(i, i + BATCH);
-      steps.push({
-        message: { type: "applyInstructionToGraph", instructions: part.map((pair) => pair.ask) },
-        back: { type: "applyInstructionToGraph", instructions: part.map((pair) => pair.back).toReversed() },
-      });
-    }
-    return steps;
-  }
-
-  function set(place, field, before, after) {
-    const path = Array.isArray(field) ? field : [field];
-    const back = before === undefined ? { o: 2, p: path } : { o: 1, p: path, v: before };
-    return { ask: { ...place, i: { o: 1, p: path, v: after } }, back: { ...place, i: back } };
-  }
+  const set = (place, field, value) => ({ ...place, i: { o: 1, p: [field].flat(), v: value } });
 
   // Moves nodes: [{key, x, y}] in canvas coordinates.
   function move(moves) {
-    const { nodes, nodeTypes } = store.get();
-    const pairs = [];
+    const { nodes } = store.get();
+    const asked = [];
     for (const { key, x, y } of moves) {
       const node = nodes.get(key);
       if (!node) continue;
       const place = { sheetId: node.sheet, nodeId: key, animatePos: true };
-      if (x !== node.posX) pairs.push(set(place, "posX", node.posX ?? 0, x));
-      if (y !== node.posY) pairs.push(set(place, "posY", node.posY ?? 0, y));
+      if (x !== node.posX) asked.push(set(place, "posX", x));
+      if (y !== node.posY) asked.push(set(place, "posY", y));
     }
-    const first = nodes.get(moves[0]?.key);
-    const what = t("edit.move", { n: moves.length, name: first ? nodeName(first, nodeTypes) : "" });
-    return run(what, instructions(pairs));
+    return instruct(asked);
   }
 
   // Deletes nodes with their edges, and edges, of the sheet that is shown.
-  function remove(keys) {
-    const { nodes, edges, sheet, nodeTypes } = store.get();
+  async function remove(keys) {
+    const { nodes, edges, sheet } = store.get();
     const nodeKeys = keys.filter((key) => nodes.has(key));
     const gone = new Set(nodeKeys);
-    const edgeKeys = keys.filter((key) => edges.has(key) && !nodes.has(key));
-    const cut = [...edges.values()].filter((edge) => gone.has(edge.source) || gone.has(edge.target) || edgeKeys.includes(edge._key));
-    const first = nodes.get(nodeKeys[0]);
-    const name = first ? nodeName(first, nodeTypes) : (cut[0]?.label ?? cut[0]?._key ?? "");
-    return run(t("edit.delete", { n: keys.length, name }), [{
-      message: { type: "batchDeleteElements", sheetId: sheet, nodeKeys, edgeKeys: edgeKeys.filter((key) => !gone.has(edges.get(key).source) && !gone.has(edges.get(key).target)) },
-      back: { type: "batchCreateElements", sheetId: sheet, nodes: nodeKeys.map((key) => nodes.get(key)), edges: cut },
-    }]);
+    const edgeKeys = keys.filter((key) => !gone.has(key) && edges.has(key) && !gone.has(edges.get(key).source) && !gone.has(edges.get(key).target));
+    return Boolean(await send({ type: "batchDeleteElements", sheetId: sheet, nodeKeys, edgeKeys }));
   }
 
-  // Adds a node without its key; resolves to the key that it got, or null.
-  async function create(node, name) {
+  // Adds a node or an edge without its key to a sheet; resolves to the key that it got, or null.
+  async function add(kind, document) {
     if (!check()) return null;
     const answer = await socket.request({ type: "generateUniqueId", ids: [0] }).catch(refused);
     if (!answer) return null;
-    const made = { ...node, _key: answer.ids[0] };
-    const isDone = await run(t("edit.create", { name }), [{
-      message: { type: "batchCreateElements", sheetId: node.sheet, nodes: [made], edges: [] },
-      back: { type: "batchDeleteElements", sheetId: node.sheet, nodeKeys: [made._key], edgeKeys: [] },
-    }]);
+    const made = { ...document, _key: answer.ids[0] };
+    const isDone = await send({ type: "batchCreateElements", sheetId: document.sheet, nodes: [], edges: [], [kind]: [made] });
     return isDone ? made._key : null;
   }
 
-  async function connect(source, sourceHandle, target, targetHandle) {
-    if (!check()) return false;
-    const { graphKey, sheet, nodes, nodeTypes } = store.get();
-    const answer = await socket.request({ type: "generateUniqueId", ids: [0] }).catch(refused);
-    if (!answer) return false;
-    const edge = { _key: answer.ids[0], graphKey, sheet, source, sourceHandle, target, targetHandle };
-    return run(t("edit.connect", { name: nodeName(nodes.get(source), nodeTypes) }), [{
-      message: { type: "batchCreateElements", sheetId: sheet, nodes: [], edges: [edge] },
-      back: { type: "batchDeleteElements", sheetId: sheet, nodeKeys: [], edgeKeys: [edge._key] },
-    }]);
+  function connect(source, sourceHandle, target, targetHandle) {
+    const { graphKey, sheet } = store.get();
+    return add("edges", { graphKey, sheet, source, sourceHandle, target, targetHandle });
   }
 
   // Sets one field of a node or an edge: `field` is a name or a path.
-  function setField(kind, document, field, after, what) {
-    const path = [field].flat();
-    const before = path.reduce((value, part) => value?.[part], document);
-    const place = kind === "node" ? { sheetId: document.sheet, nodeId: document._key } : { sheetId: document.sheet, edgeId: document._key };
-    return run(what, instructions([set(place, path, before, after)]));
+  function setField(kind, document, field, value) {
+    return instruct([set({ sheetId: document.sheet, [`${kind}Id`]: document._key }, field, value)]);
   }
 
-  const sheetEdit = (message, back) => run(message.name ?? "", [{ message, back }]);
-
-  store.on("graphKey", () => (undone = []));
   return {
-    move, remove, create, connect, setField, sheetEdit, mayEdit, check,
-    undo: () => step(doneList, undoneList, "canvas.undone"),
-    redo: () => step(undoneList, doneList, "canvas.redone"),
-    canUndo: () => done.some((one) => one.graphKey === store.get().graphKey),
+    move, remove, connect, setField, mayEdit, check,
+    create: (node) => add("nodes", node),
+    sheetEdit: async (message) => Boolean(await send(message)),
+    undo: () => takeBack("undoEdit", "canvas.undone"),
+    redo: () => takeBack("redoEdit", "canvas.redone"),
   };
 }

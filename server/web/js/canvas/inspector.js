@@ -102,7 +102,7 @@ export function createInspector(element, { app, edits, canvas }) {
     if (!node) return false;
     const isObject = node.data !== null && typeof node.data === "object" && !Array.isArray(node.data);
     const [field, value] = isObject ? [["data", "name"], wanted] : [["data"], { name: wanted }];
-    return edits.setField("node", node, field, value, t("edit.rename", { name: nodeName(node, store.get().nodeTypes) }));
+    return edits.setField("node", node, field, value);
   }
 
   // What a node is connected to: first where it comes from.
@@ -159,8 +159,7 @@ export function createInspector(element, { app, edits, canvas }) {
         return t("inspector.not_json", { reason: error.message });
       }
     }
-    const what = t(field === "data" ? "edit.field" : "edit.process", { name: nodeName(node, store.get().nodeTypes) });
-    return (await edits.setField("node", node, field, value, what)) ? undefined : t("inspector.not_saved");
+    return (await edits.setField("node", node, field, value)) ? undefined : t("inspector.not_saved");
   }
 
   function drawEdge(edge) {
@@ -181,7 +180,7 @@ export function createInspector(element, { app, edits, canvas }) {
     const input = h("input", { id: "edge-label", maxlength: 400, disabled: !edits.mayEdit(), autocomplete: "off" });
     const save = (wanted) => {
       const edge = store.get().edges.get(key);
-      return edge ? edits.setField("edge", edge, "label", wanted, t("edit.field", { name: shownName })) : false;
+      return edge ? edits.setField("edge", edge, "label", wanted) : false;
     };
     draft = createDraft(input, { t, stored: label ?? "", save });
     return [h("label", { for: "edge-label" }, t("inspector.edge_label")), input, draft.hint];

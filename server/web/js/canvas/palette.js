@@ -48,7 +48,7 @@ export function createPalette({ app, edits, view, canvas, ordered }) {
       graphKey, sheet, type: type.type, typeVersion: type.version ?? 1, ...freePlace(size), size: { ...size },
       handles: structuredClone(type.handles ?? {}), data: { name },
     };
-    const key = await edits.create(node, name);
+    const key = await edits.create(node);
     if (!key) return;
     store.set({ selection: [key] });
     canvas.focusNew(key);

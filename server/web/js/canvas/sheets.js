@@ -65,13 +65,13 @@ export function createSheets(element, { app, edits }) {
     if (!name || !edits.check()) return;
     const taken = Object.keys(store.get().graph.sheetsList).map(Number).filter(Number.isInteger);
     const key = String(Math.max(-1, ...taken) + 1);
-    if (await edits.sheetEdit({ type: "createSheet", name, key }, { type: "deleteSheet", key })) live.showSheet(key);
+    if (await edits.sheetEdit({ type: "createSheet", name, key })) live.showSheet(key);
   }
 
   async function rename(key) {
     const before = store.get().graph.sheetsList[key];
     const name = await prompt({ title: t("canvas.rename_sheet"), label: t("canvas.sheet_name"), value: before });
-    if (name && name !== before) await edits.sheetEdit({ type: "renameSheet", key, name }, { type: "renameSheet", key, name: before });
+    if (name && name !== before) await edits.sheetEdit({ type: "renameSheet", key, name });
   }
 
   async function remove(key) {
@@ -79,11 +79,7 @@ export function createSheets(element, { app, edits }) {
     const n = [...nodes.values()].filter((node) => node.sheet === key).length;
     const text = t("canvas.delete_sheet_sure", { name: graph.sheetsList[key], n });
     if (!(await confirm({ title: t("canvas.delete_sheet"), text, ok: t("inspector.delete"), danger: true })) || !edits.check()) return;
-    try {
-      await live.edit({ type: "deleteSheet", key });
-    } catch (error) {
-      app.toast("error", t("canvas.edit_refused", { reason: error.message }));
-    }
+    await edits.sheetEdit({ type: "deleteSheet", key });
   }
 
   return { draw, step };
