@@ -23,6 +23,7 @@ import httpx2
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from tests.benchmarks import synthetic
+from tests.benchmarks.live_large_edits import live_edits
 from tests.benchmarks.load_server import process, said
 from tests.benchmarks.machine import described
 from tests.support.health_probe import HealthProbe
@@ -153,10 +154,16 @@ async def _until_closed(held: list[Streams | tuple[None, None]], *, seconds: flo
     print(f"    of {len(held)} held connections {len(still)} open after {time.perf_counter() - began:.1f} s")
 
 
+async def large_edits(target: Target) -> None:
+    """One editor sends 150 edits of 1.9 MB; one who comes late asks for what was missed."""
+    await live_edits(target.port)
+
+
 SCENARIOS: dict[str, Callable[[Target], Awaitable[None]]] = {
     "views": views,
     "half-headers": half_headers,
     "stalled-bodies": stalled_bodies,
+    "live-edits": large_edits,
 }
 WITH_GRAPH = {"views"}
 """Scenarios that need the large graph."""
@@ -169,6 +176,10 @@ async def target_of(path: Path) -> AsyncIterator[Target]:
     async with process(serve, stderr=DEVNULL, **settings) as server:
         port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
         yield Target(port=port, pid=server.pid)
+
+
+def _size_mb(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
 
 
 async def run(name: str) -> bool:
@@ -190,7 +201,8 @@ async def run(name: str) -> bool:
             good = probe.p95_ms <= P95_MS and probe.longest_gap_ms <= GAP_MS
             failed = f"{len(probe.failures)} failures, {len(probe.samples)} answers"
             print(f"    health p95 {probe.p95_ms:.0f} ms, gap {probe.longest_gap_ms:.0f} ms, {failed}")
-            print(f"    memory {before:.0f} MB, at most {target.memory_mb():.0f} MB")
+            disk = await asyncio.to_thread(_size_mb, Path(folder))
+            print(f"    memory {before:.0f} MB, at most {target.memory_mb():.0f} MB; disk {disk:.0f} MB")
             print("    in time" if good else "    TOO SLOW")
             return good
 
