@@ -7,7 +7,8 @@ entry and the head is only found out by a head noted elsewhere: `verify` prints 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,28 @@ class Audit:
     def __init__(self, records: RecordStore, clock: Callable[[], int]) -> None:
         self._records = records
         self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def record(
+        self, facts: Mapping[str, Any], write: Callable[[Sequence[RecordWrite]], Awaitable[None]]
+    ) -> Entry:
+        """Append an entry together with what it tells of: `write` is given the entry's writes and stores
+        them in the same transaction.
+
+        Entries of this process wait for one another; when another process was first, `write` is called
+        again. Raises: what `write` raises; RecordConflict when others are always first.
+        """
+        async with self._turn:
+            for attempt in range(1, _ATTEMPTS + 1):
+                prepared = await self.prepare(facts)
+                try:
+                    await write(prepared.writes)
+                except RecordConflict as exc:
+                    if exc.kind != KIND or attempt == _ATTEMPTS:
+                        raise
+                else:
+                    return prepared.entry
+        raise AssertionError("unreachable")
 
     async def prepare(self, facts: Mapping[str, Any]) -> Prepared:
         """Return the next entry with its writes; they fail with RecordConflict if another is first."""
@@ -95,21 +118,7 @@ class Audit:
 
     async def append(self, facts: Mapping[str, Any]) -> Entry:
         """Store an entry by itself. Raises: RecordConflict when others are always first."""
-        for attempt in range(_ATTEMPTS):
-            prepared = await self.prepare(facts)
-            write = prepared.writes[0]
-            try:
-                await self._records.put(
-                    Record(kind=KIND, key=write.key, data=write.data or {}), expected_version=None
-                )
-            except RecordConflict:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                continue
-            # Should this stop here, the entry stands: the next one to append moves the head on.
-            await self._head()
-            return prepared.entry
-        raise AssertionError("unreachable")
+        return await self.record(facts, self._records.write)
 
     async def entries(
         self, *, graph_key: str | None = None, approval_id: str | None = None, limit: int = 100

@@ -60,6 +60,9 @@ from datasources.types import (
 
 T = TypeVar("T")
 
+FEW = 100
+"""So many documents are read from the file when their graph is not in memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class SqliteSource:
@@ -93,8 +96,11 @@ class SqliteSource:
             lambda c: work(c, graph_row(c, self.workspace, graph_key)), apart=apart
         )
 
-    async def _documents(self, graph_key: str) -> GraphDocuments | None:
-        """Return the graph as held in memory, or None when it is too large for that, or not held yet."""
+    async def _documents(self, graph_key: str, *, few: bool = False) -> GraphDocuments | None:
+        """Return the graph as held in memory, or None when it is too large for that, or not held yet.
+
+        For a `few` documents a graph that has just changed is not loaded: the file gives them sooner.
+        """
         row, limits = self._row(graph_key), self.engine.limits
         size = row.nodes + row.edges
         if size > max(limits.held, limits.linked):
@@ -106,7 +112,7 @@ class SqliteSource:
             return now.revision, documents, documents.nbytes
 
         name = ("documents", row.id)
-        if size > limits.held:
+        if few or size > limits.held:
             return self.engine.held_later(name, row.revision, load)
         return await self.engine.held(name, row.revision, load)
 
@@ -148,13 +154,13 @@ class SqliteSource:
         return await self._read(graph_key, lambda c, row: large.edges(c, row, sheet, after, limit))
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        documents = await self._documents(graph_key)
+        documents = await self._documents(graph_key, few=len(keys) <= FEW)
         if documents is not None:
             return documents.nodes_by_key(keys)
         return await self._read(graph_key, lambda c, row: large.nodes_by_key(c, row, keys))
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        documents = await self._documents(graph_key)
+        documents = await self._documents(graph_key, few=len(keys) <= FEW)
         if documents is not None:
             return documents.edges_of(keys)
         return await self._read(graph_key, lambda c, row: large.edges_of(c, row, keys))

@@ -1,37 +1,27 @@
-"""Carries a decision out: once, on the graph as it is now, or not at all with the reason."""
+"""Carries a decision out: once, on the graph as it is now, or not at all with the reason.
+
+Decision: whatever a decision comes to is one transaction. An approval writes the mutation, the approval
+over the version that was read, and the audit entry; anything else the last two. So a process may die at
+any moment, of several decisions one wins, and nothing has to be claimed beforehand or given back.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datasources.errors import (
-    BadDocument,
-    GraphNotFound,
-    InvalidMutation,
-    RecordConflict,
-    RevisionConflict,
-    SourceError,
-)
+from datasources.base import RecordWrite
+from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
 from datasources.types import Mutation
 from graphrag.actions.touched import changed_since
 from graphrag.approvals.codec import mutation_to_document
 from graphrag.approvals.desk import Desk, already_decided, audit_facts
-from graphrag.approvals.errors import (
-    ApprovalBusy,
-    NotPermitted,
-    ProposalExpired,
-    ProposalRefused,
-    ProposalWaits,
-)
+from graphrag.approvals.errors import NotPermitted, ProposalExpired, ProposalRefused, ProposalWaits
 from graphrag.approvals.model import (
-    KIND,
-    Action,
     Approval,
     ApproveEdited,
+    Decided,
     Decision,
     Outcome,
     Reason,
@@ -44,17 +34,14 @@ from graphrag.people import Person
 from graphrag.review import Reviewed, review, touched
 from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot
-
-ATTEMPTS = 40
-_PAUSE_S, _LONGEST_S = 0.01, 0.2
-"""Others change the graph meanwhile: the longest wait grows with each try, up to a bound."""
+from tools.write_tools.snapshot import load_near
 
 MAX_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Why a claimed approval cannot be applied."""
+    """Why an approval cannot be applied."""
 
     status: Status
     reason: Reason
@@ -69,25 +56,25 @@ async def decide(
     ProposalRefused (an edit that cannot be carried out; it is still to be decided), ApprovalBusy,
     MalformedProposal.
     """
+
+    async def carry_out() -> Approval:
+        approval = await _to_decide(desk, approval_id, by, thread_id)
+        return await _carry_out(desk, approval, decision, by)
+
+    approval = await _to_decide(desk, approval_id, by, thread_id)
+    return await desk.in_turn(approval.graph_key, approval_id, carry_out)
+
+
+async def _to_decide(desk: Desk, approval_id: str, by: Person, thread_id: str | None) -> Approval:
+    """Return an approval that this person may decide now."""
     approval = await desk.known(approval_id, by, thread_id)
     permit(desk, approval.asker, by)
-    if desk.is_abandoned(approval):
-        approval = await desk.recover_one(approval)
     if approval.status != "pending":
         raise already_decided(approval)
     if approval.expires <= desk.clock():
         await desk.expire(approval)
         raise ProposalExpired(approval_id=approval.id, expires=approval.expires)
-    if isinstance(decision, Reject):
-        claimed = await desk.claim(approval, decided(decision, by, desk.clock()))
-        return await asyncio.shield(desk.close(claimed, "rejected"))
-    edited = await _edited(desk, approval, decision) if isinstance(decision, ApproveEdited) else None
-    lost = await _look_at_others(desk, approval) if edited is None else None
-    claimed = await desk.claim(approval, decided(decision, by, desk.clock(), edited=edited))
-    if lost is not None:
-        return await asyncio.shield(desk.close(claimed, "stale", lost))
-    # Who asked may go away; what was claimed is carried out all the same.
-    return await asyncio.shield(_carry_out(desk, claimed))
+    return approval
 
 
 def permit(desk: Desk, asker: str, by: Person) -> None:
@@ -95,6 +82,37 @@ def permit(desk: Desk, asker: str, by: Person) -> None:
     code = desk.policy.objection(by, asker)
     if code is not None:
         raise NotPermitted(code=code, user_id=by.user_id, role=by.role)
+
+
+async def _carry_out(desk: Desk, approval: Approval, decision: Decision, by: Person) -> Approval:
+    """Review and commit a decision. Raises: RevisionConflict, RecordConflict when others were faster."""
+    taken = decided(decision, by, desk.clock())
+    if isinstance(decision, Reject):
+        return await desk.close(approval, "rejected", taken)
+    try:
+        if isinstance(decision, ApproveEdited):
+            done = await _apply_edited(desk, approval, decision, by)
+            if done is not None:
+                return done
+        lost = await _look_at_others(desk, approval)
+        if lost is not None:
+            return await desk.close(approval, "stale", taken, lost)
+        snapshot = await load_near(desk.source, approval.graph_key, approval.action, _cut(approval))
+        judged = judge(approval, snapshot)
+        if isinstance(judged, Ended):
+            return await desk.close(approval, judged.status, taken, judged.reason)
+        return await _apply(desk, approval, taken, judged, snapshot)
+    except GraphNotFound:
+        return await desk.close(approval, "failed", taken, Reason(code="failed_graph_gone"))
+    except (InvalidMutation, BadDocument) as exc:
+        reason = Reason(code="failed_refused", facts={"problem": str(exc)})
+        return await desk.close(approval, "failed", taken, reason)
+
+
+def _cut(approval: Approval) -> list[str]:
+    """Return the ends of the edges that the proposal was to delete: where to look for these."""
+    edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
+    return [str(edge[end]) for edge in edges for end in ("source", "target")]
 
 
 async def _look_at_others(desk: Desk, approval: Approval) -> Reason | None:
@@ -112,11 +130,12 @@ async def _look_at_others(desk: Desk, approval: Approval) -> Reason | None:
     return None
 
 
-async def _edited(
-    desk: Desk, approval: Approval, decision: ApproveEdited
-) -> tuple[Action, str, dict[str, Any]] | None:
-    """Review and settle an edit; None when it edits nothing. Raises: ProposalRefused, MalformedProposal."""
-    action = parse_action(decision.action)
+async def _apply_edited(desk: Desk, approval: Approval, edit: ApproveEdited, by: Person) -> Approval | None:
+    """Review and apply what a person made of the proposal; None when that is the proposal itself.
+
+    Raises: ProposalRefused, MalformedProposal.
+    """
+    action = parse_action(edit.action)
     if canonical_hash(action) == approval.action_hash:
         return None
     snapshot = await load_snapshot(desk.source, approval.graph_key, action)
@@ -125,69 +144,28 @@ async def _edited(
         raise ProposalRefused(problems=result.problems)
     settled = result.reviewed.action
     digest = canonical_hash(settled)
-    return (
-        None if digest == approval.action_hash else (settled, digest, result.reviewed.preview.to_document())
-    )
+    if digest == approval.action_hash:
+        return None
+    edited = (settled, digest, result.reviewed.preview.to_document())
+    taken = decided(edit, by, desk.clock(), edited=edited)
+    return await _apply(desk, approval, taken, result.reviewed, snapshot)
 
 
-async def _carry_out(desk: Desk, claimed: Approval) -> Approval:
-    for attempt in range(ATTEMPTS):
-        try:
-            snapshot = await load_snapshot(desk.source, claimed.graph_key, claimed.effective_action)
-            judged = judge(claimed, snapshot)
-            if isinstance(judged, Ended):
-                return await desk.close(claimed, judged.status, judged.reason)
-            return await _apply(desk, claimed, judged, snapshot)
-        except RevisionConflict:
-            await pause(attempt)
-        except RecordConflict as exc:
-            if exc.kind == KIND:
-                raise await desk.decided_by_another(claimed) from exc
-            await pause(attempt)
-        except GraphNotFound:
-            return await desk.close(claimed, "failed", Reason(code="failed_graph_gone"))
-        except (InvalidMutation, BadDocument) as exc:
-            reason = Reason(code="failed_refused", facts={"problem": str(exc)})
-            return await desk.close(claimed, "failed", reason)
-        except SourceError:
-            done = await after_doubt(desk, claimed)
-            if done is None:
-                raise
-            return done
-    await desk.release(claimed)
-    raise ApprovalBusy(approval_id=claimed.id)
-
-
-async def after_doubt(desk: Desk, claimed: Approval) -> Approval | None:
-    """Look what became of an apply whose answer never came; give the approval back if nothing did."""
-    now = await desk.store.get(claimed.id)
-    if now is not None and now.status == "applied":
-        return now
-    await desk.release(claimed)
-    return None
-
-
-async def pause(attempt: int) -> None:
-    await asyncio.sleep(random.uniform(0, min(_LONGEST_S, _PAUSE_S * (attempt + 1))))
-
-
-def judge(claimed: Approval, snapshot: Snapshot) -> Reviewed | Ended:
-    """Review a claimed action on the graph as it is; it must do what was shown, to what was shown."""
-    action, decision = claimed.effective_action, claimed.decision
-    edited_hash = decision.action_hash if decision else None
-    if canonical_hash(action) != (edited_hash or claimed.action_hash):
+def judge(approval: Approval, snapshot: Snapshot) -> Reviewed | Ended:
+    """Review a proposal on the graph as it is; it must do what was shown, to what was shown."""
+    action = approval.action
+    if canonical_hash(action) != approval.action_hash:
         return Ended(status="failed", reason=Reason(code="failed_altered"))
-    if edited_hash is None:
-        changed = changed_since(claimed.touched, touched(action, snapshot))
-        if changed:
-            return Ended(status="stale", reason=_stale(changed))
+    changed = changed_since(approval.touched, touched(action, snapshot))
+    if changed:
+        return Ended(status="stale", reason=_stale(changed))
     result = review(action, snapshot)
     if result.reviewed is None:
         shown = [f"{p.where}: {p.what}" if p.where else p.what for p in result.problems[:MAX_SHOWN]]
         return Ended(
             status="stale", reason=Reason(code="stale_problems", facts={"problems": "; ".join(shown)})
         )
-    if _essence(result.reviewed.preview.to_document()) != _essence(claimed.effective_preview):
+    if _essence(result.reviewed.preview.to_document()) != _essence(approval.preview):
         return Ended(status="stale", reason=Reason(code="stale_preview"))
     return result.reviewed
 
@@ -208,13 +186,16 @@ def _essence(preview: Mapping[str, Any]) -> str:
     return canonical_json(found)
 
 
-async def _apply(desk: Desk, claimed: Approval, reviewed: Reviewed, snapshot: Snapshot) -> Approval:
+async def _apply(
+    desk: Desk, approval: Approval, taken: Decided, reviewed: Reviewed, snapshot: Snapshot
+) -> Approval:
     """Apply, record and audit in one transaction."""
     revision = snapshot.graph.revision
     mutation, inverse = reviewed.mutation, reviewed.inverse
     keys = keys_of(mutation, inverse)
-    applied = claimed.changed(
+    applied = approval.changed(
         status="applied",
+        decision=taken,
         result=Outcome(
             at=desk.clock(),
             revision=revision + 1,
@@ -225,10 +206,12 @@ async def _apply(desk: Desk, claimed: Approval, reviewed: Reviewed, snapshot: Sn
             irregular=irregular_edges(snapshot, inverse),
         ),
     )
-    entry = await desk.audit.prepare(audit_facts(applied, "applied", revision=revision + 1, keys=keys))
-    await desk.source.apply(mutation, expected_revision=revision, records=[applied.write(), *entry.writes])
-    stored = await desk.store.get(claimed.id)
-    return stored or applied
+    facts = audit_facts(applied, "applied", revision=revision + 1, keys=keys)
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        await desk.source.apply(mutation, expected_revision=revision, records=[applied.write(), *entry])
+
+    return await desk.commit(applied, facts, write)
 
 
 def keys_of(mutation: Mutation, inverse: Mutation) -> dict[str, list[str]]:

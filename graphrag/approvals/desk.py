@@ -1,36 +1,38 @@
-"""What proposing, deciding and undoing share: the graph, the approvals, the audit log, the clock.
-
-A decision goes these steps; the process may die between any two of them:
-
-    1. the approval is pending
-    2. it is claimed: who decides what is written over the version that was read, so one decision wins
-    3. (approve) the graph is read and the action reviewed again on it
-    4. (approve) one transaction: mutation, approval → applied with its inverse, audit entry
-    3'. (anything else) the audit entry is appended
-    4'. the approval becomes rejected, expired, stale or failed
-
-`recover` looks at what was claimed longer ago than any decision takes: an audit entry means that
-3' was done, so 4' follows; a rejection is carried on from where it stopped; an approval goes back
-to 1, since without step 4 nothing was applied.
-"""
+"""What proposing, deciding and undoing share: the graph, the approvals, the audit log, the clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from datasources.base import MutableGraphDataSource
-from datasources.errors import RecordConflict
-from graphrag.approvals.errors import AlreadyDecided, ApprovalNotFound
+from datasources.base import MutableGraphDataSource, RecordWrite
+from datasources.errors import (
+    BadDocument,
+    DatabaseBusy,
+    GraphNotFound,
+    InvalidMutation,
+    RecordConflict,
+    RevisionConflict,
+    SourceError,
+)
+from graphrag.approvals.errors import AlreadyDecided, ApprovalBusy, ApprovalNotFound
+from graphrag.approvals.graph_queues import GraphQueues
 from graphrag.approvals.model import SYSTEM, Approval, Decided, Outcome, Reason, Status
 from graphrag.approvals.store import ApprovalStore
 from graphrag.audit import Audit
 from graphrag.people import Person, Policy
 from tools.proposals import hash_of
 
-CLAIM_MS = 60_000
-"""A claim that is older was made by a process that died."""
+T = TypeVar("T")
+
+ATTEMPTS = 200
+"""So often work begins again because others changed the graph meanwhile."""
+BUSY_ATTEMPTS = 4
+PAUSE_S = 0.02
+"""The longest wait before another attempt. It does not grow: whoever waited long would be the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Desk:
     clock: Callable[[], int]
     ids: Callable[[], str]
     ttl_ms: int
+    queues: GraphQueues = field(default_factory=GraphQueues)
 
     async def known(self, approval_id: str, by: Person, thread_id: str | None = None) -> Approval:
         """Return an approval that exists for this person. Raises: ApprovalNotFound."""
@@ -55,60 +58,70 @@ class Desk:
     def is_home(self, by: Person) -> bool:
         return by.workspace == self.source.workspace
 
-    async def claim(self, approval: Approval, decided: Decided) -> Approval:
-        """Write down who decides what; of several only one can. Raises: AlreadyDecided."""
-        try:
-            return await self.store.put(approval.changed(status="claimed", decision=decided))
-        except RecordConflict:
-            raise await self.decided_by_another(approval) from None
+    async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
 
-    async def decided_by_another(self, approval: Approval) -> AlreadyDecided | ApprovalNotFound:
-        now = await self.store.get(approval.id)
-        return already_decided(now) if now else ApprovalNotFound(approval_id=approval.id)
+        Once begun it goes on to its end, also when the caller goes away.
+        Raises: ApprovalBusy, and what `work` raises.
+        """
+
+        async def attempts() -> T:
+            busy = 0
+            for _ in range(ATTEMPTS):
+                try:
+                    return await work()
+                except (RevisionConflict, RecordConflict):
+                    pass
+                except DatabaseBusy:
+                    busy += 1
+                    if busy == BUSY_ATTEMPTS:
+                        raise
+                await asyncio.sleep(random.uniform(0, PAUSE_S))
+            raise ApprovalBusy(approval_id=approval_id)
+
+        return await self.queues.run(graph_key, approval_id, attempts)
+
+    async def commit(
+        self,
+        result: Approval,
+        facts: Mapping[str, Any],
+        write: Callable[[Sequence[RecordWrite]], Awaitable[None]],
+    ) -> Approval:
+        """Have `write` store an approval and its audit entry in one transaction; return it as stored.
+
+        Raises: what `write` raises, unless it was done all the same and only the answer was lost.
+        """
+        try:
+            await self.audit.record(facts, write)
+        except (RevisionConflict, RecordConflict, InvalidMutation, BadDocument, GraphNotFound):
+            raise
+        except SourceError:
+            stored = await self.store.get(result.id)
+            if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
+                raise
+            return stored
+        return await self.store.get(result.id) or result
 
     async def close(
-        self, claimed: Approval, status: Status, reason: Reason | None = None, *, is_noted: bool = False
+        self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None
     ) -> Approval:
-        """Record how a claimed approval ended without a change of the graph. Raises: AlreadyDecided."""
-        if not is_noted:
-            await self.audit.append(audit_facts(claimed, status, reason=reason))
-        ended = claimed.changed(status=status, result=Outcome(at=self.clock(), reason=reason))
-        try:
-            return await self.store.put(ended)
-        except RecordConflict:
-            raise await self.decided_by_another(claimed) from None
+        """Record how an approval ended without a change of the graph. Raises: RecordConflict."""
+        ended = approval.changed(
+            status=status, decision=decided, result=Outcome(at=self.clock(), reason=reason)
+        )
+
+        async def write(entry: Sequence[RecordWrite]) -> None:
+            await self.store.records.write([ended.write(), *entry])
+
+        return await self.commit(ended, audit_facts(ended, status, reason=reason), write)
 
     async def expire(self, approval: Approval) -> Approval:
-        """Close a pending approval that nobody decided in time. Raises: AlreadyDecided."""
+        """Close a pending approval that nobody decided in time; return how it ended."""
         decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
-        return await self.close(await self.claim(approval, decided), "expired")
-
-    async def release(self, claimed: Approval) -> Approval:
-        """Give a claimed approval back to whoever decides next. Raises: AlreadyDecided."""
         try:
-            return await self.store.put(claimed.changed(status="pending", decision=None))
-        except RecordConflict:
-            raise await self.decided_by_another(claimed) from None
-
-    async def recover_one(self, claimed: Approval) -> Approval:
-        """Bring an abandoned claim to where it belongs. Raises: AlreadyDecided when it was not abandoned."""
-        noted = await self.audit.entries(approval_id=claimed.id, limit=1)
-        if noted:
-            facts = noted[0].facts
-            reason = Reason.model_validate(facts["why"]) if "why" in facts else None
-            return await self.close(claimed, facts["event"], reason, is_noted=True)
-        verdict = claimed.decision.verdict if claimed.decision else "approve"
-        if verdict == "reject":
-            return await self.close(claimed, "rejected")
-        if verdict == "expire":
-            return await self.close(claimed, "expired")
-        return await self.release(claimed)
-
-    def is_abandoned(self, approval: Approval, older_than_ms: int = CLAIM_MS) -> bool:
-        decision = approval.decision
-        return approval.status == "claimed" and (
-            decision is None or decision.at + older_than_ms <= self.clock()
-        )
+            return await self.close(approval, "expired", decided)
+        except RecordConflict:  # somebody was faster
+            return await self.store.get(approval.id) or approval
 
 
 def already_decided(approval: Approval) -> AlreadyDecided:

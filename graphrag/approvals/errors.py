@@ -4,10 +4,10 @@ ApprovalError
 ├── ApprovalNotFound   no such approval here: forged, of another workspace, of another thread
 ├── NotPermitted       this person may not do that; `code` says why
 ├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
-├── AlreadyDecided     somebody decided it, or is about to
+├── AlreadyDecided     somebody decided it
 ├── ProposalExpired    nobody decided it in time
 ├── ProposalWaits      it needs others that are not decided yet
-├── ApprovalBusy       the graph changed each time it was tried; it is still to be decided
+├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still to be decided
 ├── NothingToUndo      there is no applied change left to take back
 └── UndoRefused        later changes rest on what would be taken back
 """
@@ -60,7 +60,7 @@ class ProposalRefused(ApprovalError):
 
 
 class AlreadyDecided(ApprovalError):
-    """`status` is what it came to: `claimed` while another decision is being carried out."""
+    """`status` is what it came to."""
 
     def __init__(self, *, approval_id: str, status: str, by: str, at: int) -> None:
         self.approval_id, self.status, self.by, self.at = approval_id, status, by, at

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from datasources.base import RecordWrite
-from datasources.errors import RecordConflict
 from datasources.types import Mutation
 from graphrag.actions.mutation import inverse_mutation
 from graphrag.approvals.codec import mutation_to_document
-from graphrag.approvals.deciding import ATTEMPTS, keys_of, pause
+from graphrag.approvals.deciding import keys_of
 from graphrag.approvals.desk import Desk, audit_facts
 from graphrag.approvals.errors import NotPermitted
 from graphrag.approvals.model import Approval, Decided, Outcome, clean
-from graphrag.approvals.restore import irregular_edges
-from graphrag.audit import KIND as AUDIT
+from graphrag.approvals.restore import after, irregular_edges
 from graphrag.people import Person
 from graphrag.preview import Preview, preview_of
 from graphrag.review import review
@@ -74,15 +72,7 @@ async def store(desk: Desk, change: FileChange, by: Person) -> Stored:
     vectors = await desk.source.get_vectors(m.graph_key, keys) if keys else {}
     change = replace(change, before=replace(change.before, vectors=vectors))
     stored = await asyncio.to_thread(_approvals, desk, change, by)
-    for attempt in range(ATTEMPTS):
-        try:
-            await _write(desk, change, stored)
-        except RecordConflict as exc:  # of the audit log: others note something, too
-            if exc.kind != AUDIT or attempt == ATTEMPTS - 1:
-                raise
-            await pause(attempt)
-        else:
-            break
+    await _write(desk, change, stored)
     return stored
 
 
@@ -95,12 +85,14 @@ async def _write(desk: Desk, change: FileChange, stored: Stored) -> None:
         await desk.store.records.write(records)
         return
     facts = audit_facts(done, "imported", revision=done.result.revision, keys=done.result.keys)
-    entry = await desk.audit.prepare({**facts, "file": change.file})
-    await desk.source.apply(
-        replace(change.mutation, changed_at=done.result.at),
-        expected_revision=change.before.graph.revision,
-        records=[*records, done.write(), *entry.writes],
-    )
+    mutation, revision = replace(change.mutation, changed_at=done.result.at), change.before.graph.revision
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        await desk.source.apply(
+            mutation, expected_revision=revision, records=[*records, done.write(), *entry]
+        )
+
+    await desk.audit.record({**facts, "file": change.file}, write)
 
 
 def _approvals(desk: Desk, change: FileChange, by: Person) -> Stored:
@@ -123,11 +115,12 @@ def _approvals(desk: Desk, change: FileChange, by: Person) -> Stored:
             ),
         )
     if change.is_proposal:
-        after = _after(change)
-        reviewed = review(ImportFileAction(payload=change.proposed), after).reviewed
+        left = after(before, mutation)
+        left = replace(left, graph=left.graph.replace(revision=before.graph.revision + change.is_change))
+        reviewed = review(ImportFileAction(payload=change.proposed), left).reviewed
         if reviewed is not None:
             waiting = _approval(desk, change, change.proposed, by).changed(
-                base_revision=after.graph.revision,
+                base_revision=left.graph.revision,
                 touched=dict(reviewed.touched),
                 preview=reviewed.preview.to_document(),
                 expires=now + desk.ttl_ms,
@@ -154,24 +147,4 @@ def _approval(desk: Desk, change: FileChange, payload: ImportFile, by: Person) -
         model="person",
         created=now,
         expires=now,
-    )
-
-
-def _after(change: FileChange) -> Snapshot:
-    """Return the graph as the change leaves it."""
-    before, m = change.before, change.mutation
-    gone, cut = set(m.delete_nodes), set(m.delete_edges)
-    nodes = {key: node for key, node in before.nodes.items() if key not in gone}
-    edges = {
-        key: edge
-        for key, edge in before.edges.items()
-        if key not in cut and not {edge.source, edge.target} & gone
-    }
-    revision = before.graph.revision + change.is_change
-    return replace(
-        before,
-        graph=(m.graph or before.graph).replace(revision=revision),
-        nodes=nodes | {node.key: node for node in m.put_nodes},
-        edges=edges | {edge.key: edge for edge in m.put_edges},
-        types={**before.types, **{config.type: config for config in m.put_configs}},
     )

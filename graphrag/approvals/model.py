@@ -20,7 +20,10 @@ SYSTEM = "system"
 """Who decides when nobody does: proposals expire."""
 
 Action = SingleAction | BatchAction
-Status = Literal["pending", "claimed", "applied", "rejected", "expired", "stale", "failed"]
+CLAIMED = "claimed"
+"""What earlier programs called a pending approval while they decided it. Read as pending: their late write
+meets another version and is refused."""
+Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
 
@@ -144,7 +147,7 @@ class Approval(_Stored):
 
     @property
     def is_open(self) -> bool:
-        return self.status in ("pending", "claimed")
+        return self.status == "pending"
 
     @property
     def effective_action(self) -> Action:
@@ -169,8 +172,11 @@ class Approval(_Stored):
 
 def from_record(record: Record) -> Approval:
     """Read a stored approval. Raises: BadDocument, also for the form of a newer program."""
+    data = {**record.data, "version": record.version}
+    if data.get("status") == CLAIMED:
+        data |= {"status": "pending", "decision": None}
     try:
-        return Approval.model_validate({**record.data, "version": record.version}, by_alias=True)
+        return Approval.model_validate(data, by_alias=True)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

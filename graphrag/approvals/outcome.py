@@ -24,7 +24,7 @@ def _outcome(approval: Approval, language: Language) -> str:
     if approval.undone_by is not None:
         return message("outcome_undone", language).format(what=what, by=by)
     match approval.status:
-        case "pending" | "claimed":
+        case "pending":
             code = "outcome_waits" if approval.depends_on else "outcome_pending"
             return message(code, language).format(what=what, others=", ".join(approval.depends_on))
         case "applied":

@@ -82,13 +82,11 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
 
 async def _waiting(desk: Desk, asked: Asked) -> list[Approval]:
     """Return what this thread has proposed for the graph and nobody has decided, newest first."""
-    found: list[Approval] = []
-    for status in ("claimed", "pending"):
-        found += await desk.store.find(
-            graph_key=asked.graph_key, thread_id=asked.thread_id, status=status, limit=MAX_WAITING
-        )
+    found = await desk.store.find(
+        graph_key=asked.graph_key, thread_id=asked.thread_id, status="pending", limit=MAX_WAITING
+    )
     now = desk.clock()
-    return [approval for approval in found if approval.status == "claimed" or approval.expires > now]
+    return [approval for approval in found if approval.expires > now]
 
 
 def _reviewed(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from datasources.base import MutableGraphDataSource, RecordStore
+from datasources.errors import RecordConflict
 from graphrag.approvals import deciding, importing, proposing, undoing
-from graphrag.approvals.desk import CLAIM_MS, Desk
-from graphrag.approvals.errors import AlreadyDecided
+from graphrag.approvals.desk import Desk
 from graphrag.approvals.model import Action, Approval, Decision, Status
 from graphrag.approvals.store import ApprovalStore, Through
 from graphrag.approvals.view import PendingView
 from graphrag.approvals.waiting import additions_of
 from graphrag.audit import Audit
 from graphrag.people import Person, Policy
+
+log = logging.getLogger(__name__)
 
 TTL_MS = 24 * 3600 * 1000
 _SWEPT = 1_000
@@ -48,10 +52,11 @@ class Approvals:
         ttl_ms: int = TTL_MS,
         on_applied: Callable[[Approval], Awaitable[None]] | None = None,
     ) -> None:
-        """`on_applied` hears of every change that a decision or an undo applied; it may not raise."""
+        """`on_applied` is called with every change that a decision or an undo applied; what it raises is
+        logged."""
         self._on_applied = on_applied
         self.on_decided: Callable[[Approval], None] | None = None
-        """Hears of every decision and undo that was carried out, whatever came of it; it may not raise."""
+        """Called with every decision and undo that was carried out; what it raises is logged."""
         policy = policy or Policy()
         self.audit = Audit(records, clock)
         self._desk = Desk(
@@ -103,11 +108,11 @@ class Approvals:
 
     async def get(self, approval_id: str, by: Person) -> Approval:
         """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""
-        approval = await self._desk.known(approval_id, by)
-        if self._desk.is_abandoned(approval):
-            approval = await self._recovered(approval)
+        return await self._current(await self._desk.known(approval_id, by))
+
+    async def _current(self, approval: Approval) -> Approval:
         if approval.status == "pending" and approval.expires <= self._desk.clock():
-            return await self._expired(approval)
+            return await self._desk.expire(approval)
         return approval
 
     async def list(
@@ -122,10 +127,11 @@ class Approvals:
         """Return the workspace's approvals, newest first; nothing for a person of another one."""
         if not self._desk.is_home(by):
             return []
-        await self.recover()
-        return await self._desk.store.find(
+        found = await self._desk.store.find(
             graph_key=graph_key, thread_id=thread_id, status=status, limit=limit
         )
+        current = [await self._current(approval) for approval in found]
+        return [approval for approval in current if status in (None, approval.status)]
 
     async def stamp(self) -> tuple[int, str]:
         """Return what is another after every decision and every proposal. Raises: SourceError."""
@@ -148,7 +154,7 @@ class Approvals:
         ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the
         approval is as it was.
         """
-        return await self._told(
+        return await self._announced(
             await deciding.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
         )
 
@@ -161,7 +167,7 @@ class Approvals:
         An undo is an applied approval itself (`undoes` says of what): undo it by its id to redo.
         Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
         """
-        return await self._told(await undoing.undo(self._desk, graph_key, approval_id, by, turn=turn))
+        return await self._announced(await undoing.undo(self._desk, graph_key, approval_id, by, turn=turn))
 
     async def store_file(self, change: importing.FileChange, by: Person) -> importing.Stored:
         """Store what a file changes in a graph, and propose what is left of it to people.
@@ -170,7 +176,7 @@ class Approvals:
         """
         stored = await importing.store(self._desk, change, by)
         if stored.applied is not None:
-            await self._told(stored.applied)
+            await self._announced(stored.applied)
         return stored
 
     @property
@@ -182,33 +188,21 @@ class Approvals:
     def records(self) -> RecordStore:
         return self._desk.store.records
 
-    async def _told(self, approval: Approval) -> Approval:
-        if self.on_decided is not None:
-            self.on_decided(approval)
-        if self._on_applied is not None and approval.status == "applied":
-            await self._on_applied(approval)
+    async def _announced(self, approval: Approval) -> Approval:
+        """Tell who listens what was committed: whatever becomes of that, it stays committed."""
+        try:
+            if self.on_decided is not None:
+                self.on_decided(approval)
+            if self._on_applied is not None and approval.status == "applied":
+                await self._on_applied(approval)
+        except Exception as exc:
+            log.exception("after_decision_failed", extra={"error": type(exc).__name__})
         return approval
 
-    async def recover(self, *, older_than_ms: int = CLAIM_MS) -> list[Approval]:
-        """Settle what a process that died left claimed, and close what expired; return what was settled.
-
-        With `older_than_ms=0` every claim counts as abandoned: a decision under way elsewhere then
-        finds its approval taken from it, and changes nothing.
-        """
-        claimed = await self._desk.store.find(status="claimed", limit=_SWEPT)
-        abandoned = [a for a in claimed if self._desk.is_abandoned(a, older_than_ms)]
-        settled = [await self._recovered(approval) for approval in abandoned]
+    async def recover(self) -> list[Approval]:
+        """Close what expired; return what was closed. What an earlier program left claimed is pending."""
+        for approval in await self._desk.store.left_claimed():
+            with suppress(RecordConflict):
+                await self._desk.store.put(approval)
         due = await self._desk.store.due(self._desk.clock(), limit=_SWEPT)
-        return settled + [await self._expired(approval) for approval in due]
-
-    async def _recovered(self, claimed: Approval) -> Approval:
-        try:
-            return await self._desk.recover_one(claimed)
-        except AlreadyDecided:  # whoever claimed it was at work after all
-            return await self._desk.store.get(claimed.id) or claimed
-
-    async def _expired(self, approval: Approval) -> Approval:
-        try:
-            return await self._desk.expire(approval)
-        except AlreadyDecided:
-            return await self._desk.store.get(approval.id) or approval
+        return [await self._desk.expire(approval) for approval in due]

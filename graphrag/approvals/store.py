@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from datasources.base import Record, RecordStore, RecordWrite
-from graphrag.approvals.model import KIND, Approval, Status, from_record
+from graphrag.approvals.model import CLAIMED, KIND, Approval, Status, from_record
 
 Through = Callable[[RecordWrite], Awaitable[None]]
 """Carries out a write together with a check of its own, or raises."""
@@ -48,6 +48,11 @@ class ApprovalStore:
         where = {name: value for name, value in given.items() if value is not None}
         found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
         return [from_record(record) for record in found if record.data.get("workspace") == self.workspace]
+
+    async def left_claimed(self, limit: int = 100) -> list[Approval]:
+        """Return what a program before this one claimed and did not bring to an end."""
+        found = await self.records.query(KIND, {"status": CLAIMED}, limit=limit)
+        return [from_record(record) for record in found]
 
     async def due(self, now: int, limit: int = 100) -> list[Approval]:
         """Return pending approvals whose time is over, the oldest first."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
-from datasources.errors import BadDocument, InvalidMutation, RecordConflict, RevisionConflict
+from datasources.errors import BadDocument, InvalidMutation, RecordConflict
 from datasources.types import Mutation
 from graphrag.actions.mutation import inverse_mutation
 from graphrag.approvals.codec import mutation_from_document, mutation_to_document
-from graphrag.approvals.deciding import ATTEMPTS, keys_of, pause, permit
+from graphrag.approvals.deciding import keys_of, permit
 from graphrag.approvals.desk import Desk, audit_facts, change_hash
-from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound, NothingToUndo, UndoRefused
+from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
 from graphrag.approvals.model import KIND, Approval, Decided, Outcome
 from graphrag.approvals.restore import Change, irregular_edges, restoration_of
 from graphrag.people import Person
@@ -37,15 +36,14 @@ async def undo(
     if not desk.is_home(by):
         raise ApprovalNotFound(approval_id=approval_id or graph_key)
     await desk.source.get_graph(graph_key)
-    for attempt in range(ATTEMPTS):
+
+    async def work() -> Approval:
         changes = await _to_undo(desk, graph_key, approval_id, by, turn=turn)
         for approval in changes:
             permit(desk, approval.asker, by)
-        try:
-            return await asyncio.shield(_take_back(desk, changes, by))
-        except (RevisionConflict, RecordConflict):
-            await pause(attempt)
-    raise ApprovalBusy(approval_id=approval_id or graph_key)
+        return await _take_back(desk, changes, by)
+
+    return await desk.in_turn(graph_key, approval_id or graph_key, work)
 
 
 async def _to_undo(
@@ -55,7 +53,8 @@ async def _to_undo(
     named = None if approval_id is None else await desk.known(approval_id, by)
     if named is not None and named.graph_key != graph_key:
         raise ApprovalNotFound(approval_id=named.id)
-    if named is not None and (not turn or named.undoes is not None):
+    turn = turn and (named is None or (named.undoes is None and named.turn > 0))
+    if named is not None and not turn:
         standing = [named] if named.status == "applied" and named.undone_by is None else []
     else:
         thread_id = named.thread_id if named else None
@@ -68,7 +67,7 @@ async def _to_undo(
         standing = [a for a in standing if a.turn == named.turn]
     if not standing:
         raise NothingToUndo(graph_key=graph_key, approval_id=approval_id)
-    if not turn:
+    if not turn or standing[0].turn == 0:  # what was done by hand or by a file is of no turn
         return standing[:1]
     asked_in = (standing[0].thread_id, standing[0].turn)
     return [approval for approval in standing if (approval.thread_id, approval.turn) == asked_in]
@@ -107,21 +106,17 @@ async def _take_back(desk: Desk, approvals: Sequence[Approval], by: Person) -> A
     records = [taken_back.write(), *(one.changed(undone_by=taken_back.id).write() for one in approvals)]
     records += await _standing_again(desk, approval)
     outcome = taken_back.result
-    entry = await desk.audit.prepare(
-        audit_facts(
-            taken_back,
-            "redone" if approval.undoes else "undone",
-            revision=now.graph.revision + 1,
-            keys=outcome.keys if outcome else None,
-        )
-    )
+    revision = now.graph.revision
+    event, keys = "redone" if approval.undoes else "undone", outcome.keys if outcome else None
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        await desk.source.apply(plan.mutation, expected_revision=revision, records=[*records, *entry])
+
     try:
-        await desk.source.apply(
-            plan.mutation, expected_revision=now.graph.revision, records=[*records, *entry.writes]
-        )
+        facts = audit_facts(taken_back, event, revision=revision + 1, keys=keys)
+        return await desk.commit(taken_back, facts, write)
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
-    return await desk.store.get(taken_back.id) or taken_back
 
 
 async def _standing_again(desk: Desk, undone: Approval) -> list[RecordWrite]:

@@ -33,10 +33,6 @@ _REFUSALS: dict[str, dict[Literal["en", "fr"], str]] = {
         "fr": "le changement est impossible : {problems}",
     },
     "already_pending": {"en": "{id} waits for a decision", "fr": "{id} attend une décision"},
-    "already_claimed": {
-        "en": "{by} has just decided {id}; it is being carried out",
-        "fr": "{by} vient de décider de {id} ; c’est en cours",
-    },
     "already_applied": {
         "en": "{by} has approved {id} already: it was applied, once",
         "fr": "{by} a déjà approuvé {id} : c’est appliqué, une seule fois",

@@ -28,6 +28,12 @@ class Loaded:
     folder: Path
 
     @property
+    def cpu_s(self) -> float:
+        """How long the server has computed so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def memory_mb(self) -> float:
         """What the server holds of the machine's memory now, without the pages of files it has mapped."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
@@ -87,6 +93,16 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                     done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)
                     assert done.status_code == 200, done.text
                 yield Loaded(port=port, pid=server.pid, folder=Path(folder))
+
+
+@asynccontextmanager
+async def serving(db: str, **settings: str) -> AsyncIterator[Loaded]:
+    """Serve a database that is there."""
+    serve = ("serve", "--port", "0", "--db", db)
+    given = {"NODIUS_RATE_LIMIT": "0", "NODIUS_EMBEDDINGS": "none", **settings}
+    async with process(("-c", "from cli.main import run; run()", *serve), **given) as server:
+        port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
+        yield Loaded(port=port, pid=server.pid)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

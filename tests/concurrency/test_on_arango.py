@@ -75,7 +75,7 @@ async def test_after_a_kill_every_approval_is_where_it_belongs(
     output, _ = await asyncio.to_thread(process.communicate)
     assert process.returncode == -9, output
     approvals = Approvals(bench.database.source(WORKSPACE), bench.database.records(WORKSPACE), clock=now_ms)
-    await approvals.recover(older_than_ms=-(1 << 51))
+    await approvals.recover()
     assert (await approvals.get(approval.id, REVIEWER)).status == status
     done = status == "applied"
     assert await bench.revision() == revision + done

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name
@@ -22,7 +22,7 @@ from tools.proposals import (
     UpdateNodeAction,
     single_actions,
 )
-from tools.references import by_name, references
+from tools.references import by_name, name_of, references
 
 WHOLE_GRAPH_NODES = 5_000
 PAGE_NODES = 500
@@ -64,24 +64,54 @@ async def load_snapshot(
     graph = await source.get_graph(graph_key)
     stats = await source.get_stats(graph_key)
     types = types_by_name(await source.get_node_configs())
-    named = sorted(nodes_named(action))
-    if stats.nodes <= whole_graph_nodes:
-        nodes = {node.key: node for node in await source.get_nodes(graph_key)}
-        edges = {edge.key: edge for edge in await source.get_edges(graph_key)}
-    else:
-        edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, named)}
-        wanted = edges_named(action) - edges.keys()
-        if wanted:
-            edges |= {e.key: e for e in await source.get_edges(graph_key) if e.key in wanted}
-        ends = [end for edge in edges.values() for end in (edge.source, edge.target)]
-        found = await source.get_nodes_by_key(graph_key, [*named, *ends])
+    if stats.nodes > whole_graph_nodes:
+        near = await load_near(source, graph_key, action)
+        nodes = dict(near.nodes)
         for sheet in graph.sheets_list:
-            found += await source.get_nodes(graph_key, sheet=sheet, limit=SAMPLED_NODES)
-        nodes = {node.key: node for node in found}
-        nodes |= await _referring(source, graph, action, nodes)
-    nodes, edges = dict(sorted(nodes.items())), dict(sorted(edges.items()))
-    vectors = await source.get_vectors(graph_key, [key for key in named if key in nodes])
-    return Snapshot(graph=graph, nodes=nodes, edges=edges, types=types, vectors=vectors)
+            sample = await source.get_nodes(graph_key, sheet=sheet, limit=SAMPLED_NODES)
+            nodes |= {node.key: node for node in sample}
+        return replace(near, nodes=dict(sorted(nodes.items())))
+    nodes = {node.key: node for node in await source.get_nodes(graph_key)}
+    edges = {edge.key: edge for edge in await source.get_edges(graph_key)}
+    vectors = await source.get_vectors(graph_key, sorted(nodes_named(action) & nodes.keys()))
+    return Snapshot(
+        graph=graph,
+        nodes=dict(sorted(nodes.items())),
+        edges=dict(sorted(edges.items())),
+        types=types,
+        vectors=vectors,
+    )
+
+
+async def load_near(
+    source: GraphDataSource, graph_key: str, action: SingleAction | BatchAction, also: Iterable[str] = ()
+) -> Snapshot:
+    """Read only what an action names, and the nodes `also`, with their edges and these edges' ends; and what
+    refers by name to a node that is renamed or deleted.
+
+    That is enough to judge, carry out and undo a settled action: nothing is left to be placed.
+    Raises: GraphNotFound and what else the source raises.
+    """
+    graph = await source.get_graph(graph_key)
+    named = nodes_named(action)
+    around = sorted({*named, *also})
+    edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
+    wanted = edges_named(action) - edges.keys()
+    if made := edges_made(action) - edges.keys():  # none of these may replace an edge elsewhere
+        is_small = (await source.get_stats(graph_key)).nodes <= WHOLE_GRAPH_NODES
+        wanted |= made if is_small else set()
+    if wanted:
+        edges |= {e.key: e for e in await source.get_edges(graph_key) if e.key in wanted}
+    ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
+    nodes = {node.key: node for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))}
+    nodes |= await _referring(source, graph, action, nodes)
+    return Snapshot(
+        graph=graph,
+        nodes=dict(sorted(nodes.items())),
+        edges=dict(sorted(edges.items())),
+        types=types_by_name(await source.get_node_configs()),
+        vectors=await source.get_vectors(graph_key, sorted(named & nodes.keys())),
+    )
 
 
 async def _referring(
@@ -90,7 +120,7 @@ async def _referring(
     action: SingleAction | BatchAction,
     nodes: Mapping[str, Node],
 ) -> dict[str, Node]:
-    """Return the nodes that refer by name to one that the action may rename or delete."""
+    """Return the nodes that refer by name to one that the action may rename or delete, or share its name."""
     changed: set[str] = set()
     for _, single in single_actions(action):
         match single:
@@ -104,7 +134,7 @@ async def _referring(
     found: dict[str, Node] = {}
     after: str | None = None
     while names and (page := await source.get_nodes(graph.key, after=after, limit=PAGE_NODES)):
-        found |= {node.key: node for node in page if any(references([node], names))}
+        found |= {n.key: n for n in page if name_of(n) in names or any(references([n], names))}
         after = page[-1].key
     return found
 
@@ -143,3 +173,14 @@ def edges_named(action: SingleAction | BatchAction) -> set[str]:
             found |= {str(edge.get("_key")) for edge in single.payload.put_edges}
             found |= set(single.payload.delete_edges)
     return found
+
+
+def edges_made(action: SingleAction | BatchAction) -> set[str]:
+    """Return the keys that an action gives to new edges."""
+    found: set[str | None] = set()
+    for _, single in single_actions(action):
+        if isinstance(single, CreateEdgeAction):
+            found.add(single.payload.key)
+        elif isinstance(single, CreateNodeWithEdgesAction):
+            found |= {edge.key for edge in single.payload.edges}
+    return {key for key in found if key is not None}

@@ -12,8 +12,17 @@ import pytest
 from datasources.base import Record
 from datasources.errors import BadDocument, InvalidMutation, SourceTimeout
 from datasources.types import Mutation
-from graphrag.approvals import ApprovalBusy, Approvals, Approve, Reject, UndoRefused, deciding, outcome_text
-from graphrag.approvals.desk import CLAIM_MS
+from graphrag.approvals import (
+    Approval,
+    ApprovalBusy,
+    Approvals,
+    Approve,
+    UndoRefused,
+    desk,
+    graph_queues,
+    outcome_text,
+)
+from graphrag.usage import UsageLimitReached
 from tests.contracts.samples import a_node
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
 
@@ -83,7 +92,7 @@ async def test_a_store_that_refuses_the_change_fails_the_approval_with_the_reaso
 async def test_a_graph_that_changes_each_time_gives_the_approval_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deciding, "ATTEMPTS", 3)
+    monkeypatch.setattr(desk, "ATTEMPTS", 3)
     bench = await a_bench()
     tries: list[int] = []
 
@@ -128,36 +137,82 @@ async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away() ->
     assert (await bench.approvals().get(approval.id, EDITOR)).status == "applied"
 
 
-async def _claimed(bench: Bench) -> str:
-    """Return an approval whose decision was interrupted after its claim."""
+async def test_what_an_earlier_program_left_claimed_is_to_be_decided() -> None:
+    bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
+    by = {"verdict": "approve", "by": "rita", "role": "reviewer", "at": 1}
+    await _altered(bench, approval.id, lambda d: d.update(status="claimed", decision=by))
+    assert (await bench.approvals().get(approval.id, EDITOR)).status == "pending"
+    assert await bench.approvals().list(status="pending", by=EDITOR) == []
+    await bench.approvals().recover()
+    assert [a.id for a in await bench.approvals().list(status="pending", by=EDITOR)] == [approval.id]
+    assert (await bench.approvals().decide(approval.id, Approve(), EDITOR)).status == "applied"
 
-    def dying(_: Apply) -> Apply:
-        async def apply(*_args: Any, **_more: Any) -> int:
-            raise asyncio.CancelledError
 
-        return apply
+async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out() -> None:
+    bench = await a_bench()
+    entered, go_on = asyncio.Event(), asyncio.Event()
 
+    def slow(apply: Apply) -> Apply:
+        async def held(*args: Any, **more: Any) -> int:
+            entered.set()
+            await go_on.wait()
+            return await apply(*args, **more)
+
+        return held
+
+    approvals = service(bench, slow)
+    first, second = [await bench.propose("delete_node", nodeKey=key) for key in "bd"]
+    working = asyncio.create_task(approvals.decide(first.id, Approve(), EDITOR))
+    await entered.wait()
+    waiting = asyncio.create_task(approvals.decide(second.id, Approve(), EDITOR))
+    for _ in range(50):  # until it stands in the queue
+        await asyncio.sleep(0)
+    waiting.cancel()
+    go_on.set()
+    assert (await working).status == "applied"
     with pytest.raises(asyncio.CancelledError):
-        await service(bench, dying).decide(approval.id, Approve(), EDITOR)
-    assert (await bench.approvals().get(approval.id, EDITOR)).status == "claimed"
-    return approval.id
+        await waiting
+    assert (await bench.approvals().get(second.id, EDITOR)).status == "pending"
 
 
-async def test_a_claim_is_left_alone_while_it_may_be_at_work() -> None:
+async def test_more_decisions_of_a_graph_than_may_wait_are_refused_and_stay_pending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graph_queues, "MAX_QUEUED", 2)
     bench = await a_bench()
-    approval_id = await _claimed(bench)
-    bench.clock.now += CLAIM_MS - 1
-    assert await bench.approvals().recover() == []
-    assert (await bench.approvals().get(approval_id, EDITOR)).status == "claimed"
+    approvals = bench.approvals()
+    made = [await bench.propose("create_node", typeKey="task") for _ in range(4)]
+    done = await asyncio.gather(
+        *(approvals.decide(a.id, Approve(), EDITOR) for a in made), return_exceptions=True
+    )
+    assert [type(found).__name__ for found in done] == [
+        "Approval",
+        "Approval",
+        "ApprovalBusy",
+        "ApprovalBusy",
+    ]
+    assert (await approvals.decide(made[3].id, Approve(), EDITOR)).status == "applied"
 
 
-async def test_an_old_claim_is_given_back_by_whoever_looks_first() -> None:
+@pytest.mark.parametrize(
+    "error", [RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)]
+)
+async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: Exception) -> None:
     bench = await a_bench()
-    approval_id = await _claimed(bench)
-    bench.clock.now += CLAIM_MS
-    assert (await bench.approvals().get(approval_id, EDITOR)).status == "pending"
-    assert (await bench.approvals().decide(approval_id, Reject(), EDITOR)).status == "rejected"
+
+    async def broken(_: Approval) -> None:
+        raise error
+
+    def broken_too(_: Approval) -> None:
+        raise error
+
+    hooked = bench.approvals()
+    hooked.on_decided = broken_too
+    for approvals in (bench.approvals(on_applied=broken), hooked):
+        approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
+        assert (await approvals.decide(approval.id, Approve(), EDITOR)).status == "applied"
+        assert (await approvals.undo(FLOW, by=EDITOR)).status == "applied"
 
 
 async def _altered(bench: Bench, approval_id: str, change: Callable[[dict[str, Any]], None]) -> None:
