@@ -14,6 +14,7 @@ from graphrag.events import (
     Completed,
     Event,
     Failed,
+    PromptRead,
     ProposalPending,
     Token,
     ToolFinished,
@@ -77,6 +78,11 @@ class TurnView:
                 text = event.text if self._in_line else event.text.lstrip("\n")
                 render.piece(readable(text))
                 self._in_line = not text.endswith("\n") if text else self._in_line
+            case PromptRead():
+                if event.done < event.total:
+                    self.end_line()
+                    facts = {"done": f"{event.done:,}", "total": f"{event.total:,}"}
+                    render.note(message("prompt_read", self.language).format(**facts))
             case ToolStarted():
                 self.end_line()
                 render.note(f"[{event.name}]")

@@ -73,7 +73,10 @@ class Settings(BaseSettings):
         default=None, description="key for the provider in use, before its own variable"
     )
     llm_context_window: int | None = Field(
-        default=None, ge=1_000, description="tokens that the model takes, prompt and answer together"
+        default=None,
+        ge=1_000,
+        description="tokens that the model takes, prompt and answer together (default: as published; a local"
+        " server is asked)",
     )
     llm_api: Literal["chat", "responses"] = Field(
         default="chat", description="OpenAI's interface that is spoken: chat (all servers do) or responses"
@@ -82,6 +85,12 @@ class Settings(BaseSettings):
     llm_temperature: float | None = Field(default=None, ge=0, le=2, description="sampling temperature")
     llm_silence_s: float = Field(
         default=60, gt=0, description="seconds to wait for the next piece of an answer"
+    )
+    llm_first_piece_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds to wait for an answer's first piece (default: as for the next ones; 900 of a"
+        " local server, which is not asked again then)",
     )
     llm_total_s: float = Field(default=300, gt=0, description="seconds that an answer may take")
     llm_price_input: float | None = Field(

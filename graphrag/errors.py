@@ -80,6 +80,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     embeddings.EmbeddingMalformed: Meaning(code="server_error", http_status=502),
     embeddings.EmbeddingRefused: Meaning(code="server_error", http_status=502, retryable=True),
     models.ModelUnauthorized: Meaning(code="auth_error", http_status=502),
+    models.ModelNoCredit: Meaning(code="no_credit", http_status=502),
     models.ModelRateLimited: Meaning(code="rate_limit", http_status=503, retryable=True),
     models.ModelFailed: Meaning(code="server_error", http_status=502, retryable=True),
     models.ModelRequestRefused: Meaning(code="request_refused", http_status=502),

@@ -35,6 +35,14 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRead:
+    """How much of the prompt the model has read, where its server says so. Units: tokens."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
     """The model writes a call. Comes once a call."""
 
@@ -116,6 +124,7 @@ class Failed:
 Event = (
     TurnStarted
     | Token
+    | PromptRead
     | ToolStarted
     | ToolFinished
     | UsageReported

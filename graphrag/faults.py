@@ -14,6 +14,7 @@ FaultCode = Literal[
     "rate_limit",
     "server_error",
     "auth_error",
+    "no_credit",
     "timeout",
     "network",
     "content_filter",

@@ -11,6 +11,7 @@ from graphrag.events import (
     Completed,
     Event,
     Failed,
+    PromptRead,
     ProposalPending,
     Token,
     ToolFinished,
@@ -32,6 +33,7 @@ _CODES = {
     "conflict": "stale",
     "unavailable": "network",
     "usage_limit": "rate_limit",
+    "no_credit": "rate_limit",
     "request_refused": "server_error",
     "auth_error": "auth_error",
     "not_found": "not_found",
@@ -77,6 +79,8 @@ class WireTurn:
             case Token():
                 self.text.append(event.text)
                 yield self._of("ai:token", token=event.text)
+            case PromptRead():
+                yield self._of("ai:progress", promptRead=event.done, promptTokens=event.total)
             case ToolStarted():
                 yield self._of("ai:tool_start", toolCallId=event.call_id, toolName=event.name)
             case ToolFinished():

@@ -38,6 +38,14 @@ MESSAGES: dict[str, dict[Language, str]] = {
     "unreadable": {"en": "The file cannot be used", "fr": "Le fichier est inutilisable"},
     "usage": {"en": "Wrong use", "fr": "Mauvais usage"},
     "internal": {"en": "A fault of this program", "fr": "Un défaut de ce programme"},
+    "prompt_read": {
+        "en": "still reading ({done} of {total} tokens)",
+        "fr": "lecture en cours ({done} tokens sur {total})",
+    },
+    "no_credit": {
+        "en": "The account at the model provider has no credit left",
+        "fr": "Le compte chez le fournisseur du modèle n’a plus de crédit",
+    },
     "forbidden": {"en": "Not allowed", "fr": "Non autorisé"},
     "stale": {"en": "Out of date", "fr": "Périmé"},
     **APPROVALS,

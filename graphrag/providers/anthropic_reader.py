@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -81,7 +82,13 @@ class MessageReader:
         return self._stopped and bool(self._reason)
 
     def feed(self, event: object) -> Iterator[Chunk]:
-        """Yield what an event brings. Raises: ModelAnswerMalformed, ModelStreamBroken."""
+        """Yield what an event, or an answer that was not streamed, brings.
+
+        Raises: ModelAnswerMalformed, ModelStreamBroken.
+        """
+        if isinstance(event, dict) and "content" in event:
+            yield from self._feed_whole(cast(object, event))
+            return
         try:
             read = Event.model_validate(event)
         except ValidationError as exc:
@@ -107,8 +114,7 @@ class MessageReader:
             case _:
                 pass  # new kinds of events are announced to come
 
-    def feed_whole(self, body: object) -> Iterator[Chunk]:
-        """Yield what an answer that was not streamed brings. Raises: ModelAnswerMalformed."""
+    def _feed_whole(self, body: object) -> Iterator[Chunk]:
         try:
             whole = Whole.model_validate(body)
         except ValidationError as exc:

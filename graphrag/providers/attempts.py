@@ -8,10 +8,10 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from graphrag.providers.base import Chunk, ToolCallSetAside, UsageReport
+from graphrag.providers.base import Chunk, PromptProgress, ToolCallSetAside, UsageReport
 from graphrag.providers.errors import ModelEmptyReply, ModelError, ModelTimedOut
 
 log = logging.getLogger(__name__)
@@ -46,12 +46,41 @@ class RetryPolicy:
         return min(growing * (1 + random.random()), self.max_wait_s)
 
 
-class Clock:
-    """The time one answer may take: `silence_s` for each piece, `total_s` for all of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait. Units: seconds, for each piece, for the first one, and for all of the answer.
 
-    def __init__(self, provider: str, *, silence_s: float, total_s: float) -> None:
-        self._provider, self._silence_s, self._total_s = provider, silence_s, total_s
-        self._end = asyncio.get_running_loop().time() + total_s
+    A local server may read a prompt for minutes: `total_s` then counts from the first piece, and what
+    timed out is not asked again (`repeats_timeouts`), for it would be read from the beginning.
+    """
+
+    silence_s: float = 60.0
+    total_s: float = 300.0
+    first_s: float | None = None
+    repeats_timeouts: bool = True
+
+    def changed(self, *, silence_s: float | None, total_s: float | None) -> Patience:
+        """Return it with what is given in place of its own."""
+        return replace(self, silence_s=silence_s or self.silence_s, total_s=total_s or self.total_s)
+
+
+class Clock:
+    """The time one answer may take."""
+
+    def __init__(self, provider: str, patience: Patience) -> None:
+        self._provider, self._patience = provider, patience
+        self._silence_s = patience.first_s or patience.silence_s
+        self._total_s = patience.total_s + (patience.first_s or 0.0)
+        self._begun = False
+        self._end = asyncio.get_running_loop().time() + self._total_s
+
+    def begin(self) -> None:
+        """Note that something of the answer came: the next pieces must come faster."""
+        if not self._begun:
+            self._begun, self._silence_s = True, self._patience.silence_s
+            if self._patience.first_s is not None:
+                self._total_s = self._patience.total_s
+                self._end = asyncio.get_running_loop().time() + self._total_s
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """Return what is awaited. Raises: ModelTimedOut; the work waited for is cancelled then."""
@@ -91,7 +120,7 @@ class Clock:
 
 
 async def with_attempts(
-    attempt: Callable[[], AsyncGenerator[Chunk]], policy: RetryPolicy, *, model: str
+    attempt: Callable[[], AsyncGenerator[Chunk]], policy: RetryPolicy, patience: Patience, *, model: str
 ) -> AsyncGenerator[Chunk]:
     """Yield the chunks of the first attempt that begins an answer.
 
@@ -106,7 +135,7 @@ async def with_attempts(
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    if not begun and not isinstance(chunk, UsageReport | ToolCallSetAside):
+                    if not begun and not isinstance(chunk, UsageReport | ToolCallSetAside | PromptProgress):
                         begun = True
                         log.debug("model_first_piece", extra={"model": model, "ms": _ms_since(began)})
                     yield chunk
@@ -116,6 +145,7 @@ async def with_attempts(
             facts |= {"status": exc.status, "attempt": number}
             # Silence is often what a model means: it is paid for, and asking twice tells enough.
             final = begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and number > 1)
+            final = final or (isinstance(exc, ModelTimedOut) and not patience.repeats_timeouts)
             pause_s = None if final else policy.pause_s(number, exc.retry_after_s)
             if pause_s is None:
                 log.warning("model_failed", extra=facts | {"begun": begun})

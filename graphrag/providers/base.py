@@ -132,6 +132,14 @@ class UsageReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptProgress:
+    """How much of the prompt the server has read, where it says so. Units: tokens."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The answer is whole. Always the last chunk; a stream without it raised instead."""
 
@@ -147,6 +155,7 @@ Chunk = (
     | ToolCallSetAside
     | ProviderToolUsed
     | UsageReport
+    | PromptProgress
     | Finished
 )
 
@@ -245,7 +254,7 @@ async def complete(
                     usage = add_usage(usage, chunk)
                 case Finished():
                     finish = chunk.reason
-                case ToolCallStarted() | ToolCallSetAside() | ProviderToolUsed():
+                case ToolCallStarted() | ToolCallSetAside() | ProviderToolUsed() | PromptProgress():
                     pass
     return Completion(
         text="".join(text),

@@ -1,8 +1,9 @@
 """Errors of model providers.
 
     ModelError
-    ├── ModelUnauthorized       the key is missing, wrong, not allowed or out of credit
-    ├── ModelRateLimited        too many requests or tokens, or a quota is used up
+    ├── ModelUnauthorized       the key is missing, wrong or not allowed
+    ├── ModelNoCredit           the account has no credit left, or a quota is used up
+    ├── ModelRateLimited        too many requests or tokens
     ├── ModelFailed             the provider failed (5xx, overloaded)
     ├── ModelRequestRefused     the provider does not accept the request (400, unknown model)
     ├── ModelContextTooLong     the messages do not fit the model's window
@@ -13,8 +14,8 @@
     ├── ModelAnswerMalformed    what came is no answer of this protocol
     └── ModelEmptyReply         the answer is whole and holds nothing
 
-Each carries facts as attributes. `reason` is the provider's own words, without keys and addresses'
-secrets, and short. `retryable`: the same call may work later.
+Each carries facts as attributes. `reason` is the provider's own words, short and without keys, names of
+internal hosts and addresses' secrets. `retryable`: the same call may work later.
 """
 
 from __future__ import annotations
@@ -30,6 +31,23 @@ _SECRETS = re.compile(
     | (?P<key>\b(?:sk|pk|rk|gsk|xai)[-_][A-Za-z0-9*._-]{6,}|\bAIza[A-Za-z0-9_-]{10,})""",
     re.VERBOSE | re.IGNORECASE,
 )
+
+
+_HOSTS = re.compile(
+    r"""(?P<port>\b[a-z][\w-]*(?:\.[\w-]+)*:(?:80|443|\d{4,5})\b)  # a name with a port
+    | (?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}\b)
+    | (?P<ip6>\[[0-9a-f:]{3,}\])
+    | (?P<inner>\b[\w-]+(?:\.[\w-]+)*
+        \.(?:local|localdomain|internal|intranet|intra|lan|corp|home|svc|cluster)\b)
+    | (?P<bare>(?<=://)[\w-]+(?=[/\s'"?,)]|$))
+    | (?P<field>(?<=host=['"])[^'"]+)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def without_hosts(text: str) -> str:
+    """Return a text without addresses and names of hosts that are not the public Internet's."""
+    return _HOSTS.sub("[host]", text)
 
 
 def without_secrets(text: str, *secrets: str | None) -> str:
@@ -56,7 +74,7 @@ class ModelError(Exception):
         retry_after_s: float | None = None,
     ) -> None:
         self.provider, self.status, self.retry_after_s = provider, status, retry_after_s
-        self.reason = without_secrets(reason)
+        self.reason = without_hosts(without_secrets(reason))
         if retryable is not None:
             self.retryable = retryable
         where = f" (HTTP {status})" if status else ""
@@ -65,6 +83,10 @@ class ModelError(Exception):
 
 class ModelUnauthorized(ModelError):
     says = "does not accept the key"
+
+
+class ModelNoCredit(ModelError):
+    says = "has no credit left for this account"
 
 
 class ModelRateLimited(ModelError):
@@ -90,14 +112,16 @@ class ModelContentFiltered(ModelError):
 
 
 class ModelTimedOut(ModelError):
-    """`seconds` is how long was waited."""
+    """`seconds` is how long was waited; 0 where the provider says that time was up."""
 
     retryable = True
     says = "did not answer in time"
 
-    def __init__(self, *, provider: str, seconds: float, reason: str = "") -> None:
+    def __init__(
+        self, *, provider: str, seconds: float = 0.0, reason: str = "", status: int | None = None
+    ) -> None:
         self.seconds = seconds
-        super().__init__(provider=provider, reason=reason or f"nothing came for {seconds:g} s")
+        super().__init__(provider=provider, reason=reason or f"nothing came for {seconds:g} s", status=status)
 
 
 class ModelUnreachable(ModelError):

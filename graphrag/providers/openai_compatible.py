@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
-from typing import Any, Literal, Protocol, cast
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, cast
 
 import httpx2
 import openai
 
-from graphrag.providers.attempts import Clock, RetryPolicy, with_attempts
-from graphrag.providers.base import DEFAULT_OPTIONS, Chunk, Message, ModelOptions, ToolSchema
+from graphrag.providers.attempts import Clock, Patience, RetryPolicy
+from graphrag.providers.base import Message, ModelOptions, ToolSchema
 from graphrag.providers.calls import CallIds
-from graphrag.providers.errors import (
-    ModelAnswerMalformed,
-    ModelError,
-    ModelStreamBroken,
-    ModelTimedOut,
-    ModelUnreachable,
-)
-from graphrag.providers.identity import Identified
+from graphrag.providers.errors import ModelError
 from graphrag.providers.openai_reader import ChatReader
 from graphrag.providers.openai_wire import LateSystem, to_messages
 from graphrag.providers.responses_reader import ResponsesReader
 from graphrag.providers.responses_wire import to_functions, to_input
-from graphrag.providers.translate import Refusal, error_of, too_long
+from graphrag.providers.sdk import TIMEOUT, Reader, SdkErrors, SdkProvider
+from graphrag.providers.server_facts import ServerFacts, read_facts
+from graphrag.providers.translate import too_long
 
 log = logging.getLogger(__name__)
 
 Api = Literal["chat", "responses"]
-CONNECT_S = 10.0
 _OPTIONAL = (
     *("stream_options", "temperature", "tool_choice", "max_tokens", "max_completion_tokens"),
-    *("max_output_tokens", "store"),
+    *("max_output_tokens", "store", "return_progress"),
 )
 _UNKNOWN = re.compile(
     r"unsupported|not supported|unknown|unrecognized|unexpected|not permitted|extra (?:fields|inputs)|"
@@ -44,21 +38,23 @@ _UNKNOWN = re.compile(
 )
 
 
-class Reader(Protocol):
-    """Reads the pieces of an answer; `finished`: whatever fails from here on, the answer is whole."""
+_ERRORS = SdkErrors(
+    base=openai.OpenAIError,
+    api=openai.APIError,
+    status=openai.APIStatusError,
+    timeout=openai.APITimeoutError,
+    connection=openai.APIConnectionError,
+)
+LEARN_S = 2.0
+"""How long a server may take to say what it serves, before a question is asked without knowing."""
+ASK_AGAIN_S = 60.0
 
-    @property
-    def finished(self) -> bool: ...
 
-    def feed(self, piece: object, /) -> Iterator[Chunk]: ...
+class OpenAICompatibleProvider(SdkProvider):
+    """A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on.
 
-    def end(self) -> Iterator[Chunk]: ...
-
-
-class OpenAICompatibleProvider(Identified):
-    """One HTTP request for each attempt at an answer; closing the stream closes the request.
-
-    A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on.
+    `learns_window`: `context_window` is a guess that the server is asked about. `reports_progress`: it is
+    asked to say how much of the prompt it has read.
     """
 
     def __init__(
@@ -76,28 +72,36 @@ class OpenAICompatibleProvider(Identified):
         resend_reasoning: bool = False,
         finish_required: bool = True,
         api: Api = "chat",
-        silence_s: float = 60.0,
-        total_s: float = 300.0,
+        learns_window: bool = False,
+        reports_progress: bool = False,
+        patience: Patience | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        super().__init__(name=name, model=model, context_window=context_window)
-        self._key, self._api = api_key, api
-        self._defaults = ModelOptions(
-            max_tokens=max_tokens, temperature=temperature, silence_s=silence_s, total_s=total_s
+        super().__init__(
+            name=name,
+            model=model,
+            context_window=context_window,
+            key=api_key,
+            errors=_ERRORS,
+            patience=patience or Patience(),
+            retry=retry,
         )
+        self._api, self._base_url = api, base_url
+        self._max_tokens, self._temperature = max_tokens, temperature
         self._max_tokens_field = max_tokens_field
         self._late_system: LateSystem = late_system
         self._resend_reasoning, self._finish_required = resend_reasoning, finish_required
-        self._retry = retry or RetryPolicy()
+        self._learns_window, self._reports_progress = learns_window, reports_progress
+        self._asked_at = -ASK_AGAIN_S
         self._unknown: set[str] = set()
         # A local server needs no key, but the client insists on one. Both are given, or it would
-        # look for them in the environment. Pauses are ours: `Clock` also counts lines without content.
+        # look for them in the environment.
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "no-key",
             base_url=base_url,
             organization="",
             project="",
-            timeout=httpx2.Timeout(None, connect=CONNECT_S),
+            timeout=TIMEOUT,
             max_retries=0,
             http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # no prompt goes elsewhere
         )
@@ -105,31 +109,31 @@ class OpenAICompatibleProvider(Identified):
     async def aclose(self) -> None:
         await self._client.close()
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
-        request = self._request(messages, tools, options)
-        clock_s = (options.silence_s or self._defaults.silence_s, options.total_s or self._defaults.total_s)
+    async def facts(self) -> ServerFacts:
+        """Ask the server for its models and the window of ours. Raises: ModelError."""
 
-        def attempt() -> AsyncGenerator[Chunk]:
-            clock = Clock(self._name, silence_s=clock_s[0] or 60.0, total_s=clock_s[1] or 300.0)
-            return self._attempt(request, CallIds(messages), clock)
+        async def get(url: str) -> Any:
+            return await self._client.get(url, cast_to=object)
 
-        log.debug(
-            "model_request",
-            extra={
-                "provider": self._name,
-                "model": self._model,
-                "messages": len(messages),
-                "tools": len(tools),
-            },
-        )
-        async with aclosing(with_attempts(attempt, self._retry, model=self._model)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        try:
+            return await read_facts(get, self._base_url, self._model)
+        except (openai.OpenAIError, httpx2.HTTPError, OSError) as exc:
+            raise self._translated(exc, begun=False) from exc
+
+    async def learn_window(self) -> None:
+        now = time.monotonic()
+        if not self._learns_window or now - self._asked_at < ASK_AGAIN_S:
+            return
+        self._asked_at = now
+        try:
+            async with asyncio.timeout(LEARN_S):
+                window = (await self.facts()).window
+        except (ModelError, TimeoutError) as exc:
+            log.info("window_unknown", extra={"provider": self._name, "error": type(exc).__name__})
+            return
+        if window:
+            self._context_window, self._learns_window = window, False
+        log.info("window_learnt", extra={"provider": self._name, "tokens": window})
 
     def _request(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
@@ -141,10 +145,12 @@ class OpenAICompatibleProvider(Identified):
             late, thinking = self._late_system, self._resend_reasoning
             request["messages"] = to_messages(messages, late_system=late, resend_reasoning=thinking)
             request["stream_options"] = {"include_usage": True}
-        max_tokens = options.max_tokens or self._defaults.max_tokens
+            if self._reports_progress:
+                request["return_progress"] = True
+        max_tokens = options.max_tokens or self._max_tokens
         if max_tokens:
             request[self._max_tokens_field if self._api == "chat" else "max_output_tokens"] = max_tokens
-        temperature = self._defaults.temperature if options.temperature is None else options.temperature
+        temperature = self._temperature if options.temperature is None else options.temperature
         if temperature is not None:
             request["temperature"] = temperature
         if tools:
@@ -153,39 +159,26 @@ class OpenAICompatibleProvider(Identified):
                 request["tool_choice"] = options.tool_choice
         return request
 
-    async def _attempt(self, request: dict[str, Any], ids: CallIds, clock: Clock) -> AsyncGenerator[Chunk]:
-        reader: Reader = ResponsesReader(self._name, ids)
-        if self._api == "chat":
-            reader = ChatReader(self._name, ids, finish_required=self._finish_required)
-        response = await self._open(request, clock)
-        try:
-            async with aclosing(self._pieces(response, clock, reader)) as pieces:
-                async for piece in pieces:
-                    for chunk in reader.feed(piece):
-                        yield chunk
-        except ModelError as exc:
-            if not reader.finished:
-                raise
-            log.info("model_tail_lost", extra={"provider": self._name, "error": type(exc).__name__})
-        for chunk in reader.end():
-            yield chunk
+    def _reader(self, ids: CallIds) -> Reader:
+        if self._api == "responses":
+            return ResponsesReader(self._name, ids)
+        return ChatReader(self._name, ids, finish_required=self._finish_required)
 
-    async def _open(self, request: dict[str, Any], clock: Clock) -> Any:
-        """Send the request, without what the server does not know; returns its answer's beginning."""
+    async def _send(self, request: dict[str, Any], clock: Clock) -> Any:
+        """Send the request, without what the server does not know."""
         asked = self._client.responses if self._api == "responses" else self._client.chat.completions
         create = cast(Any, asked.with_raw_response.create)
         while True:
             sent = self._known(request)
+            extra = {name: sent.pop(name) for name in ("return_progress",) if name in sent}
             try:
-                return await clock.wait(create(**sent))
+                return await clock.wait(create(**sent, extra_body=extra or None))
             except openai.APIStatusError as exc:
-                unknown = _unknown_setting(exc, sent)
+                unknown = _unknown_setting(exc, {**sent, **extra})
                 if unknown is None:
-                    raise self._translated(exc, begun=False) from exc
+                    raise
                 self._unknown.add(unknown)
                 log.info("model_setting_left_out", extra={"provider": self._name, "setting": unknown})
-            except (openai.OpenAIError, httpx2.HTTPError, OSError) as exc:
-                raise self._translated(exc, begun=False) from exc
 
     def _known(self, request: dict[str, Any]) -> dict[str, Any]:
         sent = {name: value for name, value in request.items() if name not in self._unknown}
@@ -194,46 +187,6 @@ class OpenAICompatibleProvider(Identified):
         if limit and len(other) == 1 and not sent.keys() & {"max_tokens", "max_completion_tokens"}:
             sent[other.pop()] = limit  # the one setting has two names, and servers that know only one
         return sent
-
-    async def _pieces(self, response: Any, clock: Clock, reader: Reader) -> AsyncGenerator[object]:
-        """Yield the stream's pieces, or the one piece of a server that does not stream."""
-        http = cast(httpx2.Response, response.http_response)
-        try:
-            if http.headers.get("content-type", "").startswith("application/json"):
-                yield json.loads(await clock.wait(http.aread()))
-                return
-            stream = cast(openai.AsyncStream[object], response.parse())
-            async with aclosing(clock.each(aiter(stream), done=lambda: reader.finished)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as exc:
-            raise self._translated(exc, begun=True) from exc
-        except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
-            raise ModelAnswerMalformed(provider=self._name, reason=f"not JSON: {exc}") from exc
-        finally:
-            await http.aclose()
-
-    def _translated(self, exc: Exception, *, begun: bool) -> ModelError:
-        """Return what an exception of the client means. `begun`: the answer had a beginning."""
-        if isinstance(exc, openai.APIStatusError):
-            refusal = Refusal(
-                status=exc.status_code, message=exc.message, body=exc.body, headers=exc.response.headers
-            )
-            return error_of(refusal, provider=self._name, secret=self._key)
-        if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
-            return ModelTimedOut(provider=self._name, seconds=CONNECT_S, reason="no connection in time")
-        if isinstance(exc, openai.APIConnectionError | httpx2.HTTPError | httpx2.StreamError | OSError):
-            kind = ModelStreamBroken if begun else ModelUnreachable
-            return kind(provider=self._name, reason=_cause(exc))
-        if isinstance(exc, openai.APIError) and exc.body is not None:
-            refusal = Refusal(status=0, message=exc.message, body=exc.body)
-            return error_of(refusal, provider=self._name, secret=self._key)
-        return ModelAnswerMalformed(provider=self._name, reason=str(exc))
-
-
-def _cause(exc: Exception) -> str:
-    inner = exc.__cause__ or exc
-    return f"{type(inner).__name__}: {inner}".rstrip(": ")
 
 
 def _unknown_setting(exc: openai.APIStatusError, sent: dict[str, Any]) -> str | None:

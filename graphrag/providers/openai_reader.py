@@ -8,7 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from graphrag.providers.base import Chunk, Finished, FinishReason, ReasoningDelta, TextDelta, UsageReport
+from graphrag.providers.base import (
+    Chunk,
+    Finished,
+    FinishReason,
+    PromptProgress,
+    ReasoningDelta,
+    TextDelta,
+    UsageReport,
+)
 from graphrag.providers.calls import CallGatherer, CallIds
 from graphrag.providers.errors import (
     ModelAnswerMalformed,
@@ -73,7 +81,9 @@ class ChatReader:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "a piece of the answer"
             raise self._malformed(f"{where}: {first['msg']}") from exc
-        if read.choices is None and read.usage is None:
+        if read.prompt_progress is not None:
+            yield PromptProgress(done=read.prompt_progress.processed, total=read.prompt_progress.total)
+        elif read.choices is None and read.usage is None:
             raise self._malformed("a piece without choices and usage")
         self._usage = read_usage(read.usage) or self._usage
         for choice in read.choices or ():

@@ -151,10 +151,18 @@ class Choice(_Shape):
     finish_reason: str | None = None
 
 
+class Progress(_Shape):
+    """How much of a prompt llama.cpp has read. Source: its pull request 15827."""
+
+    processed: int = 0
+    total: int = 0
+
+
 class ChatPiece(_Shape):
     """A chunk of a stream, or a whole answer."""
 
     choices: list[Choice] | None = None
+    prompt_progress: Progress | None = None
     usage: Any = None
     object: str | None = None
 

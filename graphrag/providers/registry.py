@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import SecretStr
 
 from graphrag.config import Settings, SettingsError
+from graphrag.providers.attempts import Patience
 from graphrag.providers.base import LLMProvider
 from graphrag.providers.errors import without_secrets
 from graphrag.providers.openai_wire import LateSystem
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 OFFLINE = "offline"
 COMPATIBLE = "compatible"
+LOCAL_FIRST_PIECE_S = 900.0
+"""How long a local server may read a prompt: a CPU takes minutes for a long one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,8 @@ class ProviderEntry:
     """What is known of a provider. `key_setting` names the setting that holds its key.
 
     `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
-    The last four say how its dialect of OpenAI's format differs.
+    The last but one four say how its dialect of OpenAI's format differs. `local`: a server that reads
+    slowly and says itself how large its window is; `context_window` is what it has where it does not.
     """
 
     name: str
@@ -42,6 +46,7 @@ class ProviderEntry:
     late_system: LateSystem = "system"
     resend_reasoning: bool = False
     finish_required: bool = True
+    local: bool = False
 
 
 def _local(name: str, port: int, *, model: str | None = None) -> ProviderEntry:
@@ -51,8 +56,9 @@ def _local(name: str, port: int, *, model: str | None = None) -> ProviderEntry:
         kind="openai",
         model=model,
         base_url=f"http://127.0.0.1:{port}/v1",
-        context_window=8_192,
+        context_window=4_096,
         price=FREE,
+        local=True,
         late_system="user",
         finish_required=False,
     )
@@ -113,7 +119,12 @@ ENTRIES: dict[str, ProviderEntry] = {
         _local("vllm", 8_000),
         _local("lmstudio", 1_234),
         ProviderEntry(
-            name=COMPATIBLE, kind="openai", late_system="user", finish_required=False, max_tokens=4_096
+            name=COMPATIBLE,
+            kind="openai",
+            late_system="user",
+            finish_required=False,
+            max_tokens=4_096,
+            local=True,
         ),
         ProviderEntry(name=OFFLINE, kind="offline", model="rules", context_window=1_000_000, price=FREE),
     )
@@ -133,7 +144,9 @@ class ProviderChoice:
     base_url: str
     key: SecretStr | None
     context_window: int
+    learns_window: bool
     max_tokens: int | None
+    patience: Patience
     pricing: Pricing
 
 
@@ -167,6 +180,7 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         raise _missing("model", wanted, "name the model that the server serves")
     if not base_url and entry.kind != "offline":
         raise _missing("llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1")
+    window = settings.llm_context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
     if key is None and entry.key_setting:
         raise _missing(entry.key_setting, wanted, "give the provider's key")
@@ -175,8 +189,15 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         model=model,
         base_url=base_url,
         key=key,
-        context_window=(settings.llm_context_window if in_use else None) or _window(entry, model),
+        context_window=window or _window(entry, model),
+        learns_window=entry.local and window is None,
         max_tokens=(settings.llm_max_tokens if in_use else None) or entry.max_tokens,
+        patience=Patience(
+            silence_s=settings.llm_silence_s,
+            total_s=settings.llm_total_s,
+            first_s=settings.llm_first_piece_s or (LOCAL_FIRST_PIECE_S if entry.local else None),
+            repeats_timeouts=not entry.local,
+        ),
         pricing=Pricing(
             model=model,
             genai_provider=entry.genai_provider,
@@ -211,8 +232,7 @@ def make_provider(
             context_window=choice.context_window,
             max_tokens=choice.max_tokens or 8_192,
             temperature=settings.llm_temperature,
-            silence_s=settings.llm_silence_s,
-            total_s=settings.llm_total_s,
+            patience=choice.patience,
         )
     from graphrag.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -229,8 +249,9 @@ def make_provider(
         resend_reasoning=entry.resend_reasoning,
         finish_required=entry.finish_required,
         api=settings.llm_api,
-        silence_s=settings.llm_silence_s,
-        total_s=settings.llm_total_s,
+        learns_window=choice.learns_window,
+        reports_progress=entry.local,
+        patience=choice.patience,
     )
 
 

@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from graphrag.events import Event, Token, ToolStarted
+from graphrag.events import Event, PromptRead, Token, ToolStarted
 from graphrag.providers.base import (
     AssistantMessage,
     FinishReason,
     LLMProvider,
     Message,
     ModelOptions,
+    PromptProgress,
     ProviderToolUsed,
     ReasoningDelta,
     TextDelta,
@@ -111,6 +112,8 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
                         reply.cut.add(call_id)
                 case ToolCallSetAside():
                     log.info("tool_call_set_aside", extra={"chars": len(chunk.call.arguments)})
+                case PromptProgress():
+                    yield PromptRead(done=chunk.done, total=chunk.total)
                 case UsageReport() | ProviderToolUsed():
                     pass
                 case _:

@@ -14,7 +14,7 @@ import pytest
 from datasources.mock import open_nba
 from graphrag.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
 from graphrag.faults import FaultCode
-from graphrag.providers.attempts import RetryPolicy
+from graphrag.providers.attempts import Patience, RetryPolicy
 from graphrag.providers.base import LLMProvider, ToolMessage
 from tests.graphrag.providers.wire import (
     KEY,
@@ -100,7 +100,7 @@ ROWS = {
         retryable=True,
         says="No answer in time",
         text="Hel",
-        settings={"silence_s": 1.0},
+        settings={"patience": Patience(silence_s=1.0)},
     ),
     "refused": Row(answers=[], fault="network", retryable=True, says="network", nobody_listens=True),
     "dropped": Row(answers=[lambda _: Answer(fault="drop")], fault="network", retryable=True, says="network"),

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self
 
+FACTS = ("/v1/models", "/props", "/api/ps", "/api/v0/models")
 HELD_AT_MOST_S = 30.0
 """A held answer is let go after this long even when a test forgets to release it."""
 
@@ -64,9 +65,13 @@ Scripted = Answer | Callable[[Request], Answer]
 
 
 class ScriptedServer:
-    """Plays its script on a free loopback port between `with` and its end."""
+    """Plays its script on a free loopback port between `with` and its end.
 
-    def __init__(self) -> None:
+    What a model's server is asked about itself is no part of the script (404), unless `scripts_facts`.
+    """
+
+    def __init__(self, *, scripts_facts: bool = False) -> None:
+        self.scripts_facts = scripts_facts
         self.requests: list[Request] = []
         self._script: deque[Scripted] = deque()
         self._unexpected: list[str] = []
@@ -85,6 +90,8 @@ class ScriptedServer:
             self._script.extend(answers)
 
     def answer(self, request: Request) -> Answer:
+        if request.path in FACTS and not self.scripts_facts:
+            return Answer(status=404, body={"error": "it does not say"})
         with self._lock:
             self.requests.append(request)
             if not self._script:

@@ -81,8 +81,8 @@ ROWS = {
     ),
     "429, quota used up": Row(
         answer=refused(429, "insufficient_quota: check your plan and billing"),
-        error=errors.ModelRateLimited,
-        code="rate_limit",
+        error=errors.ModelNoCredit,
+        code="no_credit",
         status=429,
     ),
     "429 with a pause too long to wait": Row(
@@ -133,7 +133,26 @@ ROWS = {
         status=502,
     ),
     "401": Row(answer=refused(401), error=errors.ModelUnauthorized, code="auth_error", status=401),
-    "402 no credit": Row(answer=refused(402), error=errors.ModelUnauthorized, code="auth_error", status=402),
+    "402 no credit": Row(answer=refused(402), error=errors.ModelNoCredit, code="no_credit", status=402),
+    "400 no credit": Row(
+        answer=refused(400, "Your credit balance is too low to access the API"),
+        error=errors.ModelNoCredit,
+        code="no_credit",
+        status=400,
+    ),
+    "408": Row(
+        answer=refused(408, "request timed out"),
+        error=errors.ModelTimedOut,
+        code="timeout",
+        requests=ATTEMPTS,
+        retryable=True,
+        status=408,
+    ),
+    "web page in place of an answer": Row(
+        answer=lambda _: Answer(body=b"<html>Welcome</html>", headers={"content-type": "text/html"}),
+        error=errors.ModelAnswerMalformed,
+        code="server_error",
+    ),
     "403": Row(answer=refused(403), error=errors.ModelUnauthorized, code="auth_error", status=403),
     "404 unknown model": Row(
         answer=refused(404), error=errors.ModelRequestRefused, code="request_refused", status=404
@@ -365,3 +384,66 @@ async def test_a_conversation_does_not_follow_a_server_to_another_address(
     assert chunks == []
     assert isinstance(error, errors.ModelRequestRefused)
     assert "set the new one" in error.reason
+
+
+TOO_LONG = "This model's maximum context length is 4096 tokens"
+BODIES: dict[str, Any] = {
+    "message": {"error": {"message": TOO_LONG, "type": "invalid_request_error", "code": 400}},
+    "error as text": {"error": TOO_LONG},
+    "detail as text": {"detail": TOO_LONG},
+    "detail as a list": {"detail": [{"loc": ["body"], "msg": TOO_LONG, "type": "value_error"}]},
+    "message at the top": {"message": TOO_LONG, "object": "error"},
+    "plain text": TOO_LONG.encode(),
+    "what another provider said": {
+        "error": {
+            "message": "Provider returned error",
+            "code": 400,
+            "metadata": {"raw": json.dumps({"error": {"message": TOO_LONG}}), "provider_name": "Other"},
+        }
+    },
+    "llama.cpp": {
+        "error": {
+            "code": 400,
+            "message": "the request exceeds the available context size, try increasing it",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": 5265,
+            "n_ctx": 4096,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+async def test_a_reason_is_found_wherever_a_server_puts_it(name: str) -> None:
+    with ScriptedServer() as server:
+        server.play(Answer(status=400, body=BODIES[name]))
+        provider = openai_provider(server)
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert isinstance(error, errors.ModelContextTooLong)
+    assert "context" in error.reason
+
+
+async def test_a_reason_given_within_the_stream_as_text_is_found_too() -> None:
+    with ScriptedServer() as server:
+        server.play(streamed(sse({"error": TOO_LONG}, done=False)))
+        provider = openai_provider(server)
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert isinstance(error, errors.ModelContextTooLong)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("connect to llm-3.internal failed", "connect to [host] failed"),
+        ("http://10.1.2.3:8000/v1 is down", "http://[host]:8000/v1 is down"),
+        ("HTTPConnectionPool(host='gpu7', port=8000)", "HTTPConnectionPool(host='[host]', port=8000)"),
+        ("upstream vllm-0:8000 timed out", "upstream [host] timed out"),
+        ("http://backend/generate", "http://[host]/generate"),
+        ("see https://platform.example.com/docs", "see https://platform.example.com/docs"),
+        ("HTTP 429: try again at 10:30", "HTTP 429: try again at 10:30"),
+    ],
+)
+def test_names_of_internal_hosts_are_not_shown(said: str, kept: str) -> None:
+    assert errors.ModelFailed(provider="p", reason=said).reason == kept

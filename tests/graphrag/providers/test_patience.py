@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from graphrag.faults import classify
 from graphrag.providers import errors
-from graphrag.providers.attempts import RetryPolicy
-from graphrag.providers.base import Finished, LLMProvider, ModelOptions, TextDelta
+from graphrag.providers.attempts import Patience, RetryPolicy
+from graphrag.providers.base import Finished, LLMProvider, ModelOptions, PromptProgress, TextDelta
 from tests.graphrag.providers.wire import (
     ASK,
     EVENT_STREAM,
@@ -22,6 +23,7 @@ from tests.graphrag.providers.wire import (
     events,
     message_start,
     openai_provider,
+    openai_text,
     sse,
     streamed,
     text_block,
@@ -153,3 +155,61 @@ async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
             assert await anext(chunks) == TextDelta(text="Hel")
         assert await asyncio.to_thread(closed.wait, 10)
         await provider.aclose()
+
+
+# local servers
+
+
+def progress(done: int, total: int) -> dict[str, Any]:
+    """A piece as llama.cpp sends it while it reads the prompt."""
+    facts = {"total": total, "cache": 0, "processed": done, "time_ms": 5}
+    return delta(role="assistant", content=None) | {"prompt_progress": facts}
+
+
+async def test_a_server_may_read_for_long_and_its_keep_alives_do_not_end_the_attempt() -> None:
+    held = threading.Event()
+    with ScriptedServer() as server:
+        server.play(streamed(b": keep-alive\n\n" * 20 + openai_text("Hello."), held=held))
+        provider = openai_provider(server, patience=Patience(silence_s=0.5, first_s=60.0))
+        asking = asyncio.create_task(chunks_of(provider))
+        await asyncio.sleep(0.7)  # longer than a silence may last once an answer has begun
+        assert not asking.done()
+        held.set()
+        chunks, _ = await asking
+        await provider.aclose()
+    assert text_of(chunks) == "Hello."
+
+
+async def test_a_local_server_that_timed_out_is_not_asked_to_read_it_all_again() -> None:
+    with ScriptedServer() as server:
+        server.play(Answer(pieces=[b": keep-alive\n\n"], headers=EVENT_STREAM, fault="hang"))
+        provider = openai_provider(server, patience=Patience(first_s=0.2, repeats_timeouts=False))
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert isinstance(error, errors.ModelTimedOut)
+    assert error.seconds == 0.2
+    assert len(server.requests) == 1
+
+
+async def test_how_much_of_the_prompt_is_read_is_told_and_asked_for() -> None:
+    pieces = sse(progress(1_114, 5_276), progress(5_276, 5_276), done=False) + openai_text("Hello.")
+    with ScriptedServer() as server:
+        server.play(streamed(pieces))
+        provider = openai_provider(server, reports_progress=True)
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+        assert server.requests[0].json["return_progress"] is True
+    assert error is None
+    assert chunks[:2] == [PromptProgress(done=1_114, total=5_276), PromptProgress(done=5_276, total=5_276)]
+    assert text_of(chunks) == "Hello."
+
+
+async def test_a_server_that_knows_no_progress_is_asked_without() -> None:
+    with ScriptedServer() as server:
+        unknown = {"error": {"message": "Unrecognized request argument: return_progress"}}
+        server.play(Answer(status=400, body=unknown), streamed(openai_text("Hello.")))
+        provider = openai_provider(server, reports_progress=True)
+        chunks, _ = await chunks_of(provider)
+        await provider.aclose()
+        assert "return_progress" not in server.requests[1].json
+    assert text_of(chunks) == "Hello."
