@@ -11,6 +11,7 @@ import typer
 
 from cli import (
     ask,
+    backup,
     database,
     demo,
     doctor,
@@ -65,6 +66,8 @@ app.command("prompt")(ask.prompt)
 app.command("embed-nodes")(embed.embed)
 app.command("eval")(evaluate.run_evaluation)
 app.command("doctor")(doctor.doctor)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.add_typer(database.database, name="db")
 app.command("ask")(talk.ask)
 app.command("chat")(talk.chat)

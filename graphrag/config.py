@@ -137,7 +137,8 @@ class Settings(BaseSettings):
     deciders: Literal["asker", "reviewer", "four-eyes"] = Field(
         default="asker",
         description="who decides a proposed change: asker (an editor in their own threads, or a reviewer), "
-        "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it)",
+        "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it); "
+        "live edits and imports by editors need no decision",
     )
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")

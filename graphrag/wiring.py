@@ -14,9 +14,11 @@ from datasources.base import Database, Finding, MutableGraphDataSource
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
+from datasources.sqlite import backup as sqlite_backup
 from datasources.types import ROOT_WORKSPACE
 from graphrag.agent import Agent
 from graphrag.approvals import Approvals, Person, Policy
+from graphrag.backups import back_up_folder, check_audit, restore_folder
 from graphrag.config import Settings
 from graphrag.context import ContextOptions
 from graphrag.embedders import LocalEmbedder, make_embedder
@@ -142,6 +144,49 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
         return [Finding(name="database", status="error", detail=f"{url} is not there yet", fix=fix)]
     async with open_database(url, workspace) as database:
         return await database.check()
+
+
+async def back_up_database(
+    settings: Settings, target: Path, said: Callable[[str], None], *, force: bool = False
+) -> dict[str, int]:
+    """Copy the embedded database to a file, or a workspace of a server's into a folder; return what it holds.
+
+    `said` is told how far it is, maybe in another thread. Raises: FileExistsError, SourceError.
+    """
+    file = database_file(settings.db)
+    if file is None:
+        async with open_database(settings.db, settings.workspace) as database:
+            return await back_up_folder(database, settings.workspace, target, said)
+    progress = _pages(said)
+    held = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
+    await _check_audit_of(target)
+    return held
+
+
+async def restore_database(
+    settings: Settings, copy: Path, said: Callable[[str], None], *, force: bool = False
+) -> dict[str, int]:
+    """Put a backup in the database's place, or into an empty workspace of a server's; return what it holds.
+
+    Raises: FileExistsError, DatabaseBusy (a server uses it), BadDocument, SourceError.
+    """
+    file = database_file(settings.db)
+    if file is None:
+        async with open_database(settings.db, settings.workspace) as database:
+            return await restore_folder(database, settings.workspace, copy, said)
+    await asyncio.to_thread(sqlite_backup.inspect, copy)
+    await _check_audit_of(copy)
+    return await asyncio.to_thread(sqlite_backup.restore, copy, file, force=force)
+
+
+def _pages(said: Callable[[str], None]) -> sqlite_backup.Progress:
+    return lambda done, all_: said(f"{done * 100 // max(all_, 1)} % of {all_:,} pages")
+
+
+async def _check_audit_of(file: Path) -> None:
+    workspaces = await asyncio.to_thread(sqlite_backup.workspaces_of, file)
+    async with SqliteDatabase(file) as database:
+        await check_audit(database, workspaces)
 
 
 def database_user_script(url: str, user: str) -> str | None:
