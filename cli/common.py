@@ -52,9 +52,11 @@ def settings_of(
         fail(str(exc), code=EXIT_USAGE)
 
 
-def fail(message: str, *, code: int = EXIT_FAILED) -> NoReturn:
+def fail(message: str, *, code: int = EXIT_FAILED, details: str = "") -> NoReturn:
     """Say what is wrong on standard error and end with an exit code."""
     render.fault(f"nodius: {message}")
+    if details:
+        render.note(f"  {details}")
     raise typer.Exit(code)
 
 
@@ -85,7 +87,7 @@ def run(
         known = describe(exc, settings.language)
         if known is None:
             raise
-        fail(known.message, code=known.exit_code)
+        fail(known.message, code=known.exit_code, details=known.details)
 
 
 def _existing(url: str) -> None:

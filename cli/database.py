@@ -86,4 +86,4 @@ def _run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
         known = describe(exc, settings.language)
         if known is None:
             raise
-        fail(known.message, code=known.exit_code)
+        fail(known.message, code=known.exit_code, details=known.details)

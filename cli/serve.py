@@ -59,7 +59,7 @@ def serve_settings(
         known = describe(exc, settings.language)
         if known is None:
             raise
-        fail(known.message, code=known.exit_code)
+        fail(known.message, code=known.exit_code, details=known.details)
 
 
 def _say(address: str) -> None:

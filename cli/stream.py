@@ -83,7 +83,7 @@ def stream(
         known = describe_error(exc, settings.language)
         if known is None:
             raise
-        fail(known.message, code=known.exit_code)
+        fail(known.message, code=known.exit_code, details=known.details)
     if code:
         raise typer.Exit(code)
 

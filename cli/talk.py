@@ -98,7 +98,8 @@ def _answer_document(ending: Ending | None, view: TurnView) -> dict[str, Any]:
         document["approvals"] = [approval_document(approval) for approval in ending.approvals]
     if isinstance(ending, Failed):
         fault = ending.fault
-        document |= {"type": "error", "error": {"code": fault.code, "retryable": fault.retryable}}
+        more = {"details": fault.details} if fault.details else {}
+        document |= {"type": "error", "error": {"code": fault.code, "retryable": fault.retryable} | more}
         document["message"] = fault.message(view.language)
     return document
 

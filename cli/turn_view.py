@@ -97,6 +97,8 @@ class TurnView:
             case Failed():
                 self.end_line()
                 render.fault(event.fault.message(self.language))
+                if event.fault.details:
+                    render.note(f"  {event.fault.details}")
             case TurnStarted(words_only=True):
                 render.note(message("words_only", self.language))
             case TurnStarted() | UsageReported() | Completed() | ProposalPending() | ToolLimit():

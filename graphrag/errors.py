@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from datasources import errors as data
 from graphrag import client_errors as client
@@ -14,6 +16,8 @@ from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.knowledge import UnreadableKnowledge
 from graphrag.live import errors as live
 from graphrag.messages import Language, message
+from graphrag.messages.errors import ERRORS
+from graphrag.messages.told import ToldError
 from graphrag.prompts.library import PromptError
 from graphrag.providers import errors as models
 from graphrag.threads import (
@@ -50,13 +54,17 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """An error as a person or a client is told of it."""
+    """An error as a person or a client is told of it: a whole sentence of their language.
+
+    `details` is what stands in no sentence: a provider's own words, or an English reason in French.
+    """
 
     code: str
     http_status: int
     exit_code: int
     retryable: bool
     message: str
+    details: str = ""
 
 
 MEANINGS: dict[type[Exception], Meaning] = {
@@ -140,12 +148,43 @@ def describe(exc: Exception, language: Language) -> Described | None:
         http_status=meaning.http_status,
         exit_code=meaning.exit_code,
         retryable=meaning.retryable,
-        message=f"{message(meaning.code, language)}: {_told(exc, language)}",
+        message=_COLON[language].join((message(meaning.code, language), _sentence(exc, language))),
+        details=_details(exc, language),
     )
 
 
-def _told(exc: Exception, language: Language) -> str:
-    return exc.text(language) if isinstance(exc, approvals.ApprovalError | UsageLimitReached) else str(exc)
+_COLON: dict[Language, str] = {"en": ": ", "fr": " : "}
+_FACT_CHARS = 300
+_REASONS = ("{reason}", "{sentence}")
+
+
+def _sentence(exc: Exception, language: Language) -> str:
+    if isinstance(exc, ToldError | UsageLimitReached):
+        return exc.text(language)
+    facts = {name: _fact(value) for name, value in vars(exc).items()}
+    return " ".join(_template(exc, language).format(sentence=exc, **facts).split())
+
+
+def _template(exc: Exception, language: Language) -> str:
+    return next(ERRORS[kind.__name__][language] for kind in type(exc).__mro__ if kind.__name__ in ERRORS)
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        parts = [str(part) for part in cast(Sequence[Any], value)]
+        return ", ".join(parts[:5]) + (f" (+{len(parts) - 5})" if len(parts) > 5 else "")
+    return value[:_FACT_CHARS] if isinstance(value, str) else value
+
+
+def _details(exc: Exception, language: Language) -> str:
+    """Return what an error says beside its sentence."""
+    if isinstance(exc, approvals.ProposalRefused):
+        return "; ".join(problem.what for problem in exc.problems) if language == "fr" else ""
+    if isinstance(exc, ToldError | UsageLimitReached):
+        return ""
+    reason = getattr(exc, "reason", None)
+    is_told = any(part in _template(exc, language) for part in _REASONS)
+    return reason if isinstance(reason, str) and not is_told else ""
 
 
 def _meaning_of(exc: Exception) -> Meaning | None:

@@ -38,7 +38,8 @@ _KNOWN: frozenset[str] = frozenset(get_args(FaultCode))
 class Fault:
     """A failure as clients are told of it. `status` is the provider's HTTP status, where there was one.
 
-    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces.
+    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces. `details`
+    is what the provider itself said, without secrets.
     """
 
     code: FaultCode
@@ -48,6 +49,7 @@ class Fault:
     status: int | None = None
     provider: str | None = None
     retry_after_s: float | None = None
+    details: str = ""
 
     def message(self, language: Language) -> str:
         return self.fr if language == "fr" else self.en
@@ -67,6 +69,7 @@ def classify(exc: BaseException) -> Fault:
                 status=facts[0],
                 provider=facts[1],
                 retry_after_s=exc.retry_after_s if isinstance(exc, ModelError) else None,
+                details=_told(english.details) if isinstance(exc, ModelError) else "",
             )
     code = _unforeseen(exc)
     return Fault(code=code, retryable=code != "internal", en=message(code, "en"), fr=message(code, "fr"))

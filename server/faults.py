@@ -108,6 +108,8 @@ def told(exc: Exception, language: Language, request_id: str = "") -> Told:
         details = [{"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]]
     elif isinstance(exc, MalformedProposal):
         details = [{"where": exc.where, "what": exc.reason}]
+    elif known.details and known.http_status < 500:  # of the service's own troubles clients learn no more
+        details = {"reason": known.details}
     return Told(
         status=known.http_status,
         code=known.code,
@@ -126,7 +128,7 @@ def _turn(exc: errors.TurnBroken, language: Language) -> Told:
         code=fault.code,
         message=without_places(fault.message(language)),
         retryable=fault.retryable,
-        details={"threadId": exc.thread_id},
+        details={"threadId": exc.thread_id} | ({"reason": fault.details} if fault.details else {}),
         headers=headers,
     )
 

@@ -20,6 +20,7 @@ from graphrag.events import (
     TurnStarted,
     UsageReported,
 )
+from graphrag.faults import Fault
 from graphrag.messages import Language
 from server.withheld import without_places
 from server.ws_outbox import encode
@@ -111,7 +112,7 @@ class WireTurn:
                     fault.code,
                     without_places(fault.message(self.language)),
                     retryable=fault.retryable,
-                    details=_details(fault.retry_after_s, event.thread_id),
+                    details=_details(fault, event.thread_id),
                 )
 
     def stopped(self) -> Message:
@@ -238,8 +239,10 @@ def _usage(event: UsageReported) -> Message:
     return usage
 
 
-def _details(retry_after_s: float | None, thread_id: str) -> Message:
+def _details(fault: Fault, thread_id: str) -> Message:
     details: Message = {"threadId": thread_id}
-    if retry_after_s is not None:
-        details["retryAfterS"] = retry_after_s
+    if fault.retry_after_s is not None:
+        details["retryAfterS"] = fault.retry_after_s
+    if fault.details:
+        details["reason"] = fault.details
     return details

@@ -30,7 +30,7 @@ _REFUSALS: dict[str, dict[Literal["en", "fr"], str]] = {
     },
     "proposal_refused": {
         "en": "the change cannot be carried out: {problems}",
-        "fr": "le changement est impossible : {problems}",
+        "fr": "ce changement est impossible sur le graphe tel qu’il est",
     },
     "already_pending": {"en": "{id} waits for a decision", "fr": "{id} attend une décision"},
     "already_applied": {

@@ -65,7 +65,7 @@ def test_a_description_has_the_facts_and_the_language_asked_for() -> None:
     assert french is not None
     assert (english.code, english.http_status, english.exit_code) == ("not_found", 404, EXIT_NOTHING)
     assert english.message.startswith("Not found: ")
-    assert french.message.startswith("Introuvable: ")
+    assert french.message.startswith("Introuvable : ")
     assert "flow-7" in english.message
     assert "flow-7" in french.message
 
