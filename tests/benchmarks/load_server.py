@@ -102,7 +102,7 @@ async def serving(db: str, **settings: str) -> AsyncIterator[Loaded]:
     given = {"NODIUS_RATE_LIMIT": "0", "NODIUS_EMBEDDINGS": "none", **settings}
     async with process(("-c", "from cli.main import run; run()", *serve), **given) as server:
         port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
-        yield Loaded(port=port, pid=server.pid)
+        yield Loaded(port=port, pid=server.pid, folder=Path(db.removeprefix("sqlite:")).parent)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

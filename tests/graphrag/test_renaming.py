@@ -159,9 +159,8 @@ def flow() -> dict[str, Any]:
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     async with SqliteDatabase(tmp_path / "graphs.db") as opened:
-        await import_bytes(
-            opened.source(WORKSPACE), json.dumps(flow()).encode(), file_name="flow.json", graph_key=GRAPH
-        )
+        raw = json.dumps(flow()).encode()
+        await import_bytes(approvals_of(opened), raw, EDITOR, file_name="flow.json", graph_key=GRAPH)
         yield opened
 
 
