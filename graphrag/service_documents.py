@@ -176,7 +176,7 @@ class Success(Answer):
 
 
 class GraphSummary(Answer):
-    """Units: times in milliseconds since 1970."""
+    """`embedding`: nodes that wait to be embedded. Units: times in milliseconds since 1970."""
 
     graph_key: str
     name: str
@@ -187,6 +187,7 @@ class GraphSummary(Answer):
     nodes: int
     edges: int
     embedded: int
+    embedding: int = 0
     revision: int
     created_time: int = 0
     last_updated_time: int = 0

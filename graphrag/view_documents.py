@@ -29,4 +29,7 @@ class Editor(Answer):
 
 
 class EditorList(Answer):
+    """`embedding`: nodes of the graph that wait to be embedded."""
+
     editors: list[Editor]
+    embedding: int = 0

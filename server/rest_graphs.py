@@ -55,6 +55,7 @@ async def _summary(place: Place, graph: Graph) -> dict[str, Any]:
         "nodes": stats.nodes,
         "edges": stats.edges,
         "embedded": stats.vectors.get(embedder.model, 0) if embedder else 0,
+        "embedding": place.services.embedding_queue.pending(graph.key),
         "revision": graph.revision,
         "createdTime": graph.created_time,
         "lastUpdatedTime": graph.last_updated_time,

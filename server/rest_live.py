@@ -49,14 +49,15 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
 
 @router.get("/{graph_key}/editors", response_model=EditorList)
 async def editors(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> EditorList:
-    """Return who edits a graph through this server now."""
+    """Return who edits a graph through this server now, and how many of its nodes are left to embed."""
     place, _ = await places_of(request, who, workspace).of_graph(graph_key)
     live = state_of(request).live.get(place.person.workspace, graph_key)
     members = [] if live is None else live.members
     windows = Counter((member.user_id, member.sheet) for member in members)
     return EditorList(
+        embedding=place.services.embedding_queue.pending(graph_key),
         editors=[
             Editor(user_id=user, sheet=sheet, windows=count)
             for (user, sheet), count in sorted(windows.items())
-        ]
+        ],
     )

@@ -37,6 +37,7 @@ const store = createStore({
   saveStatus: null,
   notEditable: null, // {isElsewhere, reason} while this graph is only to be looked at here
   editors: [],
+  embedding: 0, // nodes of this graph that are still to be embedded
 });
 
 const t = createTranslator(() => store.get().lang);

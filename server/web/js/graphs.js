@@ -30,13 +30,12 @@ export function createGraphs(app) {
     if (last && files.length === 1) app.live.open(last, null);
   }
 
-  async function importOne(file, workspace) {
+  async function importOne(file, workspace, { replace: isReplacing = false } = {}) {
     const done = toast("info", t("graphs.importing", { name: file.name }));
     try {
-      const query = { fileName: file.name.slice(-200), workspace };
+      const query = { fileName: file.name.slice(-200), workspace, ...(isReplacing ? { replace: true } : {}) };
       const found = await api.call("POST", "/api/graphs/import", { query, raw: await file.text(), isLong: true });
-      const facts = { name: file.name, nodes: found.nodes, edges: found.edges };
-      toast("ok", t(`graphs.imported.${found.action}`, facts), { action: remarks(found.remarks) });
+      imported(file, workspace, found);
       return found.graphKey;
     } catch (error) {
       toast("error", t("graphs.not_imported", { name: file.name, reason: error.message }));
@@ -46,10 +45,44 @@ export function createGraphs(app) {
     }
   }
 
-  function remarks(found) {
-    if (!found?.length) return undefined;
-    const show = () => openDialog({ title: t("graphs.remarks"), content: h("ul", found.map((text) => h("li", text))) });
-    return { label: t("graphs.show_remarks", { n: found.length }), run: show };
+  // Says what became of a file; where people had changed the graph, what of it was kept and what is to be decided.
+  function imported(file, workspace, found) {
+    const { taken = 0, kept = 0, conflicts = 0, remarks = [] } = found;
+    const facts = { name: file.name, nodes: found.nodes, edges: found.edges };
+    if (!kept && !conflicts) {
+      const action = remarks.length ? { label: t("graphs.show_remarks", { n: remarks.length }), run: () => openDialog({ title: t("graphs.remarks"), content: list(remarks) }) } : undefined;
+      toast("ok", t(`graphs.imported.${found.action}`, facts), { action });
+      return;
+    }
+    const lines = [t("graphs.taken", { n: taken }), t("graphs.kept", { n: kept }), t("graphs.conflicts", { n: conflicts })];
+    const details = { label: t("graphs.details"), run: () => showMerge(file, workspace, found, lines) };
+    toast(conflicts ? "warn" : "ok", `${t("graphs.merged", facts)} ${lines.join(" · ")}`, { action: details });
+  }
+
+  const list = (texts) => h("ul", texts.map((text) => h("li", text)));
+
+  function showMerge(file, workspace, found, lines) {
+    const decide = async () => {
+      dialog.close();
+      if (found.graphKey !== store.get().graphKey) await app.live.open(found.graphKey, null);
+      store.set({ panel: "review", reviewView: "open" });
+    };
+    const dialog = openDialog({
+      title: t("graphs.merged", { name: file.name }),
+      content: [h("p", t("graphs.merged_hint")), list(lines), found.remarks?.length ? h("section", h("h3", t("graphs.remarks")), list(found.remarks)) : null].filter(Boolean),
+      actions: [
+        h("button.quiet-danger", { type: "button", onclick: () => (dialog.close(), replaceAll(file, workspace)) }, t("graphs.replace")),
+        found.approval ? h("button.primary", { type: "button", onclick: decide }, t("graphs.decide", { n: found.conflicts })) : null,
+      ].filter(Boolean),
+    });
+  }
+
+  async function replaceAll(file, workspace) {
+    const isSure = await app.confirm({ title: t("graphs.replace"), text: t("graphs.replace_sure", { name: file.name }), ok: t("graphs.replace_yes"), danger: true });
+    if (!isSure) return;
+    const key = await importOne(file, workspace, { replace: true });
+    await load();
+    if (key && key === store.get().graphKey) app.live.refresh();
   }
 
   // Resolves to the workspace, undefined where there is only one, null when the person changed their mind.

@@ -7,6 +7,7 @@ import { applyInstruction } from "./canvas/instructions.js";
 
 const EDITS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "createSheet", "renameSheet", "deleteSheet"];
 const PEOPLE_MS = 10_000;
+const EMBEDDING_MS = 2000; // between looks at how many nodes are left to embed
 const ELSEWHERE_MS = 4000;
 const ELSEWHERE = "busy"; // what a server answers that does not hold the graph
 
@@ -15,6 +16,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   let times = {}; // sheet -> timestamp up to which it is known
   let registered = null; // {graphKey, sheet} on this connection
   let waiting = null; // messages that came while the graph is read
+  let again = 0; // the next look at who is here
   let asking = Promise.resolve();
   let stored = null; // the stored revision whose content is known, but for unsaved edits
 
@@ -25,7 +27,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     times = {};
     store.set({
       graphKey, graphState: "loading", graphError: null, graph: null, sheet: sheet ?? "0", nodes: new Map(),
-      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], saveStatus: null, threadId: null, notEditable: null,
+      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], embedding: 0, saveStatus: null, threadId: null, notEditable: null,
     });
     try {
       waiting = [];
@@ -45,7 +47,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     registered = null;
     waiting = null;
     store.set({
-      graphKey: null, graph: null, graphState: "none", nodes: new Map(), edges: new Map(), selection: [], editors: [],
+      graphKey: null, graph: null, graphState: "none", nodes: new Map(), edges: new Map(), selection: [], editors: [], embedding: 0,
       saveStatus: null, threadId: null, notEditable: null,
     });
   }
@@ -234,8 +236,11 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     const { graphKey } = store.get();
     if (!graphKey || document.visibilityState !== "visible") return;
     try {
-      const { editors } = await api.get(path`/api/graphs/${graphKey}/editors`);
-      if (store.get().graphKey === graphKey) store.set({ editors });
+      const { editors, embedding } = await api.get(path`/api/graphs/${graphKey}/editors`);
+      if (store.get().graphKey !== graphKey) return;
+      store.set({ editors, embedding });
+      clearTimeout(again);
+      if (embedding) again = setTimeout(people, EMBEDDING_MS);
     } catch {
       // told by what the person does next
     }

@@ -37,7 +37,7 @@ export function createShell(app) {
       part("right", [], () => right),
     ]);
     drawRight([
-      ...people(part), ...saveMark(part), connectionMark(part),
+      ...embeddingMark(part), ...people(part), ...saveMark(part), connectionMark(part),
       ...(graphKey && graph ? [part("export", [graphKey, name], () => button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name }), "wide-only"))] : []),
       ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), () => showHistory(app), "wide-only"))] : []),
       part("help", [], () => button("keyboard", t("app.help"), () => showHelp(app), "wide-only")),
@@ -62,6 +62,13 @@ export function createShell(app) {
     return names.length ? [part("people", [label], () => h("div.people", { title: label, role: "img", "aria-label": label },
       names.slice(0, 4).map((name) => h("span.person", { style: { "--hue": String(hue(name)) } }, [...name][0]?.toUpperCase() ?? "?")),
       names.length > 4 ? h("span.person.more", `+${names.length - 4}`) : null))] : [];
+  }
+
+  // How many nodes of the graph cannot be found by meaning yet.
+  function embeddingMark(part) {
+    const { embedding, graphKey } = store.get();
+    if (!embedding || !graphKey) return [];
+    return [part("embedding", [embedding], () => h("span.embedding-mark.wide-only", t("graphs.embedding", { n: embedding })))];
   }
 
   function saveMark(part) {
@@ -163,7 +170,7 @@ export function createShell(app) {
   store.on("theme", (theme) => (applyTheme(theme), drawTop()));
   store.on("lang", applyLanguage);
   store.on("connection", connectionChanged);
-  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable"]) store.on(part, drawTop);
+  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding"]) store.on(part, drawTop);
   store.on("panel", drawTabs);
   store.on("badges", drawTabs);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.canvas.redraw());

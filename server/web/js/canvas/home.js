@@ -48,6 +48,14 @@ export function createHome(element, app) {
     drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => h("p.muted", t("graphs.none_found", { text: field.value })) }]);
   }
 
+  // When a graph was changed and made, as far as that is known.
+  function times({ createdTime, lastUpdatedTime }) {
+    const { lang } = store.get();
+    const of = (key, at) => h("time", { datetime: new Date(at).toISOString(), title: new Date(at).toLocaleString(lang) }, t(key, { when: ago(at, lang, t) }));
+    const isChanged = lastUpdatedTime && lastUpdatedTime !== createdTime;
+    return [isChanged ? of("graphs.changed", lastUpdatedTime) : null, createdTime ? of("graphs.created", createdTime) : null];
+  }
+
   function card(graph, showsWorkspace) {
     const sheets = Object.keys(graph.sheets ?? {}).length;
     return h("article.graph-card", { dataset: { graph: graph.graphKey } },
@@ -58,7 +66,8 @@ export function createHome(element, app) {
             h("span", t("graphs.nodes", { n: graph.nodes })), h("span", t("graphs.edges", { n: graph.edges })),
             sheets > 1 ? h("span", t("graphs.sheets", { n: sheets })) : null,
             showsWorkspace ? h("span", graph.workspace) : null,
-            graph.lastUpdatedTime ? h("time", { datetime: new Date(graph.lastUpdatedTime).toISOString() }, ago(graph.lastUpdatedTime, store.get().lang, t)) : null))),
+            ...times(graph),
+            graph.embedding ? h("span", t("graphs.embedding", { n: graph.embedding })) : null))),
       h("button.icon-button", { type: "button", title: t("graphs.export"), "aria-label": `${t("graphs.export")}: ${graph.name}`, onclick: () => graphs.exportGraph(graph) }, icon("download")));
   }
 

@@ -1,0 +1,54 @@
+"""Importing on the page: what became of a file, what is left to be embedded, and when graphs were made."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.e2e.conftest import OpenPage
+from tests.e2e.site import Site, running_site
+from tests.support.scripted_http import Answer, ScriptedServer
+
+
+def vectors(count: int) -> dict[str, object]:
+    """What an embedding service answers for so many texts."""
+    data = [{"index": i, "object": "embedding", "embedding": [1.0, float(i), 0.5]} for i in range(count)]
+    usage = {"prompt_tokens": count, "total_tokens": count}
+    return {"object": "list", "model": "m", "data": data, "usage": usage}
+
+
+def test_what_is_left_to_embed_of_an_imported_graph_is_shown_until_it_is_done(
+    tmp_path: Path, open_page: OpenPage
+) -> None:
+    held = threading.Event()
+    with ScriptedServer() as service:
+        service.play(lambda asked: Answer(body=vectors(len(asked.json["input"])), held=held))
+        address = f"{service.url}/v1"
+        with running_site(
+            tmp_path, embeddings="openai", embeddings_base_url=address, embeddings_api_key="k"
+        ) as site:
+            page = open_page(site)
+            left = page.get_by_text("left to embed")
+            expect(left).to_be_visible()
+            page.get_by_role("button", name="All graphs").first.click()
+            expect(page.locator(".graph-card")).to_contain_text("left to embed")
+            page.locator(".graph-open").click()
+            expect(left).to_be_visible()
+            held.set()
+            expect(left).to_have_count(0)
+            page.context.close()
+
+
+def test_a_graph_in_the_list_says_when_it_was_changed_and_made(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    page = open_page(offline_site)
+    page.locator(".node[data-key=root]").click()
+    page.keyboard.press("ArrowRight")
+    page.locator(".save-mark.unsaved").click()
+    page.wait_for_selector(".save-mark.saved")
+    page.get_by_role("button", name="All graphs").first.click()
+    page.reload()
+    expect(page.locator(".graph-card time").first).to_have_text("changed just now")
