@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from mock_data import load_text
 from tests.e2e.conftest import OpenPage
@@ -203,13 +203,11 @@ def test_the_search_for_a_graph_stays_as_it_is_when_the_list_is_read_again(
     field = page.get_by_role("searchbox", name="Find a graph")
     write(field)
     expect(page.locator(".graph-card")).to_have_count(6)
-    files = [
-        {"name": "more.json", "mimeType": "application/json", "buffer": load_text("nba.json").encode()}
-    ] * 2
+    more = FilePayload(name="more.json", mimeType="application/json", buffer=load_text("nba.json").encode())
     with page.expect_file_chooser() as chooser:
         page.evaluate("() => [...document.querySelectorAll('.home-tools button')].at(-1).click()")
     with page.expect_response("**/api/graphs"):
-        chooser.value.set_files(files)
+        chooser.value.set_files([more, more])
     expect(page.get_by_text("more.json: imported").or_(page.get_by_text("more.json:"))).to_be_visible()
     untouched(field)
 

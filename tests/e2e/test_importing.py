@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, Page, expect
 
+from mock_data import load_text
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site, running_site
+from tests.e2e.talk import card, node, press
+from tests.e2e.test_drafts import rename
 from tests.support.scripted_http import Answer, ScriptedServer
 
 
@@ -52,3 +56,40 @@ def test_a_graph_in_the_list_says_when_it_was_changed_and_made(
     page.get_by_role("button", name="All graphs").first.click()
     page.reload()
     expect(page.locator(".graph-card time").first).to_have_text("changed just now")
+
+
+def import_again(page: Page, **names: str) -> None:
+    """Import the file of the graph again, in which nodes are called otherwise now."""
+    document = json.loads(load_text("nba.json"))
+    for one in document["nodes"]:
+        one["data"]["name"] = names.get(one["_key"].replace("-", "_"), one["data"].get("name"))
+    text = json.dumps(document).encode()
+    with page.expect_file_chooser() as chooser:
+        page.locator(".home-tools button").last.click()
+    chooser.value.set_files(FilePayload(name="graph.json", mimeType="application/json", buffer=text))
+
+
+def test_importing_again_says_what_it_kept_and_offers_the_file_as_it_is(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    for _ in range(5):  # a search field and the button to import stand over six graphs and more
+        offline_site.import_graph(key=f"other{_}")
+    page = open_page(offline_site)
+    rename(page, "error-handler", "Mine")
+    page.locator(".save-mark.unsaved").click()
+    page.wait_for_selector(".save-mark.saved")
+    page.get_by_role("button", name="All graphs").first.click()
+    import_again(page, error_handler="Theirs", fetch_api="Fetched")
+    notice = page.locator(".toast").filter(has_text="graph.json was imported again.")
+    expect(notice).to_contain_text("1 change taken from the file")
+    expect(notice).to_contain_text("1 changed by both")
+    expect(node(page, "fetch-api")).to_contain_text("Fetched")
+    expect(node(page, "error-handler")).to_contain_text("Mine")
+    press(notice, "Details…")
+    press(page.get_by_role("dialog"), "Decide on it")
+    expect(card(page, "pending", "review")).to_be_visible()
+    page.get_by_role("button", name="All graphs").first.click()
+    import_again(page, error_handler="Theirs", fetch_api="Fetched")
+    press(page.locator(".toast").filter(has_text="nothing has changed"), "Take the file as it is…")
+    press(page.get_by_role("dialog"), "Overwrite")
+    expect(node(page, "error-handler")).to_contain_text("Theirs")

@@ -50,7 +50,9 @@ export function createGraphs(app) {
     const { taken = 0, kept = 0, conflicts = 0, remarks = [] } = found;
     const facts = { name: file.name, nodes: found.nodes, edges: found.edges };
     if (!kept && !conflicts) {
-      const action = remarks.length ? { label: t("graphs.show_remarks", { n: remarks.length }), run: () => openDialog({ title: t("graphs.remarks"), content: list(remarks) }) } : undefined;
+      const telling = { label: t("graphs.show_remarks", { n: remarks.length }), run: () => openDialog({ title: t("graphs.remarks"), content: list(remarks) }) };
+      const replacing = { label: t("graphs.replace"), run: () => replaceAll(file, workspace) }; // the file is known, the graph may differ
+      const action = remarks.length ? telling : found.action === "unchanged" ? replacing : undefined;
       toast("ok", t(`graphs.imported.${found.action}`, facts), { action });
       return;
     }

@@ -4,6 +4,7 @@
 
 import { h, replace, setStyle, svg } from "../dom.js";
 import { icon } from "../icons.js";
+import { fieldName } from "../names.js";
 import { boxOf, curve, endOf, nodeName, typeName } from "./model.js";
 
 const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
@@ -65,7 +66,7 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
   function box(kind, node, isWhole, change) {
     const { x, y, w, h: high } = boxOf(node);
     const { nodeTypes } = store.get();
-    const fields = change?.fields?.map((field) => (field.path ?? []).join(".")).slice(0, 3).join(", ");
+    const fields = change?.fields?.map((field) => fieldName(t, field.path ?? [])).slice(0, 3).join(", ");
     layer.append(h("div.ghost", {
       class: kind, dataset: { key: node._key ?? "" },
       style: { transform: `translate(${x}px, ${y}px)`, width: `${w}px`, height: `${high}px` },

@@ -173,4 +173,5 @@ export default {
   "audit.failed": "failed",
   "audit.undone": "taken back",
   "audit.redone": "applied again",
+  "audit.imported": "imported a file",
 };

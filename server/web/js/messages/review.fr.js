@@ -172,5 +172,6 @@ export default {
   "audit.stale": "périmé",
   "audit.failed": "échoué",
   "audit.undone": "annulé",
+  "audit.imported": "fichier importé",
   "audit.redone": "appliqué à nouveau",
 };

@@ -96,9 +96,10 @@ export function createHistory(app) {
     for (const id of left) book.put(fromDocument(await getApproval(app.api, id)));
   }
 
-  function whatOf({ approvalId }) {
+  function whatOf({ approvalId, file }) {
     const approval = approvalId && book.get(approvalId);
-    return approval ? [" · ", h("strong", { class: "audit-what" }, describeAction(app, approval.action, approval.preview))] : "";
+    const what = approval ? describeAction(app, approval.action, approval.preview) : file && app.t("action.import_file", { file });
+    return what ? [" · ", h("strong", { class: "audit-what" }, what)] : "";
   }
 
   async function verify(verdict) {
