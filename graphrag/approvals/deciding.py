@@ -8,7 +8,7 @@ any moment, of several decisions one wins, and nothing has to be claimed beforeh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from datasources.base import RecordWrite
@@ -192,12 +192,12 @@ async def _apply(
     """Apply, record and audit in one transaction."""
     revision = snapshot.graph.revision
     mutation, inverse = reviewed.mutation, reviewed.inverse
-    keys = keys_of(mutation, inverse)
+    keys, now = keys_of(mutation, inverse), desk.clock()
     applied = approval.changed(
         status="applied",
         decision=taken,
         result=Outcome(
-            at=desk.clock(),
+            at=now,
             revision=revision + 1,
             keys=keys,
             conversion=reviewed.conversion.to_document(),
@@ -209,7 +209,8 @@ async def _apply(
     facts = audit_facts(applied, "applied", revision=revision + 1, keys=keys)
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        await desk.source.apply(mutation, expected_revision=revision, records=[applied.write(), *entry])
+        timed = replace(mutation, changed_at=now)
+        await desk.source.apply(timed, expected_revision=revision, records=[applied.write(), *entry])
 
     return await desk.commit(applied, facts, write)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
@@ -110,7 +111,8 @@ async def _take_back(desk: Desk, approvals: Sequence[Approval], by: Person) -> A
     event, keys = "redone" if approval.undoes else "undone", outcome.keys if outcome else None
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        await desk.source.apply(plan.mutation, expected_revision=revision, records=[*records, *entry])
+        timed = replace(plan.mutation, changed_at=desk.clock())
+        await desk.source.apply(timed, expected_revision=revision, records=[*records, *entry])
 
     try:
         facts = audit_facts(taken_back, event, revision=revision + 1, keys=keys)

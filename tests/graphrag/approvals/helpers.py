@@ -73,9 +73,10 @@ class Bench:
         )
 
     async def state(self) -> dict[str, Any]:
-        """Return all that can be seen of the graph, but for the number of its revision."""
+        """Return all that can be seen of the graph, but for its revision and the time of its last change."""
         found = await snapshot(self.source)
-        found["graph"].pop("revision")
+        for moving in ("revision", "lastUpdatedTime"):
+            found["graph"].pop(moving, None)
         found["links"] = [list(link) for link in found["links"]]
         found["vectors"] = {key: repr(vector) for key, vector in found["vectors"].items()}
         return orjson.loads(orjson.dumps(found))

@@ -42,6 +42,17 @@ async def test_an_approved_proposal_is_applied_recorded_and_audited_together() -
     assert entry.facts["model"] == "a-model"
 
 
+async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_time() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
+    bench.clock.now += 5_000
+    await bench.approvals().decide(approval.id, Approve(), EDITOR)
+    assert (await bench.source.get_graph(FLOW)).last_updated_time == bench.clock.now
+    bench.clock.now += 5_000
+    await bench.approvals().undo(FLOW, approval.id, by=EDITOR)
+    assert (await bench.source.get_graph(FLOW)).last_updated_time == bench.clock.now
+
+
 async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged() -> None:
     bench = await a_bench()
     before, revision = await bench.state(), await bench.revision()
