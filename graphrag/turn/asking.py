@@ -71,6 +71,7 @@ class Asker:
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
+        self._known = frozenset(tool.name for tool in box.offered("admin"))
         self._sizes: dict[Role, list[tuple[ToolSchema, bool, int]]] = {}
 
     async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
@@ -152,7 +153,13 @@ class Asker:
             messages.append(SystemMessage(content=note, stable=False))
         # The tools stay in a final request: formats refuse calls of tools they are not told of.
         options = ModelOptions(tool_choice="none") if final else ModelOptions()
-        return Request(messages=messages, tools=offered.schemas, options=options, targets=targets)
+        return Request(
+            messages=messages,
+            tools=offered.schemas,
+            options=options,
+            targets=targets,
+            known_tools=self._known,
+        )
 
     def _offered(self, turn: RunningTurn) -> _Offered:
         """Return the tools of a turn; a small window has those that its context leaves room for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -74,12 +75,13 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a model is asked, and by whom its links are checked."""
+    """What a model is asked, and by whom its links are checked. Calls of `known_tools` count also as text."""
 
     messages: Sequence[Message]
     tools: Sequence[ToolSchema]
     options: ModelOptions
     targets: LinkTargets
+    known_tools: frozenset[str] = frozenset()
 
 
 async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGenerator[Event]:
@@ -87,7 +89,7 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
 
     Raises: ModelError; then `reply` holds what was shown so far.
     """
-    leaks, links = LeakFilter(), LinkFilter(request.targets)
+    leaks, links = LeakFilter(request.known_tools), LinkFilter(request.targets)
     stream = provider.stream(request.messages, request.tools, request.options)
     async with aclosing(stream) as chunks:
         async for chunk in chunks:
@@ -118,8 +120,12 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
                     pass
                 case _:
                     reply.finish = chunk.reason
-    reply.leaked = leaks.leaked
     rest = await links.feed(leaks.finish()) + await links.finish()
+    reply.leaked = leaks.leaked
     if rest:
         reply.text += rest
         yield Token(text=rest)
+    for number, written in enumerate(leaks.calls):
+        call_id, _ = reply.started(-1 - number, f"call_{uuid.uuid4().hex[:24]}")
+        yield ToolStarted(call_id=call_id, name=written.name)
+        reply.calls.append(ToolCall(id=call_id, name=written.name, arguments=written.arguments))

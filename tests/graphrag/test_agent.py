@@ -193,8 +193,8 @@ async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools()
     assert isinstance(events[-1], Completed)
 
 
-async def test_a_call_written_as_text_is_hidden_and_the_model_is_told() -> None:
-    leaked = Says(pieces=["I look. <tool", '_call>{"name": "search_nodes"}</tool_call>'])
+async def test_a_call_written_as_text_that_cannot_be_read_is_hidden_and_the_model_is_told() -> None:
+    leaked = Says(pieces=["I look. <tool", '_call>{"name": "search_</tool_call>'])
     with ScriptedProvider(leaked, search(), "Here.") as model:
         async with setting_of(model) as setting:
             events = await setting.ask()

@@ -8,12 +8,13 @@ import pytest
 
 from datasources.base import MutableGraphDataSource
 from datasources.mock import open_nba
+from datasources.types import Mutation
 from graphrag.approvals import Person
 from graphrag.events import Completed, Event, ProposalPending
 from graphrag.history import is_context
 from graphrag.providers.errors import ModelContextTooLong
 from graphrag.turn.window import answer_room, prompt_tokens
-from tests.graphrag.importers.helpers import n8n, n8n_node, store, to
+from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.importers.helpers import read as read_n8n
 from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, setting_on
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
@@ -37,7 +38,11 @@ async def big_workflow(source: MutableGraphDataSource) -> str:
         nodes[number]["name"]: {"main": [[to(nodes[number + 1]["name"])]]} for number in range(len(nodes) - 1)
     }
     result = read_n8n(n8n(nodes, links), workspace="default")
-    await store(result, source)
+    for config in result.configs:
+        await source.put_node_config(config)
+    await source.create_graph(
+        result.graph, Mutation(graph_key=result.graph.key, put_nodes=result.nodes, put_edges=result.edges)
+    )
     return result.graph.key
 
 
