@@ -6,7 +6,7 @@ from cli import render
 from cli.common import DbOption, JsonOption, LanguageOption, WorkspaceOption, run, settings_of
 from graphrag.service_documents import UsageAnswer
 from graphrag.usage_report import usage_report
-from graphrag.wiring import Services
+from graphrag.wiring import LOCAL_USER, Services
 
 
 def usage(
@@ -30,6 +30,9 @@ def usage(
     ]
     columns = ["provider", "model", "conversations", "prompt tokens", "answer tokens", "US dollars"]
     render.table(columns, rows, numbers=[2, 3, 4, 5])
+    if any(used.user_id != LOCAL_USER for used in found.people):
+        people = [[p.user_id, p.threads, f"{p.total_tokens:,}", f"{p.cost:.4f}"] for p in found.people]
+        render.table(["person", "conversations", "tokens", "US dollars"], people, numbers=[1, 2, 3])
     for limit in found.limits:
         tokens = f" of {limit.max_tokens:,}" if limit.max_tokens is not None else ""
         cost = f" of {limit.max_cost:.4f}" if limit.max_cost is not None else ""

@@ -336,8 +336,18 @@ class UsageStanding(Answer):
     max_cost: float | None = None
 
 
+class PersonUsage(Answer):
+    user_id: str
+    threads: int
+    total_tokens: int
+    cost: float
+
+
 class UsageAnswer(Answer):
-    """What the caller's own conversations used, and their limits. Units: tokens, US dollars."""
+    """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
+
+    `people`: what everybody's conversations in these workspaces used, for admins.
+    """
 
     threads: int
     prompt_tokens: int
@@ -346,6 +356,7 @@ class UsageAnswer(Answer):
     cost: float
     models: list[ModelUsage]
     limits: list[UsageStanding] = Field(default_factory=list[UsageStanding])
+    people: list[PersonUsage] = Field(default_factory=list[PersonUsage])
 
 
 class WhoAmI(Answer):

@@ -6,10 +6,11 @@ not know are kept. A thread belongs to one person: for everybody else it does no
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -220,17 +221,19 @@ class Threads:
         where: dict[str, str | int | bool] = {"userId": person.user_id}
         if graph_key is not None:
             where["graphKey"] = graph_key
+        threads = await self._query(where, person.workspace, limit)
+        return [t for t in threads if context_type is None or t.context_type == context_type]
+
+    async def list_all(self, workspace: str, *, graph_key: str | None = None, limit: int) -> list[Thread]:
+        """Return everybody's threads in a workspace, newest first: for admins, which the caller checks."""
+        where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
+        return await self._query(where, workspace, limit)
+
+    async def _query(self, where: Mapping[str, str | int | bool], workspace: str, limit: int) -> list[Thread]:
         found = await self._records.query(
             KIND, where, order_by="lastUpdatedTime", descending=True, limit=limit
         )
-        readable = [record for record in found if record.data.get("workspace") == person.workspace]
-        threads: list[Thread] = []
-        for record in readable:
-            try:
-                threads.append(_read(record).thread)
-            except (BadDocument, ThreadVersion) as exc:
-                log.warning("thread_unreadable", extra={"thread_id": record.key, "error": type(exc).__name__})
-        return [t for t in threads if context_type is None or t.context_type == context_type]
+        return await asyncio.to_thread(_readable, found, workspace)
 
     async def delete(self, thread_id: str, person: Person) -> None:
         """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
@@ -239,6 +242,18 @@ class Threads:
             await self._records.delete(KIND, thread_id, expected_version=stored.version or "")
         except RecordConflict as exc:
             raise ThreadBusy(thread_id=thread_id) from exc
+
+
+def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:
+    threads: list[Thread] = []
+    for record in records:
+        if record.data.get("workspace") != workspace:
+            continue
+        try:
+            threads.append(_read(record).thread)
+        except (BadDocument, ThreadVersion) as exc:
+            log.warning("thread_unreadable", extra={"thread_id": record.key, "error": type(exc).__name__})
+    return threads
 
 
 def _version(record: Record) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphrag.approvals import Person
-from graphrag.service_documents import ModelUsage, UsageAnswer, UsageStanding
+from graphrag.service_documents import ModelUsage, PersonUsage, UsageAnswer, UsageStanding
 from graphrag.threads import Thread
 from graphrag.usage_accounts import Payer
 from graphrag.wiring import Services
@@ -16,11 +16,19 @@ MAX_THREADS = 10_000
 async def usage_report(
     rooms: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
 ) -> UsageAnswer:
-    """Return the usage of a person in some workspaces, optionally of one graph. Raises: SourceError."""
+    """Return the usage of a person in some workspaces or of one graph; for an admin also everybody's.
+
+    Raises: SourceError.
+    """
     threads: list[Thread] = []
+    everybodys: list[Thread] = []
     limits: list[UsageStanding] = []
     for services, person in rooms:
         threads += await services.threads.list(person, graph_key=graph_key, limit=MAX_THREADS)
+        if person.at_least("admin"):
+            everybodys += await services.threads.list_all(
+                person.workspace, graph_key=graph_key, limit=MAX_THREADS
+            )
         payer = Payer(workspace=person.workspace, person=person.user_id)
         limits += [
             UsageStanding(
@@ -41,7 +49,25 @@ async def usage_report(
         cost=sum(t.total_cost for t in threads),
         models=_by_model(threads),
         limits=limits,
+        people=_by_person(everybodys),
     )
+
+
+def _by_person(threads: Sequence[Thread]) -> list[PersonUsage]:
+    """Add up by person, the one who used most first."""
+    groups: dict[str, list[Thread]] = {}
+    for thread in threads:
+        groups.setdefault(thread.user_id, []).append(thread)
+    found = [
+        PersonUsage(
+            user_id=user_id,
+            threads=len(group),
+            total_tokens=sum(t.total_tokens for t in group),
+            cost=sum(t.total_cost for t in group),
+        )
+        for user_id, group in groups.items()
+    ]
+    return sorted(found, key=lambda used: (-used.total_tokens, -used.threads, used.user_id))
 
 
 def _by_model(threads: Sequence[Thread]) -> list[ModelUsage]:

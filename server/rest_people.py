@@ -34,6 +34,9 @@ async def me(request: Request, who: Caller) -> WhoAmI:
 async def usage(
     request: Request, who: Caller, workspace: Workspace = None, graph_key: GraphKey = None
 ) -> UsageAnswer:
-    """Return tokens and known cost of the caller's own stored conversations, and the month's limits."""
+    """Return tokens and known cost of the caller's own stored conversations, and the month's limits.
+
+    An admin also gets what each person used.
+    """
     places = await places_of(request, who, workspace).all()
     return await usage_report([(place.services, place.person) for place in places], graph_key=graph_key)

@@ -204,6 +204,37 @@ async def test_usage_is_the_callers_own() -> None:
             assert (await al.get("/api/usage")).json()["totalTokens"] == 0
 
 
+async def test_an_admin_sees_what_each_person_used_and_nobody_else_does() -> None:
+    with ScriptedProvider("a") as provider:
+        async with (
+            service(provider) as running,
+            running.as_() as ed,
+            running.as_("al", "reviewer") as al,
+            running.as_("root", "admin") as admin,
+            running.as_("stranger", "admin", "globex") as stranger,
+        ):
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+            used = UsageAnswer.model_validate((await admin.get("/api/usage")).json())
+            assert (used.threads, used.total_tokens) == (0, 0)
+            assert [(p.user_id, p.threads, p.total_tokens) for p in used.people] == [("ed", 1, 110)]
+            for other in (ed, al, stranger):
+                assert (await other.get("/api/usage")).json()["people"] == []
+
+
+async def test_what_is_approved_or_taken_back_is_a_change_of_the_graph() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("al", "reviewer") as al:
+            path = f"/api/graphs/{GRAPH}"
+            times = [(await ed.get(path)).json()["lastUpdatedTime"]]
+            approval = await proposed(ed)
+            done = await al.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
+            assert done.status_code == 200, done.text
+            times.append((await ed.get(path)).json()["lastUpdatedTime"])
+            assert (await ed.post(f"{path}/undo", json={})).status_code == 200
+            times.append((await ed.get(path)).json()["lastUpdatedTime"])
+            assert times[0] < times[1] <= times[2]
+
+
 async def exported() -> dict[str, Any]:
     async with service() as running, running.as_() as ed:
         return (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
