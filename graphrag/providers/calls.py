@@ -18,6 +18,9 @@ from graphrag.providers.base import (
     ToolCallStarted,
 )
 
+MAX_CHARS = 1_000_000
+"""Arguments are not read further; what is left of them is no JSON, and refused."""
+
 
 class CallIds:
     """Hands out ids that are unique in a conversation.
@@ -48,6 +51,7 @@ class _Growing:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    size: int = 0
     started: bool = False
 
     @property
@@ -76,8 +80,9 @@ class CallGatherer:
         call.sent_id = call.sent_id or call_id or ""
         if name and name != call.name:
             call.name += name
-        if arguments:
+        if arguments and call.size <= MAX_CHARS:
             call.arguments.append(arguments)
+            call.size += len(arguments)
         if call.sent_id and call.name:
             yield from self._start(call)
 

@@ -27,7 +27,7 @@ from graphrag.turn.links import GraphTargets, LinkTargets
 from graphrag.turn.model_step import Reply, Request, ask
 from graphrag.turn.running import RunningTurn
 from graphrag.turn.window import SMALL, WindowTooSmall, fitted, prompt_tokens, room
-from graphrag.turn.wishes import asks_for_change
+from graphrag.turn.wishes import asks_for_change, claims_change
 from graphrag.usage import Totals, UsageMeter
 from graphrag.usage_accounts import Payer
 from tools.base import Role, ToolBox
@@ -107,6 +107,8 @@ class Asker:
         """Return what has to be said in the model's place. Raises: ModelEmptyReply."""
         if reply.finish == "length" and not reply.calls:
             return [("\n\n" if reply.text else "") + turn.phrase("cut_off")]
+        if not reply.calls and not turn.proposed and claims_change(reply.text, turn.asked):
+            return ["\n\n" + turn.phrase("nothing_changed")]
         if reply.text.strip() or reply.calls or reply.leaked:
             return [] if reply.text.strip() or not final else [turn.phrase("no_answer")]
         if final:

@@ -31,6 +31,9 @@ from graphrag.tool_calls import Requested
 from graphrag.turn.leaks import LeakFilter
 from graphrag.turn.links import LinkFilter, LinkTargets
 
+MAX_ANSWER_CHARS = 400_000
+"""What a model writes beyond is not read."""
+
 log = logging.getLogger(__name__)
 
 
@@ -90,6 +93,7 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
     Raises: ModelError; then `reply` holds what was shown so far.
     """
     leaks, links = LeakFilter(request.known_tools), LinkFilter(request.targets)
+    written = 0
     stream = provider.stream(request.messages, request.tools, request.options)
     async with aclosing(stream) as chunks:
         async for chunk in chunks:
@@ -99,8 +103,10 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
                     if shown:
                         reply.text += shown
                         yield Token(text=shown)
+                    written += len(chunk.text)
                 case ReasoningDelta():
                     reply.reasoning += chunk.text
+                    written += len(chunk.text)
                 case ToolCallStarted():
                     call_id, is_new = reply.started(chunk.index, chunk.id)
                     if is_new:
@@ -120,6 +126,9 @@ async def ask(provider: LLMProvider, request: Request, reply: Reply) -> AsyncGen
                     pass
                 case _:
                     reply.finish = chunk.reason
+            if written > MAX_ANSWER_CHARS:
+                reply.finish = "length"
+                break
     rest = await links.feed(leaks.finish()) + await links.finish()
     reply.leaked = leaks.leaked
     if rest:

@@ -164,6 +164,21 @@ class RunningTurn:
         return [m for m in self.messages[max(0, last - 1) : last + 1] if is_context(m) or not _is_system(m)]
 
     @property
+    def asked(self) -> str:
+        """The person's last message."""
+        said = (message.content for message in reversed(self.messages) if isinstance(message, UserMessage))
+        return next(said, "")
+
+    @property
+    def proposed(self) -> bool:
+        """Whether a change was proposed, or its outcome told, since the person's last message."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return self.told or any(
+            isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
+            for message in self.messages[last:]
+        )
+
+    @property
     def asks_for_change(self) -> bool:
         """Whether the person may want the graph changed."""
         return conversation_asks_for_change(self.messages)

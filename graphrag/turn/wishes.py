@@ -1,6 +1,6 @@
-"""Guesses from the words of a message whether it asks for a change of the graph. In doubt it does.
+"""Guesses from words whether a message asks for a change of the graph, and whether an answer claims one.
 
-Only small windows need the guess: where there is room the tools that propose are always offered.
+In doubt a message asks for one, and an answer claims none.
 """
 
 from __future__ import annotations
@@ -30,6 +30,24 @@ _READS = re.compile(
     r"|explique[rz]?|decri[rstvez]+|montre[rz]?|liste[rz]?|trouve[rz]?|resume[rz]?|cherche[rz]?)\b"
 )
 
+_DONE = (
+    r"(?:added|created|deleted|removed|renamed|connected|linked|moved|updated|changed|modified|replaced|inserted"
+    r"|fixed|corrected|disconnected|reorgani[sz]ed|rearranged|configured|duplicated|applied|edited)"
+)
+_FAIT = (
+    r"(?:ajoute|cree|supprime|efface|retire|enleve|renomme|relie|connecte|deplace|modifie|mis(?:e|es)? a jour"
+    r"|change|remplace|insere|corrige|configure|reorganise|duplique|applique)(?:e|s|es)?"
+)
+_CLAIMS = re.compile(
+    rf"\b(?:i|we)(?:['’]ve| have)?(?: (?:now|just|also|already|successfully))* {_DONE}\b"
+    rf"|\bj['’](?:y )?(?:l['’])?ai(?: (?:bien|maintenant|deja))* {_FAIT}\b"
+)
+_CLAIMS_WHEN_ASKED = re.compile(
+    rf"^\W*(?:done|all set|c['’]est fait|voila qui est fait)\b"
+    rf"|\b(?:has|have|is|are)(?: (?:been|now|successfully))+ {_DONE}\b|\bsuccessfully {_DONE}\b"
+    rf"|\b(?:a|ont)(?: bien)? ete(?: bien)? {_FAIT}\b|\b(?:est|sont) (?:maintenant|desormais) {_FAIT}\b"
+)
+
 
 def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
     """Return whether one of the last messages may ask for a change, or a change was proposed before."""
@@ -41,6 +59,16 @@ def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
 
 def asks_for_change(text: str) -> bool:
     """Return False only for what is plainly a question, in English or French."""
-    folded = unicodedata.normalize("NFKD", text[:_LOOKED_AT_CHARS].casefold())
-    plain = "".join(letter for letter in folded if not unicodedata.combining(letter)).strip()
+    plain = _plain(text)
     return bool(_CHANGES.search(plain)) or len(text) > _LOOKED_AT_CHARS or not _READS.match(plain)
+
+
+def claims_change(answer: str, asked: str) -> bool:
+    """Return whether an answer says, in English or French, that something was changed just now."""
+    plain = _plain(answer)
+    return bool(_CLAIMS.search(plain) or (_CLAIMS_WHEN_ASKED.search(plain) and asks_for_change(asked)))
+
+
+def _plain(text: str) -> str:
+    folded = unicodedata.normalize("NFKD", text[:_LOOKED_AT_CHARS].casefold())
+    return "".join(letter for letter in folded if not unicodedata.combining(letter)).strip()
