@@ -11,11 +11,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from datasources.base import GraphDataSource, MutableGraphDataSource
+from datasources.errors import BadDocument, GraphExists, InvalidMutation
 from datasources.types import Mutation, Node
 from graphrag.context import ContextOptions, build_context
 from graphrag.embed_nodes import embed_nodes
 from graphrag.embeddings import EmbeddingProvider
-from graphrag.importers import UnreadableWorkflow, import_workflow
+from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow
 from graphrag.rank import RankOptions
 from graphrag.retriever import Mode, RetrievalOptions, Retriever
 from graphrag.tokens import count_tokens
@@ -126,19 +127,25 @@ async def load_workflows(
         try:
             raw = (workflows / name).read_bytes()
             result = import_workflow(raw, file_name=name, workspace=source.workspace, graph_key=f"eval-{i}")
-        except (OSError, UnreadableWorkflow) as exc:
+            await source.create_graph(result.graph, _without_notes(result))
+        except (OSError, UnreadableWorkflow, InvalidMutation, BadDocument, GraphExists) as exc:
             left_out.append(f"{name}: {exc}")
             continue
-        nodes = [node for node in result.nodes if node.type != NOTE_TYPE]
-        graph = await source.create_graph(result.graph)
-        await source.apply(
-            Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=result.edges, put_configs=result.configs)
-        )
-        graph_keys[name] = graph.key
+        graph_keys[name] = result.graph.key
         on_graph(name)
     if embedder is not None and graph_keys:
         await embed_nodes(source, embedder, graph_keys=list(graph_keys.values()))
     return graph_keys, left_out
+
+
+def _without_notes(result: ImportResult) -> Mutation:
+    nodes = {node.key: node for node in result.nodes if node.type != NOTE_TYPE}
+    return Mutation(
+        graph_key=result.graph.key,
+        put_nodes=list(nodes.values()),
+        put_edges=[edge for edge in result.edges if edge.source in nodes and edge.target in nodes],
+        put_configs=result.configs,
+    )
 
 
 async def evaluate(

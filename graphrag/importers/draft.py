@@ -58,6 +58,11 @@ class DraftNode:
         return self.ports_out.setdefault(port.id, port)
 
 
+def is_note(node: DraftNode) -> bool:
+    """Say whether a node is a note or a frame: no step of the flow."""
+    return node.type in (NOTE_TYPE, GROUP_TYPE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DraftEdge:
     source: DraftNode

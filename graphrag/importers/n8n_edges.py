@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graphrag.importers.draft import Draft, DraftEdge, DraftNode
+from graphrag.importers.draft import Draft, DraftEdge, DraftNode, is_note
 from graphrag.importers.n8n_ports import input_port, kind_label, output_port
 from graphrag.importers.values import Json, as_dict, as_index, as_list, as_text
 
@@ -28,7 +28,7 @@ class _Ends:
         self._draft = draft
         self._names: dict[str, DraftNode] = {}
         self._ids: dict[str, list[DraftNode]] = {}
-        for node in draft.nodes:
+        for node in sorted(draft.nodes, key=is_note):  # a step before a note of its name
             self._names.setdefault(node.origin.get("name", node.name), node)
             if "id" in node.origin:
                 self._ids.setdefault(node.origin["id"], []).append(node)

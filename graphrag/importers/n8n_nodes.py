@@ -207,7 +207,9 @@ def _say_duplicates(draft: Draft) -> None:
     for node in draft.nodes:
         name, foreign_id = node.origin.get("name"), node.origin.get("id")
         if name is not None and names.setdefault(name, node) is not node:
-            draft.tally.repair("node", "another has the same name; connections go to the first", name)
+            draft.tally.repair(
+                "node", "another has the same name; connections go to the first that is no note", name
+            )
         if foreign_id is not None:
             if foreign_id in ids:
                 draft.tally.repair("node", "another has the same id; it is told apart by its name", node.name)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag.importers.draft import Draft, DraftNode, DraftSheet
+from graphrag.importers.draft import Draft, DraftNode, DraftSheet, is_note
 from graphrag.importers.keys import clean, file_stem
 from graphrag.importers.node_red_nodes import fill_config, fill_group, fill_note, fill_step, start_node
 from graphrag.importers.node_red_wires import connect_all
@@ -138,8 +138,11 @@ def _add_nodes(draft: Draft, parts: Parts) -> None:
         draft.nodes.append(node)
         wired.append((node, raw))
         foreign_id = node.origin.get("id")
-        if foreign_id is not None and by_id.setdefault(foreign_id, node) is not node:
-            draft.tally.repair("node", "another has the same id; wires go to the first", node.name)
+        if foreign_id is not None and (other := by_id.setdefault(foreign_id, node)) is not node:
+            if is_note(other) and not is_note(node):
+                by_id[foreign_id] = node
+            what = "another has the same id; wires go to the first that is no note"
+            draft.tally.repair("node", what, node.name)
 
     subflows = {ref: raw for raw in parts.subflows if (ref := as_id(raw.get("id"))) is not None}
     for raw in parts.groups:

@@ -27,6 +27,7 @@ from graphrag.evaluation.workflows import (
     score_ranking,
 )
 from graphrag.retriever import Retriever
+from tests.contracts.samples import a_graph
 
 names = st.sampled_from("abcdefghijklmnop")
 rankings = st.lists(names, unique=True, max_size=14)
@@ -207,6 +208,24 @@ async def test_broken_and_missing_workflows_are_left_out_and_said(folder: Path) 
     assert sorted(reason.partition(":")[0] for reason in left_out) == ["absent.json", "broken.json"]
     evaluation = await evaluate(Retriever(source, None), queries, graph_keys, options_for("text"))
     assert evaluation.queries == 3
+
+
+async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scored(folder: Path) -> None:
+    node = {"id": "1", "name": "A", "type": "n8n-nodes-base.noOp", "position": [0, 0]}
+    (folder / "bad.json").write_text(json.dumps({"nodes": [node], "connections": {}}))
+    note = {**node, "id": "2", "type": "n8n-nodes-base.stickyNote", "parameters": {"content": "B"}}
+    to_a = [{"node": "A", "type": "main", "index": 0}]
+    noted = {"nodes": [{**note, "name": "A"}, node, {**node, "id": "3", "name": "C"}, {**note, "name": "N"}]}
+    noted["connections"] = {"C": {"main": [to_a]}, "N": {"main": [to_a]}}  # type: ignore[assignment]
+    (folder / "noted.json").write_text(json.dumps(noted))
+    queries = [*QUERIES, a_query("bad.json", "q", "x"), a_query("noted.json", "C", "A")]
+    source = MemoryDatabase().source("eval")
+    await source.create_graph(a_graph("eval-2", "eval"))  # the key of the third
+    graph_keys, left_out = await load_workflows(source, None, queries, folder)
+    assert list(graph_keys) == ["first.json", "second.json", "noted.json"]
+    assert [reason.partition(":")[0] for reason in left_out] == ["bad.json"]
+    edges = await source.get_edges(graph_keys["noted.json"])
+    assert [(edge.source, edge.target) for edge in edges] == [("c", "a")]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])

@@ -327,3 +327,12 @@ def test_sample_workflow_imports_without_a_remark() -> None:
     assert_sound(result)
     assert result.report.lines() == []
     assert (len(result.nodes), len(result.edges)) == (18, 16)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_connections_go_to_a_step_rather_than_to_a_note_of_its_name(first: bool) -> None:
+    note = n8n_node("A", "n8n-nodes-base.stickyNote", id="note", parameters={"content": "# About A"})
+    steps = [n8n_node("A", id="step"), n8n_node("B")]
+    result = read(n8n([note, *steps] if first else [*steps, note], {"B": {"main": [[to("A")]]}}))
+    (edge,) = result.edges
+    assert {node.key: node.type for node in result.nodes}[edge.target] == "n8n-nodes-base.set"

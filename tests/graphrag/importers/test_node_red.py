@@ -203,7 +203,7 @@ def test_duplicate_and_missing_ids_lose_no_node() -> None:
     result = read([_node("a", name="One"), _node("a", name="Two"), nameless, _node("w", wires=[["a"]])])
     assert [node.key for node in result.nodes] == ["one", "two", "debug", "w"]
     assert result.edges[0].target == "one"
-    assert "another has the same id; wires go to the first" in _said(result)
+    assert "another has the same id; wires go to the first that is no note" in _said(result)
 
 
 def test_html_node_does_not_replace_the_built_in_type() -> None:
