@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 import orjson
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, parse_document
 from graphrag.importers import ImportReport, ImportResult, UnreadableWorkflow, import_workflow
@@ -26,14 +27,24 @@ from graphrag.workers import Workers
 SMALL_BYTES = 256 * 1024
 """The time to read so little is bounded well enough by its size."""
 
-TIME_LIMIT_S = 60
+CPU_LIMIT_S, TIME_LIMIT_S = 60, 180
 MEMORY_LIMIT_BYTES = 2 << 30
 AT_ONCE, WAITING = 2, 8
 _PART = 200
 """Documents that are sent, and read, in one piece."""
 
+_OUT_OF_TIME = (-9, -24)
+"""SIGKILL and SIGXCPU, by which a system ends a process that has computed for too long."""
+
 _START = "import sys; sys.path[:] = sys.argv[1:]; from graphrag.reading_files import main; main()"
 _REPORT = TypeAdapter(ImportReport)
+
+
+class _Part(BaseModel):
+    nodes: list[Node] = []
+    edges: list[Edge] = []
+
+
 _workers = Workers(threads=AT_ONCE, waiting=WAITING)
 
 
@@ -72,6 +83,9 @@ def _read_apart(
             child.kill()
             reason = f"to read it takes longer than {TIME_LIMIT_S} s; split the workflow"
             raise UnreadableWorkflow(file=file_name, reason=reason) from exc
+    if child.returncode in _OUT_OF_TIME:
+        reason = f"to read it takes more than {CPU_LIMIT_S} s of computing; split the workflow"
+        raise UnreadableWorkflow(file=file_name, reason=reason)
     if child.returncode:
         reason = f"to read it takes more than {MEMORY_LIMIT_BYTES >> 30} GiB of memory; split the workflow"
         raise UnreadableWorkflow(file=file_name, reason=reason)
@@ -93,9 +107,9 @@ def _decoded(lines: Iterator[bytes], file_name: str) -> ImportResult:
     nodes: list[Node] = []
     edges: list[Edge] = []
     for line in lines:
-        part = orjson.loads(line)
-        nodes += [parse_document(Node, raw, "nodes") for raw in part.get("nodes", ())]
-        edges += [parse_document(Edge, raw, "edges") for raw in part.get("edges", ())]
+        part = _Part.model_validate_json(line, by_alias=True, by_name=False)
+        nodes += part.nodes
+        edges += part.edges
     return replace(result, nodes=tuple(nodes), edges=tuple(edges))
 
 
@@ -114,6 +128,7 @@ def _encoded(result: ImportResult) -> Iterator[dict[str, Any]]:
 def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffer) -> None:
     """Be the process that reads a file: what is asked and the file come in, documents go out."""
     _limit_itself()
+    gc.disable()  # all that is made is needed to the end
     asked = orjson.loads(stdin.readline())
     try:
         for part in _encoded(import_workflow(stdin.read(), **asked)):
@@ -128,6 +143,6 @@ def _limit_itself() -> None:
     with suppress(ImportError, OSError, ValueError):  # where a system has no such limits, time is one
         import resource
 
-        os.nice(10)
+        os.nice(5)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
-        resource.setrlimit(resource.RLIMIT_CPU, (TIME_LIMIT_S, TIME_LIMIT_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S))

@@ -23,6 +23,7 @@ import httpx2
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from tests.benchmarks import synthetic
+from tests.benchmarks.hostile_imports import imports
 from tests.benchmarks.live_large_edits import live_edits
 from tests.benchmarks.load_server import process, said
 from tests.benchmarks.machine import described
@@ -164,6 +165,7 @@ SCENARIOS: dict[str, Callable[[Target], Awaitable[None]]] = {
     "half-headers": half_headers,
     "stalled-bodies": stalled_bodies,
     "live-edits": large_edits,
+    "imports": imports,
 }
 WITH_GRAPH = {"views"}
 """Scenarios that need the large graph."""
