@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakValueDictionary
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
@@ -63,7 +64,8 @@ class NodiusStream:
         self.address = websocket_address(address)
         self._token = token
         self._ids = itertools.count(1)
-        self._turns: dict[int, StreamedTurn] = {}
+        # A turn that nobody holds any more is read by nobody.
+        self._turns: WeakValueDictionary[int, StreamedTurn] = WeakValueDictionary()
         self._connection: ClientConnection | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -166,7 +168,7 @@ class NodiusStream:
         except ConnectionClosed:
             pass
         finally:
-            for turn in self._turns.values():
+            for turn in list(self._turns.values()):
                 turn.take(None)
 
 

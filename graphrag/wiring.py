@@ -315,21 +315,41 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
 
     Raises: SettingsError where the provider's key, model or address is missing.
     """
-    settings = services.settings
-    asked = provider or make_provider(settings, offline=RulesProvider)
-    # A provider that is given is not of the settings, whose prices would be another's.
-    pricing = Pricing(model=asked.model) if provider else choose(settings).pricing
+    async with open_model(services.settings, provider) as model:
+        yield agent_of(services, model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Whoever answers, for all workspaces of a process, and what it costs."""
+
+    provider: LLMProvider
+    pricing: Pricing
+
+
+@asynccontextmanager
+async def open_model(settings: Settings, provider: LLMProvider | None = None) -> AsyncGenerator[Model]:
+    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`."""
+    if provider is not None:  # it is not of the settings, whose prices would be another's
+        yield Model(provider=provider, pricing=Pricing(model=provider.model))
+        return
+    made = make_provider(settings, offline=RulesProvider)
     try:
-        yield Agent(
-            source=services.source,
-            retriever=services.retriever,
-            asker=Asker(asked, services.box, services.source, meter=services.meter, pricing=pricing),
-            calls=ToolCalls(services.box, services.approvals),
-            threads=services.threads,
-            leases=TurnLeases(services.database.records(settings.workspace)),
-            approvals=services.approvals,
-            context_options=services.context_options,
-        )
+        yield Model(provider=made, pricing=choose(settings).pricing)
     finally:
-        if provider is None:
-            await asked.aclose()
+        await made.aclose()
+
+
+def agent_of(services: Services, model: Model) -> Agent:
+    """Return the agent of a workspace."""
+    asker = Asker(model.provider, services.box, services.source, meter=services.meter, pricing=model.pricing)
+    return Agent(
+        source=services.source,
+        retriever=services.retriever,
+        asker=asker,
+        calls=ToolCalls(services.box, services.approvals),
+        threads=services.threads,
+        leases=TurnLeases(services.database.records(services.settings.workspace)),
+        approvals=services.approvals,
+        context_options=services.context_options,
+    )

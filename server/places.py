@@ -19,16 +19,23 @@ from graphrag.turn.lease import as_it_stands
 from graphrag.wiring import Services
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
-from server.state import ServerState
+from server.state import ServerState, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A workspace's services and agent, and who asks there."""
 
-    services: Services
-    agent: Agent
+    workspace: Workspace
     person: Person
+
+    @property
+    def services(self) -> Services:
+        return self.workspace.services
+
+    @property
+    def agent(self) -> Agent:
+        return self.workspace.agent
 
     @property
     def language(self) -> Language:
@@ -84,4 +91,4 @@ class Places:
 
     async def _place(self, name: str) -> Place:
         workspace = await self._state.workspace(name)
-        return Place(services=workspace.services, agent=workspace.agent, person=self.identity.person(name))
+        return Place(workspace=workspace, person=self.identity.person(name))

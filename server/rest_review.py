@@ -28,7 +28,6 @@ from tools.proposals import to_document
 
 router = APIRouter(prefix="/api", tags=["review"], responses=ERRORS)
 WITHOUT_NONE: dict[str, Any] = {"response_model_exclude_none": True}
-MAX_SEARCHED = 1000
 _INNER = ("mutation", "inverse", "irregular", "conversion")
 """Of a result only an undo and the clients that apply it need these."""
 
@@ -60,15 +59,13 @@ async def approvals(
 ) -> ApprovalList:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""
     found: list[Approval] = []
-    searched = limit if asker is None else MAX_SEARCHED
     for place in await places_of(request, who, workspace).all():
         found += await place.services.approvals.list(
-            graph_key=graph_key, status=status, limit=searched, by=place.person
+            graph_key=graph_key, status=status, asker=asker, limit=limit, by=place.person
         )
-    chosen = [a for a in found if asker in (None, a.asker)]
-    chosen.sort(key=lambda approval: (not approval.is_open, -approval.created, approval.id))
+    found.sort(key=lambda approval: (not approval.is_open, -approval.created, approval.id))
     language = language_of(request)
-    return ApprovalList(approvals=[approval_document(a, language) for a in chosen[:limit]])
+    return ApprovalList(approvals=[approval_document(a, language) for a in found[:limit]])
 
 
 @router.get("/approvals/{approval_id}", response_model=ApprovalDocument, **WITHOUT_NONE)

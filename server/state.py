@@ -1,22 +1,26 @@
 """What a running server holds: the database and, for each workspace that somebody asked for, its services.
 
-A workspace is opened when a person who may work in it first asks, and stays open until the end.
+A workspace is opened when a person who may work in it first asks. Of those that nobody works with the
+KEPT that were asked for last stay open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import OrderedDict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+from weakref import WeakValueDictionary
 
 from graphrag.agent import Agent
 from graphrag.config import Settings
 from graphrag.live import LiveGraphs
 from graphrag.live.services import with_live
 from graphrag.providers.base import LLMProvider
-from graphrag.wiring import Services, Shared, open_agent, open_shared
+from graphrag.wiring import Model, Services, Shared, agent_of, open_model, open_shared
 from server.auth import Authenticator
 from server.connections import Unsigned
 from server.downloads import Downloads
@@ -24,10 +28,16 @@ from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, RateLimiter
 from server.metrics import Metrics
 from server.review_feed import ReviewFeed
 
+log = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+KEPT = 64
+EXPIRY_S, EXPIRED_AT_ONCE = 60.0, 100
+"""So often, and so many of each workspace, proposals are closed that nobody decided in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, eq=False)
 class Workspace:
-    """One opened workspace."""
+    """One opened workspace. Whoever works with it holds it, and so keeps it open."""
 
     services: Services
     agent: Agent
@@ -53,7 +63,9 @@ class ServerState:
         self._stack = AsyncExitStack()
         self._shared: Shared | None = None
         self._live: LiveGraphs | None = None
-        self._open: dict[str, Workspace] = {}
+        self._model: Model | None = None
+        self._open: WeakValueDictionary[str, Workspace] = WeakValueDictionary()
+        self._kept: OrderedDict[str, Workspace] = OrderedDict()
         self._opening = asyncio.Lock()
 
     @property
@@ -71,11 +83,16 @@ class ServerState:
 
     async def workspace(self, name: str) -> Workspace:
         """Return an opened workspace. Raises: SettingsError where the model's key or address is missing."""
-        if name not in self._open:
+        found = self._open.get(name)
+        if found is None:
             async with self._opening:
-                if name not in self._open:
-                    self._open[name] = await self._opened(name)
-        return self._open[name]
+                found = self._open.get(name) or await self._opened(name)
+                self._open[name] = found
+        self._kept[name] = found
+        self._kept.move_to_end(name)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)  # who works with it holds it, and finds it in `_open`
+        return found
 
     async def services(self, name: str) -> Services:
         """Return the services of a workspace."""
@@ -83,7 +100,13 @@ class ServerState:
 
     async def model(self) -> LLMProvider:
         """Return whoever answers here."""
-        return (await self.workspace(self.settings.workspace)).agent.provider
+        return self._answering.provider
+
+    @property
+    def _answering(self) -> Model:
+        if self._model is None:
+            raise RuntimeError("the server is not started")
+        return self._model
 
     async def _opened(self, name: str) -> Workspace:
         services = with_live(self.shared.services(name), self.live)
@@ -91,8 +114,19 @@ class ServerState:
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
         services.approvals.on_decided = self.metrics.decided
-        agent = await self._stack.enter_async_context(open_agent(services, self._provider))
+        agent = agent_of(services, self._answering)
         return Workspace(services=services, agent=agent, reviews=ReviewFeed(services.approvals))
+
+    async def _expire(self) -> None:
+        """Close proposals of the opened workspaces that nobody decided in time, again and again."""
+        while True:
+            await asyncio.sleep(EXPIRY_S)
+            for name, workspace in list(self._open.items()):
+                try:
+                    await workspace.services.approvals.expire_due(limit=EXPIRED_AT_ONCE)
+                except Exception:  # the next workspace must have its turn, whatever it was
+                    log.exception("expiry_failed", extra={"workspace": name})
+                await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
@@ -100,12 +134,15 @@ class ServerState:
         database, embed = self._shared.database, self._shared.embedding_queue.add
         live = LiveGraphs(database.source, database.records, embed=embed, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)
+        self._model = await self._stack.enter_async_context(open_model(self.settings, self._provider))
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = frozenset(tool.name for tool in first.services.box.offered("admin"))
+        expiring = asyncio.create_task(self._expire())
+        self._stack.callback(expiring.cancel)
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self._open.clear()
+        self._kept.clear()
         await self._stack.aclose()

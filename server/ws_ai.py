@@ -182,6 +182,7 @@ class Conversations:
     async def _go_on_when_decided(self, turn: RunningTurn, pending: ProposalPending) -> None:
         place, thread_id = turn.place, pending.thread_id
         decided = await decided_elsewhere(
+            reviews=place.workspace.reviews,
             approvals=place.services.approvals,
             threads=place.services.threads,
             thread_id=thread_id,

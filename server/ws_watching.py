@@ -50,7 +50,7 @@ class Watching:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, place: Place, asked: AiWatch, session: Session) -> None:
-        feed = (await self._state.workspace(place.person.workspace)).reviews
+        feed = place.workspace.reviews
         missed = await self._missed(place, asked)
         with suppress(ClientGone, AuthError):  # the connection says itself that a token expired
             async with aclosing(feed.read()) as news:

@@ -72,7 +72,7 @@ class SqliteDatabase:
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(prepare, self._path)
-        self._engine = Engine(self._path, self._limits)
+        self._engine = await asyncio.to_thread(Engine, self._path, self._limits)  # it reads and removes files
         return self
 
     async def __aexit__(

@@ -51,7 +51,7 @@ def _note_failure(loading: asyncio.Future[Any]) -> None:
 
 
 class Engine:
-    """One opened database. To be made and used in one event loop."""
+    """One opened database. To be used in one event loop; made in a thread, for it reads files."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self.limits = limits

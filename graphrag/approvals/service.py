@@ -121,6 +121,7 @@ class Approvals:
         graph_key: str | None = None,
         thread_id: str | None = None,
         status: Status | None = None,
+        asker: str | None = None,
         limit: int = 100,
         by: Person,
     ) -> list[Approval]:
@@ -128,7 +129,7 @@ class Approvals:
         if not self._desk.is_home(by):
             return []
         found = await self._desk.store.find(
-            graph_key=graph_key, thread_id=thread_id, status=status, limit=limit
+            graph_key=graph_key, thread_id=thread_id, status=status, asker=asker, limit=limit
         )
         current = [await self._current(approval) for approval in found]
         return [approval for approval in current if status in (None, approval.status)]
@@ -204,5 +205,9 @@ class Approvals:
         for approval in await self._desk.store.left_claimed():
             with suppress(RecordConflict):
                 await self._desk.store.put(approval)
-        due = await self._desk.store.due(self._desk.clock(), limit=_SWEPT)
+        return await self.expire_due(limit=_SWEPT)
+
+    async def expire_due(self, *, limit: int) -> list[Approval]:
+        """Close the oldest proposals that nobody decided in time, at most so many; return them."""
+        due = await self._desk.store.due(self._desk.clock(), limit=limit)
         return [await self._desk.expire(approval) for approval in due]

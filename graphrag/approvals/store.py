@@ -41,10 +41,11 @@ class ApprovalStore:
         graph_key: str | None = None,
         thread_id: str | None = None,
         status: Status | None = None,
+        asker: str | None = None,
         limit: int = 100,
     ) -> list[Approval]:
         """Return the latest approvals, newest first."""
-        given = {"graphKey": graph_key, "threadId": thread_id, "status": status}
+        given = {"graphKey": graph_key, "threadId": thread_id, "status": status, "userId": asker}
         where = {name: value for name, value in given.items() if value is not None}
         found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
         return [from_record(record) for record in found if record.data.get("workspace") == self.workspace]

@@ -1,0 +1,155 @@
+"""What a server does beside requests: bounded for each workspace, thread and turn, and fair among them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from datasources.errors import SourceUnavailable
+from graphrag.approvals import Approvals, Reject
+from graphrag.approvals.service import now_ms
+from graphrag.people import Person
+from graphrag.stream_client import NodiusStream
+from server import state as states
+from server.ws_waiting import decided_elsewhere
+from tests.support.served import served
+from tests.support.service import CHANGE, GRAPH, Service, service, token
+
+ED = Person("ed", "editor", "default")
+PATIENCE_S = 30.0
+
+
+async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> str:
+    payload = {"nodeKey": CHANGE["nodeKey"], "changes": {"data.level": f"level-{number}"}}
+    action = {"type": "update_node", "payload": payload}
+    made = await approvals.propose(
+        graph_key=GRAPH,
+        thread_id=thread_id or f"thread-{number}",
+        turn=1,
+        tool_call_id=f"call-{number}",
+        action=action,
+        asker=ED,
+        model="m",
+    )
+    return made.id
+
+
+async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(states, "KEPT", 3)
+    async with service() as running:
+        used = await running.state.workspace("used")
+        idle = weakref.ref(await running.state.workspace("idle"))
+        for number in range(10):
+            await running.state.workspace(f"w{number}")
+        gc.collect()
+        assert idle() is None
+        assert len(running.state._open) <= 3 + 1
+        assert await running.state.workspace("used") is used
+
+
+async def test_proposals_expire_without_a_request_and_a_workspace_that_fails_holds_no_other_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(states, "EXPIRY_S", 0.01)
+    closed = asyncio.Event()
+    async with service() as running:
+        first = (await running.state.workspace("broken")).services.approvals
+        second = (await running.state.services("default")).approvals
+
+        async def failing(*, limit: int) -> Any:
+            raise SourceUnavailable(source="it", reason="gone")
+
+        monkeypatch.setattr(first, "expire_due", failing)
+        expire = second.expire_due
+
+        async def expired(*, limit: int) -> Any:
+            done = await expire(limit=limit)
+            if done:
+                closed.set()
+            return done
+
+        monkeypatch.setattr(second, "expire_due", expired)
+        approval_id = await proposed(second, 1)
+        later = now_ms() + 25 * 3600 * 1000
+        object.__setattr__(second._desk, "clock", lambda: later)
+        async with asyncio.timeout(PATIENCE_S):
+            await closed.wait()
+        stored = await second._desk.store.get(approval_id)
+        assert stored is not None
+        assert stored.status == "expired"
+
+
+async def test_threads_that_wait_are_looked_at_when_there_is_news_of_them_alone() -> None:
+    looks: Counter[str] = Counter()
+    async with service() as running:
+        workspace = await running.state.workspace("default")
+        approvals, feed = workspace.services.approvals, workspace.reviews
+        feed._look_s = 0.01
+        ids = [await proposed(approvals, number) for number in range(10)]
+        get, looked = approvals.get, asyncio.Event()
+
+        async def counted(approval_id: str, by: Person) -> Any:
+            looks[approval_id] += 1
+            if looks.total() == 2 * len(ids):  # before and after it listens to news
+                looked.set()
+            return await get(approval_id, by)
+
+        approvals.get = counted  # type: ignore[method-assign]
+        waits = [
+            asyncio.create_task(
+                decided_elsewhere(
+                    reviews=feed,
+                    approvals=approvals,
+                    threads=workspace.services.threads,
+                    thread_id=f"thread-{number}",
+                    approval_ids=[approval_id],
+                    person=ED,
+                    is_busy=lambda: False,
+                    poll_s=0.01,
+                )
+            )
+            for number, approval_id in enumerate(ids)
+        ]
+        await looked.wait()
+        news = feed.read()
+        await anext(news)
+        await approvals.decide(ids[3], Reject(), Person("ann", "admin", "default"))
+        await anext(news)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await waits[3] is False  # there is no such thread
+        assert looks == Counter(dict.fromkeys(ids, 2) | {ids[3]: 3})
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        await news.aclose()
+        assert feed.readers == 0
+
+
+async def test_approvals_of_one_asker_are_found_by_it() -> None:
+    async with service() as running:
+        approvals = (await running.state.services("default")).approvals
+        for number in range(3):
+            await proposed(approvals, number)
+        assert await asked(running, "ed") == 3
+        assert await asked(running, "ann") == 0
+
+
+async def asked(running: Service, asker: str) -> int:
+    async with running.as_("ann", "admin") as ann:
+        return len((await ann.get("/api/approvals", params={"asker": asker})).json()["approvals"])
+
+
+async def test_a_stream_forgets_the_turns_that_nobody_reads() -> None:
+    async with served() as running, NodiusStream(running.address, token=token()) as stream:
+        for _ in range(20):
+            async for _message in await stream.chat(GRAPH, "what is here?"):
+                pass
+        gc.collect()
+        assert len(stream._turns) <= 1
