@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datasources.base import GraphDataSource
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.context import ContextOptions
-from graphrag.events import Event
+from graphrag.events import Ending, Event
 from graphrag.history import unanswered
 from graphrag.messages import Language
 from graphrag.providers.base import LLMProvider, SystemMessage
@@ -79,8 +79,12 @@ class Agent:
         *,
         context_type: str | None = None,
         language: Language | None = None,
+        interactive: bool = True,
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
+
+        Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
+        The last event comes when the thread can be used again.
 
         Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
         GraphNotFound. Later failures are `Failed`.
@@ -96,10 +100,12 @@ class Agent:
         if thread.graph_key != graph_key:
             raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
         language = language or self._context_options.language
+        last: Event | None = None
         async with self.leases.held(thread.key) as hold:
             if thread_id is not None:
                 stored = await taken_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
+            turn.interactive = interactive
             events, _ = await turn.settle(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
             await self._asker.prepare()
@@ -107,7 +113,12 @@ class Agent:
             await begin(turn)
             async with aclosing(watched(turn, events, self._loop(turn))) as told:
                 async for event in told:
-                    yield event
+                    if isinstance(event, Ending):
+                        last = event
+                    else:
+                        yield event
+        if last is not None:
+            yield last
 
     async def resume(
         self,
@@ -118,6 +129,7 @@ class Agent:
         approval_id: str | None = None,
         grant_rounds: bool | None = None,
         language: Language | None = None,
+        interactive: bool = True,
     ) -> AsyncGenerator[Event]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
         default the oldest), with more rounds granted or not, or with neither, to look and go on.
@@ -127,9 +139,11 @@ class Agent:
         """
         await self._threads.get(thread_id, person)  # nobody else's thread is held
         language = language or self._context_options.language
+        last: Event | None = None
         async with self.leases.held(thread_id) as hold:
             stored = await taken_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
+            turn.interactive = interactive
             turn.answer.append(turn.state.text)
             if decision is not None:
                 chosen = approval_id or await self._oldest(turn)
@@ -141,7 +155,12 @@ class Agent:
             going_on = self._resumed(turn, waiting, grant_rounds)
             async with aclosing(watched(turn, events, going_on)) as told:
                 async for event in told:
-                    yield event
+                    if isinstance(event, Ending):
+                        last = event
+                    else:
+                        yield event
+        if last is not None:
+            yield last
 
     async def stop(self, thread_id: str, person: Person) -> bool:
         """Have whichever process runs a turn of a person's thread stop it soon; say whether one does.
@@ -202,12 +221,16 @@ class Agent:
                     turn.messages.append(SystemMessage(content=turn.phrase("leaked"), stable=False))
                     await turn.save("running")
                     continue
-                if turn.state.rounds_used >= self.limits.max_rounds:
+                allowed = turn.state.rounds_allowed
+                if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
                     turn.answer_rest("limit_reached")
                     final = True
                     await turn.save("running")
                     continue
-                if turn.state.rounds_used >= turn.state.rounds_allowed:
+                if turn.state.rounds_used >= allowed:
+                    for answered in self._calls.unusable(reply.requested):
+                        turn.messages.append(answered.message(self._calls.limits))
+                        yield answered.event()
                     yield await turn.at_limit(self.limits.max_rounds)
                     return
                 requested = reply.requested

@@ -89,13 +89,15 @@ class NodiusClient:
         *,
         thread_id: str | None = None,
         context_type: str | None = None,
+        interactive: bool = False,
     ) -> ChatAnswer:
-        """Ask, and wait for the answer or for a proposal."""
+        """Ask, and wait for the answer or for a proposal; `interactive` also for a wish for more rounds."""
         body = {
             "graphKey": graph_key,
             "message": message,
             "threadId": thread_id,
             "contextType": context_type,
+            "interactive": interactive,
         }
         return await self._call(ChatAnswer, "POST", "/api/ai/chat", body=body)
 

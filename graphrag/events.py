@@ -6,7 +6,8 @@ A turn begins with `TurnStarted` and ends with exactly one of `Completed`, `Prop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.approvals import Approval
@@ -17,13 +18,15 @@ from graphrag.faults import Fault
 class TurnStarted:
     """The thread is stored: from here on the turn can be stopped and found again.
 
-    `retrieved` holds the keys of the nodes that the model is shown, most relevant first. `words_only`:
-    the embedding service failed, so they were found by their words alone.
+    `retrieved` holds the keys of the nodes that the model is shown, most relevant first; `reasons` say why
+    of those that were found for this message. `words_only`: the embedding service failed, so they were
+    found by their words alone.
     """
 
     thread_id: str
     turn: int
     retrieved: tuple[str, ...] = ()
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words_only: bool = False
 
 
@@ -120,6 +123,9 @@ class Failed:
     thread_id: str
     fault: Fault
 
+
+Ending = Completed | ProposalPending | ToolLimit | Failed
+"""With one of these a turn ends."""
 
 Event = (
     TurnStarted

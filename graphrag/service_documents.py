@@ -40,22 +40,31 @@ class Answer(BaseModel):
 
 
 class ChatRequest(Asked):
-    """A message of a person about a graph; without `threadId` a new conversation."""
+    """A message of a person about a graph; without `threadId` a new conversation.
+
+    `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in place of
+    answering without tools.
+    """
 
     graph_key: Id
     message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE, pattern=r"\S")]
     thread_id: Id | None = None
     context_type: ContextType | None = None
+    interactive: bool = False
 
 
 class ResumeRequest(Asked):
-    """A decision of what a conversation waits for; without `approvalId` of its oldest proposal."""
+    """A decision of what a conversation waits for; without `approvalId` of its oldest proposal.
+
+    `interactive`: as in a chat request.
+    """
 
     thread_id: Id
     approved: bool
     feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] | None = None
     approval_id: Id | None = None
     edited_action: dict[str, Any] | None = None
+    interactive: bool = False
 
 
 class ThreadsRequest(Asked):
@@ -123,8 +132,16 @@ class TokensUsed(Answer):
     cost: float | None = None
 
 
+class ContextNode(Answer):
+    """A node that the model was shown for the message, and why: `text`, `vector`, `near`, …"""
+
+    node_key: str
+    reasons: list[str] = Field(default_factory=list[str])
+
+
 class ChatAnswer(Answer):
-    """How a turn ended: with an answer, with proposals that wait, or at the limit of tool rounds."""
+    """How a turn ended: with an answer, with proposals that wait, or, if it is `interactive`, at the limit of
+    tool rounds. `context` is what the model was shown of the graph, most relevant first."""
 
     thread_id: str
     type: Literal["message", "interrupt", "tool_limit"]
@@ -132,6 +149,7 @@ class ChatAnswer(Answer):
     tool_calls: list[ToolCallMade] = Field(default_factory=list[ToolCallMade])
     usage: TokensUsed = TokensUsed()
     applied: list[Applied] = Field(default_factory=list[Applied])
+    context: list[ContextNode] = Field(default_factory=list[ContextNode])
     proposed_action: dict[str, Any] | None = None
     tool_call: ToolCallAsked | None = None
     code_diffs: list[dict[str, Any]] | None = None

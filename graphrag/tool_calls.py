@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 REMEMBERED = 256
 """Results of reads that are kept to be given again; the oldest goes first."""
+_REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
 _CUT_OFF = "the arguments were cut off because the answer grew too long; send less at once"
 
 
@@ -105,6 +106,11 @@ class ToolCalls:
         self._box, self._approvals, self._clock = box, approvals, clock
         self._remembered: OrderedDict[tuple[Any, ...], tuple[float, ToolResult]] = OrderedDict()
 
+    def unusable(self, requested: Requested) -> list[Answered]:
+        """Return the answers to calls that are never run: whoever runs the rest later need not know why."""
+        found = ((call, _fault_of(call, requested)) for call in requested.calls)
+        return [Answered(call=call, result=result) for call, result in found if result is not None]
+
     async def run(self, requested: Requested, place: CallPlace) -> AsyncGenerator[Answered]:
         """Yield each call with its answer, in the order asked.
 
@@ -143,13 +149,8 @@ class ToolCalls:
         for call in requested.calls:
             signature = _signature(call)
             first = firsts.get(signature)
-            if call.id in requested.repeated:
-                what = (
-                    "this call came with an id that was used before, so it was not run; call again if needed"
-                )
-                refused[call.id] = failure("invalid_arguments", Problem(what=what))
-            elif call.id in requested.cut:
-                refused[call.id] = failure("malformed_arguments", Problem(what=_CUT_OFF))
+            if (fault := _fault_of(call, requested)) is not None:
+                refused[call.id] = fault
             elif first is not None:
                 refused[call.id] = ToolResult(text=f"The same as call {first} of this step: see its result.")
             elif len(firsts) >= limit:
@@ -240,6 +241,12 @@ async def _refusals_told(work: Awaitable[ToolResult]) -> ToolResult:
     except (SourceError, ThreadBusy) as exc:
         log.warning("proposal_failed", extra={"error": type(exc).__name__})
         return failure("unavailable", Problem(what="the proposal could not be stored; tell the person"))
+
+
+def _fault_of(call: ToolCall, requested: Requested) -> ToolResult | None:
+    if call.id in requested.repeated:
+        return failure("invalid_arguments", Problem(what=_REPEATED))
+    return failure("malformed_arguments", Problem(what=_CUT_OFF)) if call.id in requested.cut else None
 
 
 def _signature(call: ToolCall) -> tuple[str, str]:

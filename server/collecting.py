@@ -13,20 +13,19 @@ from fastapi import Request
 
 from graphrag.events import (
     ActionApplied,
-    Completed,
+    Ending,
     Event,
     Failed,
     ProposalPending,
     ToolFinished,
     ToolLimit,
+    TurnStarted,
     UsageReported,
 )
-from graphrag.service_documents import Applied, ChatAnswer, TokensUsed, ToolCallMade
+from graphrag.service_documents import Applied, ChatAnswer, ContextNode, TokensUsed, ToolCallMade
 from server.errors import TurnBroken, TurnStopped
 from server.state import ServerState
 from server.ws_events import interrupt_document
-
-Ending = Completed | ProposalPending | ToolLimit | Failed
 
 
 async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
@@ -82,6 +81,7 @@ def _answer(events: list[Event]) -> ChatAnswer:
             "toolCalls": _calls(events),
             "usage": _usage(events),
             "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
+            "context": _context(events),
             **_waiting(ending),
         }
     )
@@ -93,6 +93,14 @@ def _waiting(ending: Ending) -> dict[str, Any]:
     if isinstance(ending, ToolLimit):
         return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
     return {}
+
+
+def _context(events: list[Event]) -> list[ContextNode]:
+    started = next((event for event in events if isinstance(event, TurnStarted)), None)
+    if started is None:
+        return []
+    reasons = started.reasons
+    return [ContextNode(node_key=key, reasons=list(reasons.get(key, ()))) for key in started.retrieved]
 
 
 def _calls(events: list[Event]) -> list[ToolCallMade]:

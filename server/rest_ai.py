@@ -51,6 +51,7 @@ async def chat(
         place.person,
         context_type=asked.context_type,
         language=language_of(request),
+        interactive=asked.interactive,
     )
     return await collect(state, request, events)
 
@@ -72,7 +73,8 @@ async def resume(
     state = state_of(request)
     place, thread = await places_of(request, who, workspace).of_thread(asked.thread_id)
     state.limiter.spend(who.user_id)
-    return await collect(state, request, resumed(place, thread, asked, language=language_of(request)))
+    events = resumed(place, thread, asked, language=language_of(request), interactive=asked.interactive)
+    return await collect(state, request, events)
 
 
 @router.post("/threads", response_model=ThreadList)

@@ -29,7 +29,12 @@ class ResumeAsked(Protocol):
 
 
 async def resumed(
-    place: Place, thread: Thread, asked: ResumeAsked, *, language: Language | None = None
+    place: Place,
+    thread: Thread,
+    asked: ResumeAsked,
+    *,
+    language: Language | None = None,
+    interactive: bool = True,
 ) -> AsyncGenerator[Event]:
     """Yield the events of a thread that a person resumes. Raises: as `Agent.resume`."""
     grant = asked.approved if thread.turn.status == "limit" else None
@@ -42,6 +47,7 @@ async def resumed(
         approval_id=asked.approval_id,
         grant_rounds=grant,
         language=language,
+        interactive=interactive,
     )
     async with aclosing(events) as stream:
         async for event in stream:

@@ -117,8 +117,8 @@ class Conversations:
         turn.task.add_done_callback(lambda _: self._ended(number, time.perf_counter() - began))
 
     def _is_full(self, wire: WireTurn) -> bool:
-        taken = any(turn.wire.id == wire.id for turn in self._running.values())
-        return taken or len(self._running) >= self.limits.turns
+        running = [turn for turn in self._running.values() if not turn.ended]
+        return len(running) >= self.limits.turns or any(turn.wire.id == wire.id for turn in running)
 
     def _ended(self, number: int, seconds: float) -> None:
         self._state.metrics.turn_ended(seconds)
@@ -132,6 +132,7 @@ class Conversations:
             await self._last_word(turn, turn.wire.stopped())
             return
         try:
+            await self._shared.until_stopped(turn)
             pending = await self._send_all(turn, events)
             if pending is not None:
                 self._wait_for(turn, pending)

@@ -139,6 +139,19 @@ class RunningTurns:
         if turn is not None:
             turn.log.end()
 
+    async def until_stopped(self, turn: RunningTurn) -> None:
+        """Wait for the turns of the same conversation that a person has stopped: they are being stored."""
+        leaving = {
+            other.task
+            for other in self._turns.values()
+            if other is not turn
+            and other.task is not None
+            and other.interrupted
+            and other.wire.thread_id == turn.wire.thread_id
+        }
+        if leaving and turn.wire.thread_id:
+            await asyncio.wait(leaving)
+
     def interrupt(self, identity: Identity, thread_id: str) -> bool:
         """Stop a person's turn in a thread; say whether there was one."""
         return stop(turn for turn in self._turns.values() if turn.is_of(identity, thread_id))

@@ -42,4 +42,5 @@ async def open_turn(
     if known is None:
         turn.messages.insert(0, prepared.instructions)
     turn.begin(prepared.context_message, prepared.question, rounds=rounds)
+    turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
     turn.words_only = prepared.retrieval.words_only

@@ -7,7 +7,7 @@ the thread up again first has `settle` answer them truthfully.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,8 @@ from graphrag.turn.wishes import conversation_asks_for_change
 class RunningTurn:
     """`answer` is what was said since the person's message; `told` says that outcomes were just told.
 
-    `reply` is what the model is saying, until it is part of `messages`. `words_only`: see TurnStarted.
+    `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
+    TurnStarted. `interactive`: a person can be asked for more rounds of tools.
     """
 
     threads: Threads
@@ -47,7 +48,9 @@ class RunningTurn:
     answer: list[str] = field(default_factory=list[str])
     told: bool = False
     reply: Reply | None = None
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words_only: bool = False
+    interactive: bool = True
 
     @property
     def thread_id(self) -> str:

@@ -43,6 +43,7 @@ async def watched(
                 thread_id=turn.thread_id,
                 turn=turn.state.number,
                 retrieved=turn.retrieved,
+                reasons=turn.reasons,
                 words_only=turn.words_only,
             )
             for event in first:

@@ -9,6 +9,7 @@ from graphrag.context import CONTEXT_MARKER
 from graphrag.events import (
     Completed,
     Failed,
+    ProposalPending,
     Token,
     ToolFinished,
     ToolLimit,
@@ -223,10 +224,8 @@ async def test_after_five_rounds_a_person_is_asked_and_grants_five_more() -> Non
             assert (limit.rounds_used, limit.max_extended) == (5, 10)
             assert events[-1] == limit
             assert len(of(events, ToolFinished)) == 5
-            assert await setting.resume(limit.thread_id) == [
-                only(events, TurnStarted),
-                limit,
-            ]
+            looked = await setting.resume(limit.thread_id)
+            assert (len(looked), looked[-1]) == (2, limit)
             more = await setting.resume(limit.thread_id, grant_rounds=True)
             assert len(of(more, ToolFinished)) == 5
             assert isinstance(more[-1], Completed)
@@ -234,6 +233,25 @@ async def test_after_five_rounds_a_person_is_asked_and_grants_five_more() -> Non
     last = model.requests[-1]
     assert last.options.tool_choice == "none"
     assert "No more tools" in last.messages[-1].content
+
+
+async def test_granted_rounds_do_not_run_calls_that_were_cut_off_or_repeated() -> None:
+    batch = call("propose_batch", {"actions": [{"type": "delete_node", "payload": {"nodeKey": "root"}}]})
+    again, read = search(1), search(2)
+    earlier = again.calls[0]
+    script = [Says(calls=[earlier]), Says(calls=[earlier, *read.calls], cut=[batch]), "Enough."]
+    with ScriptedProvider(*script) as model:
+        async with setting_of(model, limits=AgentLimits(rounds=1, max_rounds=3)) as setting:
+            asked = await setting.ask()
+            limit = only(asked, ToolLimit)
+            more = await setting.resume(limit.thread_id, grant_rounds=True)
+            assert not of(more, ProposalPending)
+            (ran,) = of(more, ToolFinished)
+            assert not ran.is_error
+            refused = [event for event in of(asked, ToolFinished) if event.is_error]
+            assert len(refused) == 2
+            assert isinstance(more[-1], Completed)
+            check_valid(await setting.messages(limit.thread_id))
 
 
 async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:

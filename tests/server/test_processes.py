@@ -22,13 +22,12 @@ from graphrag.approvals import Person
 from graphrag.threads import Threads
 from tests.server.test_two_on_arango import EVENTS, a_process, streamed
 from tests.server.test_ws_sync import apply, move, node, register
-from tests.server.test_ws_two import file, opened
+from tests.server.test_ws_two import opened
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.valid_history import check_valid
 from tests.support.ws_server import GRAPH, Client
 
 pytestmark = pytest.mark.slow
-__all__ = ["file"]
 LOCAL = Person("local", "admin", "default")
 RENAME = 'rename error-handler to "Report error"'
 

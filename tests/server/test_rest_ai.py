@@ -96,12 +96,39 @@ async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> N
     rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
     with ScriptedProvider(*rounds, "That is all.") as provider:
         async with service(provider) as running, running.as_() as ed:
-            limit = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "dig"})).json()
+            asked = {"graphKey": GRAPH, "message": "dig", "interactive": True}
+            limit = (await ed.post("/api/ai/chat", json=asked)).json()
             assert (limit["type"], limit["roundsUsed"], limit["maxExtended"]) == ("tool_limit", 5, 10)
             read = (await ed.get(f"/api/ai/thread/{limit['threadId']}/messages")).json()
             assert read["pendingInterrupt"]["type"] == "tool_limit"
             done = await ed.post("/api/ai/resume", json={"threadId": limit["threadId"], "approved": False})
             assert done.json()["message"] == "That is all."
+
+
+async def test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up() -> None:
+    rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
+    propose = Says(calls=[call("propose_update_node", CHANGE)])
+    with ScriptedProvider(*rounds, "That is all.", propose, *rounds[:5], "And that.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            asked = {"graphKey": GRAPH, "message": "dig"}
+            answer = (await ed.post("/api/ai/chat", json=asked)).json()
+            assert (answer["type"], answer["message"]) == ("message", "That is all.")
+            assert provider.requests[-1].options.tool_choice == "none"
+            again = {**asked, "threadId": answer["threadId"]}
+            assert (await ed.post("/api/ai/chat", json=again)).json()["type"] == "interrupt"
+            yes = {"threadId": answer["threadId"], "approved": True}
+            done = (await ed.post("/api/ai/resume", json=yes)).json()
+            assert (done["type"], done["message"]) == ("message", "And that.")
+
+
+async def test_an_answer_says_which_nodes_the_model_was_shown_and_why() -> None:
+    with ScriptedProvider("It is logged.") as provider:
+        async with service(provider) as running, running.as_() as ed:
+            asked = {"graphKey": GRAPH, "message": "Which node handles the error?"}
+            answer = (await ed.post("/api/ai/chat", json=asked)).json()
+    shown = {node["nodeKey"]: node["reasons"] for node in answer["context"]}
+    assert "error-handler" in shown
+    assert "text" in shown["error-handler"]
 
 
 async def test_a_model_that_fails_is_an_error_with_its_thread_and_can_be_tried_again() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from server.ws_turns import TurnLog
-from tests.server.test_ws_two import chat, file  # noqa: F401 - `file` is a fixture
+from tests.server.test_ws_two import chat
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, token, ws_server
 
@@ -95,7 +95,7 @@ async def test_a_refused_question_is_not_shown_to_who_looks_on() -> None:
             assert (await three.read())["type"] == "__pong__"
 
 
-async def test_a_turn_at_another_server_is_told_of_once(file: Path) -> None:  # noqa: F811
+async def test_a_turn_at_another_server_is_told_of_once(file: Path) -> None:
     held = asyncio.Event()
     quick = WsOptions(ai=AiLimits(look_s=0.02))
     with ScriptedProvider("One.", Says(text="Two.", held=held)) as model:

@@ -16,9 +16,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation
 from graphrag.approvals import Approve, Person
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
@@ -26,21 +24,6 @@ from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import LATE, apply, move, node, register
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.ws_server import GRAPH, Client, token, ws_server
-
-
-@pytest.fixture
-async def file(tmp_path: Path) -> Path:
-    """A database file with the sample graph."""
-    path = tmp_path / "two.db"
-    async with open_nba("default") as sample, SqliteDatabase(path) as database:
-        read, write = sample.source("default"), database.source("default")
-        for config in await read.get_node_configs():
-            if config.workspace == "default":
-                await write.put_node_config(config)
-        await write.create_graph(await read.get_graph(GRAPH))
-        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
-        await write.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
-    return path
 
 
 async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(file: Path) -> None:
