@@ -157,7 +157,9 @@ def _invalid(exc: RequestValidationError, language: Language) -> Told:
         {"where": ".".join(str(part) for part in fault["loc"])[:200], "what": str(fault["msg"])[:500]}
         for fault in exc.errors()[:MAX_DETAILS]
     ]
-    first = f"{details[0]['where']}: {details[0]['what']}" if details else ""
+    first = details[0]["where"] if details else "?"
+    if details and language == "en":  # the framework knows no other language
+        first = f"{first}: {details[0]['what']}"
     return Told(
         status=422,
         code="invalid_message",

@@ -46,7 +46,7 @@ def test_the_whole_story(site: Site, script: ScriptedProvider, open_page: OpenPa
     press(waiting, "Edit…")
     waiting.get_by_label("level").fill("notice")
     press(waiting, "Approve with my changes")
-    expect(card(page, "edited")).to_contain_text("Changed and approved by local")
+    expect(card(page, "edited")).to_contain_text("Changed and approved by you")
     answered(page, "Done: see Log fetch error")
     expect(page.locator(".ghost")).to_have_count(0)
     assert site.node("error-handler")["data"]["level"] == "notice"
@@ -178,7 +178,7 @@ def test_several_proposals_are_decided_each_on_its_own(
     press(card(page, "pending").first, "Reject")
     expect(card(page, "rejected")).to_contain_text("not the level")
     press(card(page, "pending"), "Approve")
-    expect(card(page, "applied")).to_contain_text("Approved by local")
+    expect(card(page, "applied")).to_contain_text("Approved by you")
     answered(page, "One of them is done.")
     assert "not the level" in str(script.requests[-1].messages)
     assert site.node("error-handler")["data"]["level"] == "error"

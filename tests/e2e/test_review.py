@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def test_a_reviewer_decides_what_somebody_else_asked_for(
     expect(reviewer.locator(".ghost")).to_have_count(1)
     expect(reviewer.get_by_role("button", name="To decide")).to_contain_text("1")
     press(waiting, "Approve")
-    expect(card(reviewer, "applied", "review")).to_contain_text("Approved by rev")
+    expect(card(reviewer, "applied", "review")).to_contain_text("Approved by you")
     press(reviewer, "Decided 1")
     expect(card(reviewer, "applied", "review")).to_be_visible()
     press(reviewer, "To decide")
@@ -118,6 +119,25 @@ def test_what_is_wrong_with_an_edit_is_said_at_its_field(
     trouble.forgive("422")
 
 
+def test_what_is_wrong_with_an_edit_is_a_french_sentence_for_a_french_reader(
+    site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
+) -> None:
+    script.play(proposes({**CHANGE, "changes": {"posX": 120, "data.level": "warning"}}))
+    page = open_page(site, locale="fr-FR")
+    ask(page, "Change")
+    waiting = card(page, "pending")
+    press(waiting, "Modifier…")
+    press(waiting, "Modifier en JSON")
+    action = {"type": "update_node", "payload": {"nodeKey": "error-handler", "changes": {"posX": "left"}}}
+    waiting.get_by_label("L’action en JSON").fill(json.dumps(action))
+    press(waiting, "Modifier par formulaire")
+    press(waiting, "Approuver avec mes modifications")
+    said = waiting.locator(".edit-field .field-error:not([hidden])")
+    expect(said).to_contain_text("Cette valeur n’est pas acceptée.")
+    expect(said.locator("[lang=en]")).to_be_visible()
+    trouble.forgive("422")
+
+
 def test_a_proposal_that_is_out_of_date_says_so_and_can_be_asked_for_again(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
@@ -164,9 +184,9 @@ def test_history_lists_what_was_applied_and_takes_it_back(
     expect(items).to_have_count(3)
     assert site.node("error-handler")["data"]["level"] == "warning"
     page.locator(".audit summary").click()
-    expect(page.locator(".audit-list li")).to_have_count(3)
+    expect(page.locator(".audit-list li")).to_have_count(4)
     press(page, "Check the log")
-    expect(page.locator(".audit")).to_contain_text("Sound: 3 entries")
+    expect(page.locator(".audit")).to_contain_text("Sound: 4 entries")
     trouble.forgive("409")
 
 

@@ -3,7 +3,7 @@
 import { h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 import { showNotice } from "./dialogs.js";
-import { fieldName } from "./names.js";
+import { fieldName, personName } from "./names.js";
 import { ago } from "./times.js";
 
 export async function showHistory(app) {
@@ -28,7 +28,7 @@ export async function showHistory(app) {
     const mayTake = !edit.takenBackBy && ["editor", "reviewer", "admin"].includes(store.get().me?.role);
     return h("li", { class: edit.takenBackBy ? "gone" : undefined },
       h("div.edit-what", sentences(edit.steps, app).join(" · "), edit.takesBack ? h("span.tag", t("canvas.takes_back")) : null),
-      h("div.muted", t("canvas.history_of", { who: edit.userId, when: ago(edit.time, store.get().lang, t) })),
+      h("div.muted", t("canvas.history_of", { who: personName(app, edit.userId), when: ago(edit.time, store.get().lang, t) })),
       edit.takenBackBy ? h("span.tag", icon("undo"), t("canvas.taken_back"))
         : mayTake ? h("button", { type: "button", onclick: (event) => takeBack(edit, event.currentTarget) }, icon("undo"), t("canvas.take_back")) : null);
   }

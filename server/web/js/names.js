@@ -29,6 +29,12 @@ export function fieldName(t, path) {
   return known ?? own.join(".");
 }
 
+/** Who somebody is to the person who looks: "you", the service, or their own name. */
+export function personName({ store, t }, userId) {
+  if (userId === store.get().me?.userId) return t("people.you");
+  return userId === "system" ? t("people.service") : String(userId ?? "");
+}
+
 /** A time as people read it: the hour today, else the day too. */
 export function timeText(ms, lang) {
   if (!ms) return "";

@@ -1,6 +1,7 @@
 /** What the assistant looked up or proposed, as badges: name, state, and on demand arguments and result. */
 
 import { h, replace } from "../dom.js";
+import { labelOf } from "../names.js";
 
 const PROPOSES = /^propose_/;
 const MAX_RESULT = 20_000;
@@ -30,7 +31,7 @@ export function createTool(app, { name, args }) {
   function tell(given) {
     if (given === undefined || given === null || given === "") return;
     known = given;
-    target.textContent = briefly(given);
+    target.textContent = briefly(app, given);
   }
 
   function finish({ result, args: given, isError }) {
@@ -71,9 +72,12 @@ function pretty(given) {
   return found === undefined || found === null || found === "" ? "" : typeof found === "string" ? found : JSON.stringify(found, null, 2);
 }
 
-function briefly(given) {
+/** The plain arguments in one line; nodes and types are called by their names. */
+function briefly(app, given) {
+  const { nodes, nodeTypes } = app.store.get();
   const found = object(given);
   const values = typeof found === "object" && found ? Object.values(found) : [found];
-  const text = values.filter((value) => ["string", "number"].includes(typeof value)).join(", ");
+  const named = (value) => (nodes.has(value) ? labelOf(nodes.get(value), nodeTypes) : nodeTypes.get(value)?.displayName ?? value);
+  const text = values.filter((value) => ["string", "number"].includes(typeof value)).map(named).join(", ");
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

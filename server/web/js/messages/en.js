@@ -178,6 +178,7 @@ export default {
   "ghost.elsewhere": { one: "{n} more on the sheet {sheet}", other: "{n} more on the sheet {sheet}" },
   "people.here": "Also here: {names}",
   "people.you": "you",
+  "people.service": "the service",
   "help.title": "Keyboard shortcuts",
   "help.canvas": "Canvas",
   "help.page": "Page",

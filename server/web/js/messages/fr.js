@@ -178,6 +178,7 @@ export default {
   "ghost.elsewhere": { one: "{n} de plus sur la feuille {sheet}", other: "{n} de plus sur la feuille {sheet}" },
   "people.here": "Aussi ici : {names}",
   "people.you": "vous",
+  "people.service": "le service",
   "help.title": "Raccourcis clavier",
   "help.canvas": "Canevas",
   "help.page": "Page",

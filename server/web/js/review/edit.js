@@ -4,7 +4,7 @@
  * What is valid is the server's to say: its faults are shown at the fields that they name.
  */
 
-import { h } from "../dom.js";
+import { h, replace } from "../dom.js";
 import { fieldName, nameOf } from "../names.js";
 
 const FIXED = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "key", "mode", "direction"]);
@@ -44,10 +44,10 @@ export function createActionForm(app, action, preview) {
   }
 
   function show(faults, text = "") {
-    for (const field of form.fields) mark(field, "");
-    const rest = faults.filter((fault) => !placed(form.fields, fault));
-    const words = [...(faults.length && rest.length < faults.length ? [] : [text]), ...rest.map((fault) => `${fault.where}: ${fault.what}`)].filter(Boolean);
-    problem.textContent = words.join("\n");
+    for (const field of form.fields) mark(field);
+    const rest = faults.filter((fault) => !placed(form, fault));
+    const words = [faults.length && rest.length < faults.length ? "" : text, ...rest.map((fault) => refusal(form, fault))].filter(Boolean);
+    replace(problem, words.map((one) => h("span", { class: "field-fault" }, one)));
     problem.hidden = !words.length;
     const first = body.querySelector("[aria-invalid=true]");
     (first ?? (words.length && !rawBox.hidden ? raw : null))?.focus();
@@ -163,16 +163,24 @@ function labelText(form, name) {
 const FIELD_NAMES = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "sheet", "posX", "posY", "data", "process", "changes", "patches", "search", "replace", "edges", "label", "typeKey", "displayName", "description", "icon", "category"]);
 
 /** Show a fault at the field it names: `patches.1.search`, or the nearest field around or within. */
-function placed(fields, fault) {
+function placed(form, fault) {
+  const { fields } = form;
   const where = String(fault.where ?? "").split(".").filter((part) => part && part !== "payload").join(".");
   const fits = (field) => where && (field.where === where || where.startsWith(`${field.where}.`) || field.where.startsWith(`${where}.`));
   const found = fields.find((field) => field.where === where) ?? fields.find(fits);
-  if (found) mark(found, fault.what);
+  if (found) mark(found, refusal(form, { what: fault.what }));
   return Boolean(found);
 }
 
-function mark(field, text) {
-  field.error.textContent = text;
+/** What is wrong with a value. The rules' own words are English: elsewhere they stand behind a sentence, as a detail. */
+function refusal({ app, t }, { where, what }) {
+  const place = where ? `${fieldName(t, String(where))}: ` : "";
+  const isEnglish = app.store.get().lang === "en";
+  return isEnglish ? `${place}${what}` : [place, t("edit.refused_value"), " ", h("span", { lang: "en", class: "note" }, what)];
+}
+
+function mark(field, text = "") {
+  replace(field.error, text);
   field.error.hidden = !text;
   if (text) field.control.setAttribute("aria-invalid", "true");
   else field.control.removeAttribute("aria-invalid");

@@ -1,7 +1,7 @@
 /** What a card says of its proposal: why, in which parts, whose, and what became of it. */
 
 import { h } from "../dom.js";
-import { timeText, untilText } from "../names.js";
+import { personName, timeText, untilText } from "../names.js";
 import { isExpired, isOpen } from "./approvals.js";
 import { describeParts } from "./describe.js";
 
@@ -21,11 +21,10 @@ function partsList(app, approval) {
 
 function metaLine(app, approval) {
   const { t } = app;
-  const { lang, me, graphKey, graphs } = app.store.get();
-  const isMine = approval.asker && approval.asker === me?.userId;
+  const { lang, graphKey, graphs } = app.store.get();
   const graph = approval.graphKey !== graphKey ? (graphs ?? []).find((one) => one.graphKey === approval.graphKey)?.name ?? approval.graphKey : "";
   const facts = [
-    approval.asker && t("card.asked_by", { who: isMine ? t("card.you") : approval.asker }),
+    approval.asker && t("card.asked_by", { who: personName(app, approval.asker) }),
     approval.model,
     approval.created && timeText(approval.created, lang),
     graph && t("card.in_graph", { graph }),
@@ -47,10 +46,11 @@ export function outcomeOf(app, approval, state) {
   return lines;
 }
 
-function decided({ t, store }, { decision, result }, state) {
+function decided(app, { decision, result }, state) {
+  const { t, store } = app;
   const byState = { edited: "outcome.edited_by", undo: "outcome.undone_by" };
   const key = decision.verdict === "reject" ? "outcome.rejected_by" : byState[state] ?? "outcome.approved_by";
   const revision = ["applied", "edited"].includes(state) && result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "";
-  const line = h("p", {}, t(key, { who: decision.by, when: timeText(decision.at, store.get().lang) }), revision);
+  const line = h("p", {}, t(key, { who: personName(app, decision.by), when: timeText(decision.at, store.get().lang) }), revision);
   return decision.feedback ? [line, h("p", { class: "card-feedback" }, "“", decision.feedback, "”")] : [line];
 }

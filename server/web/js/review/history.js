@@ -1,7 +1,7 @@
 /** What was applied to a graph, newest first, with undo; for reviewers also the audit log behind it. */
 
 import { h, replace } from "../dom.js";
-import { timeText } from "../names.js";
+import { personName, timeText } from "../names.js";
 import { fromDocument, stateOf } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { createCard } from "./card.js";
@@ -52,7 +52,7 @@ export function createHistory(app) {
     const { lang } = app.store.get();
     const state = stateOf(approval);
     const title = describeAction(app, approval.action, approval.preview);
-    const facts = [timeText(at(approval), lang), approval.decision?.by, approval.result?.revision && app.t("history.revision", { revision: String(approval.result.revision) })].filter(Boolean);
+    const facts = [timeText(at(approval), lang), approval.decision && personName(app, approval.decision.by), approval.result?.revision && app.t("history.revision", { revision: String(approval.result.revision) })].filter(Boolean);
     const box = h("details", { class: "history-item" },
       h("summary", {}, h("span", { class: "history-title" }, approval.undoes ? `↶ ${title}` : title), h("span", { class: "history-facts" }, facts.join(" · "), state === "undone" ? ` · ${app.t("state.undone")}` : "")));
     box.addEventListener("toggle", () => {
@@ -79,8 +79,8 @@ export function createHistory(app) {
       const { lang } = app.store.get();
       const entries = await auditEntries(app.api, graphKey, LIMIT);
       await learn(entries, graphKey);
-      replace(list, ...entries.map((entry) => h("li", {}, h("time", {}, timeText(entry.at, lang)), ` ${entry.userId} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
-        entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: entry.asker })}` : "", entry.feedback ? h("span", { class: "card-feedback" }, ` “${entry.feedback}”`) : "")));
+      replace(list, ...entries.map((entry) => h("li", {}, h("time", {}, timeText(entry.at, lang)), ` ${personName(app, entry.userId)} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
+        entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: personName(app, entry.asker) })}` : "", entry.feedback ? h("span", { class: "card-feedback" }, ` “${entry.feedback}”`) : "")));
       if (!entries.length) replace(list, h("li", { class: "note" }, app.t("audit.empty")));
     } catch (error) {
       if (error.name !== "ApiError") throw error;
