@@ -16,7 +16,7 @@ from datasources.arango.connection import ArangoConnection
 from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.missing import missing_parts
 from datasources.arango.names import NODES, VIEW
-from datasources.arango.server_version import OLDEST, SAFE, shown, version_of
+from datasources.arango.server_version import FULL, SAFE, is_exact_only, shown, version_of, why_refused
 from datasources.arango.statements import Statement
 from datasources.arango.statements_large import SEARCH_NEAR
 from datasources.arango.vectors import LEAST_VERSION, indexed_dimension, usable_fields
@@ -86,9 +86,13 @@ def look_at_server(database: StandardDatabase) -> Finding:
             name="server", status="warning", detail=f"ArangoDB of a version not told, {edition}", fix=fix
         )
     name = f"ArangoDB {details['version']}, {edition}"
-    if version < OLDEST:
-        fix = f"upgrade the server to {shown(OLDEST)} or later"
-        return Finding(name="server", status="error", detail=f"{name} is too old", fix=fix)
+    if why := why_refused(version):
+        fix = f"upgrade the server to {shown(FULL)} or later"
+        return Finding(name="server", status="error", detail=f"{name} {why}", fix=fix)
+    if is_exact_only(version):
+        detail = f"{name}: exact search only, no vector index, and pages of a graph read all of it"
+        fix = f"large graphs are faster with {shown(SAFE)} or later"
+        return Finding(name="server", status="warning", detail=detail, fix=fix)
     if version < SAFE:
         detail = f"{name}: whoever reaches it may get in without signing in (GHSA-rrgq-978q-36mq)"
         fix = f"upgrade the server to {shown(SAFE)} or later"

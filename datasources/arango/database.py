@@ -15,6 +15,7 @@ from datasources.arango.intents import recover
 from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.missing import rehearse
 from datasources.arango.records import ArangoRecords
+from datasources.arango.server_version import is_exact_only, version_of
 from datasources.arango.setup import set_up
 from datasources.arango.source import ArangoSource
 from datasources.arango.statements_setup import ORDER
@@ -78,7 +79,9 @@ class ArangoDatabase:
         engine.indexed_dim, order = await asyncio.gather(
             engine.connection.run(indexed_dimension, idempotent=True), engine.connection.query(ORDER)
         )
-        engine.by_code_point = bool(order[0])
+        version = await engine.connection.run(version_of, idempotent=True)
+        engine.exact_only = is_exact_only(version)
+        engine.by_code_point = bool(order[0]) and not engine.exact_only
 
     async def __aenter__(self) -> Self:
         connection = ArangoConnection(self._address)

@@ -50,13 +50,15 @@ class Sums:
 class Engine:
     """`indexed_dim` is the length that the vector indexes take, None without one.
 
-    `by_code_point`: the server orders text as Python does, so that it can cut pages.
+    `by_code_point`: the server orders text as Python does, so that it can cut pages. `exact_only`: no
+    statement for large graphs is used.
     """
 
     connection: ArangoConnection
     limits: Limits = field(default_factory=Limits)
     indexed_dim: int | None = None
     by_code_point: bool = True
+    exact_only: bool = False
     seen: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
     sizes: dict[Name, int] = field(default_factory=dict[Name, int])
     sums: dict[Name, Sums] = field(default_factory=dict[Name, Sums])
@@ -80,4 +82,4 @@ class Engine:
         self.shunned[statement.name] = time.monotonic() + SHUNNED_S
 
     def is_usable(self, statement: Statement) -> bool:
-        return time.monotonic() >= self.shunned.get(statement.name, 0.0)
+        return not self.exact_only and time.monotonic() >= self.shunned.get(statement.name, 0.0)

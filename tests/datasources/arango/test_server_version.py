@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 from arango.database import StandardDatabase
 
-from datasources.arango import parse_address
+from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.checking import look_at_server
 from datasources.arango.connection import ArangoConnection
+from datasources.arango.engine import Limits
 from datasources.arango.server_version import refuse_old
+from datasources.arango.statements_large import SEARCH_VIEW
 from datasources.base import Finding
 from datasources.errors import SourceUnavailable
+from datasources.types import Graph, Mutation, Node
+from tests.support.arango import ArangoServer
 
 
 @contextmanager
@@ -72,8 +76,9 @@ async def said_of(version: str | None) -> tuple[Finding, str]:
 @pytest.mark.parametrize(
     ("version", "status", "detail", "refused"),
     [
-        ("3.11.14", "error", "too old", True),
-        ("3.12.3-1", "error", "too old", True),
+        ("3.10.14", "error", "too old: statements need 3.11", True),
+        ("3.11.14", "warning", "exact search only", False),
+        ("3.12.3-1", "error", "sorts wrongly by some indexes", True),
         ("3.12.4", "warning", "without signing in", False),
         ("3.12.10.1", "warning", "without signing in", False),
         ("3.12.11", "ok", "ArangoDB 3.12.11, community edition", False),
@@ -86,3 +91,24 @@ async def test_a_version_is_judged(version: str | None, status: str, detail: str
     assert (finding.status, bool(why)) == (status, refused)
     assert detail in finding.detail
     assert (finding.fix is None) == (status == "ok")
+
+
+async def test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_server(
+    arango: ArangoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = parse_address(arango.address(arango.fresh()))
+    async with ArangoDatabase(address, prepared=False) as database:
+        await database.set_up()
+    monkeypatch.setattr("datasources.arango.database.version_of", lambda _: (3, 11, 14))
+    limits = Limits(exact=1)
+    async with ArangoDatabase(address, limits=limits) as database:
+        source = database.source("acme")
+        await source.create_graph(Graph(key="flow", name="Flow", workspace="acme"))
+        nodes = [Node(key=key, graph_key="flow", type="task", data={"name": "refund"}) for key in "aBc"]
+        await source.apply(Mutation(graph_key="flow", put_nodes=nodes))
+        for _ in range(2):  # by the second search its size is known
+            assert [hit.key for hit in await source.search_text("flow", "refund", limit=3)] == ["B", "a", "c"]
+        assert not database.engine.is_usable(SEARCH_VIEW)
+        page = await source.get_nodes("flow", limit=2)
+        assert [node.key for node in page] == ["B", "a"]
+        assert [node.key for node in await source.get_nodes("flow", after="a", limit=2)] == ["c"]

@@ -22,6 +22,10 @@ FUNCTIONS = CHECKER.with_name("aql_functions.txt")
 PACKAGE = ROOT / "datasources/arango"
 RUNNERS = {"execute", "explain", "validate"}
 STATEMENTS = all_statements()
+NEW_IN_312 = (
+    "APPROX_NEAR_COSINE", "APPROX_NEAR_L2", "APPROX_NEAR_INNER_PRODUCT", "ENTRIES", "PARSE_COLLECTION",
+    "PARSE_KEY", "REPEAT", "TO_CHAR", "RANDOM_TOKEN", "KEEP_RECURSIVE", "ARRAY_AGG", "PUSH",
+)  # fmt: skip
 DIALECTS = ("3.12", "4.0")
 
 
@@ -50,6 +54,15 @@ def test_a_statement_is_valid_with_just_its_binds(
 ) -> None:
     known = set(FUNCTIONS.read_text().split())
     aqlcheck.check(statement.text, binds=binds_of(statement), dialect=dialect, functions=known)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
+def test_a_statement_uses_what_3_11_has_but_for_the_vector_index(statement: Statement) -> None:
+    """Source: ArangoDB 3.12 release notes, "What's new", AQL."""
+    new = {name for name in NEW_IN_312 if re.search(rf"\b{name}\(", statement.text)}
+    assert new == ({"APPROX_NEAR_COSINE"} if statement.name == "SEARCH_NEAR" else set())
+    assert not re.search(r"(LET|FOR) *[\[{]", statement.text), "destructuring is of 3.12.2"
+    assert not re.search(r"UPSERT\s+FILTER", statement.text), "it is of 3.12"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
