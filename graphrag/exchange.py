@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -175,9 +176,12 @@ async def _create(approvals: Approvals, result: ImportResult, by: Person, file_n
     new = await asyncio.to_thread(merged, nothing, replace(nothing, types={}), file, form=form)
     kept = _record(result, graph, await approvals.records.get(KIND, graph.key), file_name)
     facts = {"event": "imported", "graphKey": graph.key, "file": file_name, "revision": 1}
-    entry = await approvals.audit.prepare({**facts, "userId": by.user_id, "role": by.role})
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        await source.create_graph(graph, new.mutation, [kept, *entry])
+
     try:
-        await source.create_graph(graph, new.mutation, [kept, *entry.writes])
+        await approvals.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
     except GraphExists as exc:
         if await read_content(source, graph.key) is not None:  # made meanwhile by somebody of ours
             raise

@@ -168,6 +168,15 @@ class GraphContract(Contract):
         assert await source.get_node_configs(["t"]) == []
         assert await database.records(WORKSPACE).get("imports", FLOW) is None
 
+    async def test_a_graph_says_when_it_was_changed_and_never_an_earlier_time(
+        self, database: Database, source: Source
+    ) -> None:
+        times: list[int] = []
+        for at in (2_000, None, 1_000, 3_000):
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("a")], changed_at=at))
+            times.append((await source.get_graph(FLOW)).last_updated_time)
+        assert times == [2_000, 2_000, 2_000, 3_000]
+
     async def test_a_taken_key_is_refused_with_its_content(self, database: Database, source: Source) -> None:
         before = await snapshot(source)
         with pytest.raises(GraphExists):

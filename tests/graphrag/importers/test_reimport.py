@@ -11,6 +11,7 @@ import pytest
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node, NodeTypeConfig, TypeTemplate
 from graphrag.approvals import Approve
+from graphrag.approvals.service import now_ms
 from graphrag.importers.align import aligned
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, n8n, n8n_node, read, to
 
@@ -209,6 +210,32 @@ async def test_an_import_is_audited_and_undone_like_an_approved_change() -> None
 
 def _content(exported: bytes) -> bytes:
     return exported[exported.index(b'"graphKey"') :].partition(b'"graph":')[0]
+
+
+async def test_an_imported_graph_says_when_it_was_made_and_changed() -> None:
+    now = now_ms()
+    bench = await _imported()
+    made = (await bench.content(KEY)).graph
+    assert now <= made.created_time == made.last_updated_time <= now_ms()
+    await bench.take(_new())
+    changed = (await bench.content(KEY)).graph
+    assert changed.created_time == made.created_time
+    assert made.last_updated_time <= changed.last_updated_time <= now_ms()
+    dated = Workbench()
+    await dated.take(_two(createdAt="2024-01-01T00:00:00Z", updatedAt="2024-01-02T00:00:00Z"))
+    graph = (await dated.content(KEY)).graph
+    assert (graph.created_time, graph.last_updated_time) == (1_704_067_200_000, 1_704_153_600_000)
+
+
+async def test_undo_of_an_import_leaves_sheets_that_people_made_since() -> None:
+    bench = await _imported()
+    await bench.take({**_new(), "name": "Small flow", "description": "Another"})
+    graph = (await bench.content(KEY)).graph
+    assert graph.description == "Another"
+    await _put(bench, graph=graph.replace(sheets_list={**graph.sheets_list, "7": "mine"}))
+    await bench.approvals.undo(KEY, by=bench.person)
+    graph = (await bench.content(KEY)).graph
+    assert (graph.description, graph.sheets_list) == (None, {"0": "main", "7": "mine"})
 
 
 async def test_replace_takes_the_file_as_it_is_and_can_be_undone() -> None:
