@@ -21,7 +21,7 @@ from graphrag.importers.values import Json, as_dict, as_list, as_text
 MAX_DEPTH = 100
 """Values nested deeper cannot be stored safely; real workflows stay far below."""
 
-MAX_NODES, MAX_EDGES, MAX_VALUES = 100_000, 400_000, 4_000_000
+MAX_NODES, MAX_EDGES, MAX_VALUES = 100_000, 400_000, 8_000_000
 """What one import may cost everybody else; the largest published workflows have some hundred nodes."""
 
 _FORMATS = "an n8n workflow, a Node-RED flow or Nodius JSON"
