@@ -15,6 +15,7 @@ from datasources.base import GraphDataSource
 from datasources.types import Graph
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
+from graphrag.logs import configure_logs
 from graphrag.wiring import Services, database_file, open_services
 
 T = TypeVar("T")
@@ -47,9 +48,13 @@ def settings_of(
     """Return the settings with these flags on top. Ends the program when one is wrong."""
     flags = {"db": db, "workspace": workspace, "language": lang, **more}
     try:
-        return load_settings(**{name: value for name, value in flags.items() if value is not None})
+        settings = load_settings(**{name: value for name, value in flags.items() if value is not None})
     except SettingsError as exc:
         fail(str(exc), code=EXIT_USAGE)
+    # A person reads this terminal: events stand above the answer only where they are asked for.
+    wanted = settings.ai_debug or "log_level" in settings.model_fields_set
+    configure_logs(settings.log_level if wanted else "critical", debug=settings.ai_debug)
+    return settings
 
 
 def fail(message: str, *, code: int = EXIT_FAILED, details: str = "") -> NoReturn:

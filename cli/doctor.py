@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
@@ -22,14 +23,15 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 def doctor(
+    ask: Annotated[bool, typer.Option("--ask", help="Ask the model a short question, too.")] = False,
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Check database, embeddings, tokenizer and keys. Ends with 1 when something is broken."""
+    """Check database, embeddings, tokenizer and model. Ends with 1 when something is broken."""
     settings = settings_of(db, workspace, lang)
-    findings = asyncio.run(examine(settings))
+    findings = asyncio.run(examine(settings, ask=ask))
     if as_json:
         render.json([asdict(finding) for finding in findings])
     else:

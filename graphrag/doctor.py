@@ -8,9 +8,13 @@ import sqlite3
 
 from datasources.base import Finding
 from datasources.errors import SourceError
-from graphrag.config import Settings
+from graphrag.config import Settings, SettingsError
 from graphrag.embedders import make_embedder
 from graphrag.embeddings import EmbeddingError
+from graphrag.providers.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
+from graphrag.providers.errors import ModelError
+from graphrag.providers.registry import choose, make_provider
+from graphrag.rules import RulesProvider
 from graphrag.tokens import tokenizer_name
 from graphrag.wiring import database_file, open_database
 
@@ -21,13 +25,15 @@ _KEYS = (
 )
 
 PATIENCE_S = 5.0
+ASK_PATIENCE_S = 120.0
+_MODEL = "models"
 _FILL = "nodius demo, or nodius import FILE"
 
 
-async def examine(settings: Settings, *, patience_s: float = PATIENCE_S) -> list[Finding]:
+async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bool = False) -> list[Finding]:
     """Return one finding for each part; nothing is raised for what can be reported.
 
-    An embedding service is given `patience_s` seconds to answer.
+    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short question.
     """
     return [
         Finding(
@@ -38,7 +44,7 @@ async def examine(settings: Settings, *, patience_s: float = PATIENCE_S) -> list
         *await _database(settings),
         await _embeddings(settings, patience_s),
         _tokenizer(),
-        _providers(settings),
+        await _model(settings, patience_s, ask=ask),
     ]
 
 
@@ -94,10 +100,43 @@ def _tokenizer() -> Finding:
     return Finding(name="tokenizer", status="ok", detail=name)
 
 
-def _providers(settings: Settings) -> Finding:
-    found = [name for field, name, _ in _KEYS if getattr(settings, field) is not None]
-    missing = ", ".join(variable for field, _, variable in _KEYS if getattr(settings, field) is None)
-    if not found:
-        detail = "no key of a model service; everything here works without"
-        return Finding(name="models", status="ok", detail=detail, fix=f"to use one set {missing}")
-    return Finding(name="models", status="ok", detail=f"keys found: {', '.join(found)}")
+async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
+    """Say which model answers and where; a local server is asked what it serves, any with `ask`."""
+    try:
+        choice = choose(settings)
+        provider = make_provider(settings, offline=RulesProvider)
+    except SettingsError as exc:
+        fix = "NODIUS_PROVIDER=offline does without"
+        return Finding(name=_MODEL, status="error", detail=str(exc), fix=fix)
+    where = f"{choice.entry.name}, model {choice.model!r} at {choice.base_url}"
+    try:
+        if choice.entry.kind == "offline":
+            missing = ", ".join(variable for field, _, variable in _KEYS if getattr(settings, field) is None)
+            detail = "no key of a model service; everything here works without"
+            return Finding(name=_MODEL, status="ok", detail=detail, fix=f"to use one set {missing}")
+        window = f"window {choice.context_window:,} tokens"
+        async with asyncio.timeout(ASK_PATIENCE_S if ask else patience_s):
+            if choice.learns_window and isinstance(provider, LearnsWindow):
+                facts = await provider.facts()
+                if facts.window:
+                    window = f"window {facts.window:,} tokens, as it says"
+                if facts.models and choice.model not in facts.models and choice.entry.model is None:
+                    served = ", ".join(facts.models[:5])
+                    detail = f"{where}: it serves no such model, but {served}"
+                    return Finding(name=_MODEL, status="error", detail=detail, fix="set NODIUS_MODEL")
+            said = f"; it answers {await _answer(provider)}" if ask else ""
+        return Finding(name=_MODEL, status="ok", detail=f"{where}, {window}{said}")
+    except TimeoutError:
+        detail = f"{where}: no answer in time"
+    except ModelError as exc:
+        detail = f"{where}: {exc}"
+    finally:
+        await provider.aclose()
+    fix = "start the server, or set NODIUS_LLM_BASE_URL, NODIUS_MODEL or the key that fits"
+    return Finding(name=_MODEL, status="error", detail=detail, fix=fix)
+
+
+async def _answer(provider: LLMProvider) -> str:
+    asked = UserMessage(content="Answer with one word: which colour has the sky by day?")
+    answer = await complete(provider, [asked], options=ModelOptions(max_tokens=200))
+    return repr(" ".join(answer.text.split())[:60])

@@ -11,6 +11,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from graphrag.providers.server_facts import ServerFacts
+
 FinishReason = Literal["stop", "tool_calls", "length", "unstated"]
 """Why an answer ended. `length`: it was cut off; `unstated`: a tolerated server did not say."""
 
@@ -208,6 +210,10 @@ class LLMProvider(Protocol):
 @runtime_checkable
 class LearnsWindow(Protocol):
     """A provider whose server may say how large the window is."""
+
+    async def facts(self) -> ServerFacts:
+        """Ask the server what it serves. Raises: ModelError."""
+        ...
 
     async def learn_window(self) -> None:
         """Ask for the window, once and not for long; `context_window` is right after it. Raises nothing."""

@@ -10,6 +10,7 @@ import pytest
 from graphrag.config import load_settings
 from graphrag.doctor import examine
 from tests.cli.conftest import invoke, printed
+from tests.graphrag.providers.wire import openai_text, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
 
 
@@ -80,5 +81,42 @@ async def test_an_embedding_service_that_does_not_answer_is_not_waited_for() -> 
 def test_keys_are_named_and_never_shown(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-very-secret")
     output = invoke("doctor").output + invoke("doctor", "--json").output
-    assert "keys found: DeepSeek" in output
+    assert "deepseek, model 'deepseek-flash' at https://api.deepseek.com/v1" in output
     assert "very-secret" not in output
+
+
+def test_a_local_model_is_named_with_its_address_and_window(
+    demo_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedServer(scripts_facts=True) as server:
+        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("NODIUS_MODEL", "qwen")
+        served = {"data": [{"id": "qwen", "max_model_len": 4096}]}
+        server.play(Answer(body=served))
+        result = invoke("doctor")
+        assert f"compatible, model 'qwen' at {server.url}/v1, window 4,096 tokens, as it" in result.output
+        assert result.exit_code == 0
+        monkeypatch.setenv("NODIUS_MODEL", "llama")
+        server.play(Answer(body=served))
+        result = invoke("doctor")
+        assert "it serves no such model, but qwen" in result.output
+        assert result.exit_code == 1
+
+
+def test_a_model_server_that_is_not_there_is_an_error(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_LLM_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("NODIUS_MODEL", "qwen")
+    result = invoke("doctor")
+    assert "error   models: compatible, model 'qwen' at http://127.0.0.1:1/v1: " in result.output
+    assert "start the server" in result.output
+    assert result.exit_code == 1
+
+
+def test_asking_shows_what_the_model_says(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer() as server:
+        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("NODIUS_MODEL", "qwen")
+        monkeypatch.setenv("NODIUS_LLM_CONTEXT_WINDOW", "4096")
+        server.play(streamed(openai_text("Blue.")), Answer(status=401, body={"error": "bad key"}))
+        assert "it answers 'Blue.'" in invoke("doctor", "--ask").output
+        assert invoke("doctor", "--ask").exit_code == 1
