@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 
 from datasources import errors
 from datasources.base import GraphDataSource
@@ -31,10 +32,36 @@ ErrorCode = Literal[
 ]
 
 
-class ToolArguments(BaseModel):
-    """Base of what a model writes: no unknown field, no silent conversion."""
+_OLDER = (
+    ("key", "nodeKey"),
+    ("keys", "nodeKeys"),
+    ("type", "typeKey"),
+    ("sheet", "sheetId"),
+    ("sheetId", "sheet"),
+    ("depth", "maxDepth"),
+    ("limit", "maxResults"),
+)
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+class ToolArguments(BaseModel):
+    """Base of what a model writes: no unknown field, no silent conversion.
+
+    An older name of an argument is taken where the tool has no argument of that name.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        pairs = cast(dict[str, Any], values)
+        names = {info.alias or name for name, info in cls.model_fields.items()}
+        renamed = {old: new for old, new in _OLDER if old not in names and new in names - pairs.keys()}
+        return {renamed.get(name, name): value for name, value in pairs.items()}
 
 
 class Search(Protocol):

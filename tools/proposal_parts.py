@@ -56,12 +56,29 @@ OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}})
 """What a schema says of nested arguments: the system prompt tells their fields, once for all tools."""
 
 
+class ProposedHandle(Part):
+    id: Name
+    type: Literal["in", "out"]
+    accept: Name = "any"
+    display: Text | None = None
+    offset: Number | None = None
+
+
+class ProposedHandles(Part):
+    position: Literal["separate", "fix"] = "separate"
+    point: Annotated[list[ProposedHandle], Field(max_length=100)]
+
+
+ProposedSides = Annotated[dict[Side, ProposedHandles] | None, OBJECT]
+
+
 class CreateNode(Part):
     type_key: KeyText
     key: Annotated[KeyText | None, CHOSEN] = None
     sheet: Name | None = None
     pos_x: Coordinate | None = None
     pos_y: Coordinate | None = None
+    handles: ProposedSides = None
     data: Annotated[Json, OBJECT] = None
     process: Text | None = None
 
@@ -144,19 +161,6 @@ class TypeSize(Part):
     dynamic: bool | None = None
 
 
-class TypeHandlePoint(Part):
-    id: Name
-    type: Literal["in", "out"]
-    accept: Name = "any"
-    display: Text | None = None
-    offset: Number | None = None
-
-
-class TypeHandleGroup(Part):
-    position: Literal["separate", "fix"] = "separate"
-    point: Annotated[list[TypeHandlePoint], Field(max_length=100)]
-
-
 class TypeBorder(Part):
     radius: Number | None = None
     width: Number | None = None
@@ -175,10 +179,7 @@ class ConfigureNodeType(Part):
     process: Text | None = None
     patches: Patches = None
     border: Annotated[TypeBorder | None, OBJECT] = None
-    handles: Annotated[
-        dict[Side, TypeHandleGroup] | None,
-        OBJECT,
-    ] = None
+    handles: ProposedSides = None
     size: Annotated[TypeSize | None, OBJECT] = None
     content: Annotated[Json, OBJECT] = None
 

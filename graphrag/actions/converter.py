@@ -36,6 +36,7 @@ from tools.proposals import (
     single_actions,
 )
 from tools.write_tools.changes import changed_node, instructions_for, json_document
+from tools.write_tools.types import handles_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +184,8 @@ class _Conversion:
     def _create(self, payload: CreateNode) -> str:
         key = self.keys.node(payload.key) if payload.key else self.keys.fresh()
         config = self.type_of(payload.type_key)
+        own = handles_from(payload.handles)
+        handles = own if own is not None else config.node.handles if config else {}
         fields: dict[str, Any] = {
             "key": key,
             "graph_key": self.graph_key,
@@ -192,9 +195,7 @@ class _Conversion:
             "pos_x": payload.pos_x or 0,
             "pos_y": payload.pos_y or 0,
             "size": config.node.size.to_document() if config else {"width": 200, "height": 100},
-            "handles": {side: group.to_document() for side, group in config.node.handles.items()}
-            if config
-            else {},
+            "handles": {side: group.to_document() for side, group in handles.items()},
             "data": {} if payload.data is None else payload.data,
         }
         if payload.process is not None:

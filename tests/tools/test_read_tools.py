@@ -137,7 +137,7 @@ async def test_cut_neighborhood_says_so_and_shows_no_edge_to_a_node_left_out(nba
     shown = tables(result.text)
     kept = {row["_key"] for row in shown["nodes"]}
     assert len(kept) == 2
-    assert "More nodes than limit=2" in result.text
+    assert "More nodes than maxResults=2" in result.text
     for edge in result.data["edges"]:
         assert {edge["from"].rsplit(":", 1)[0], edge["to"].rsplit(":", 1)[0]} <= kept
 
@@ -349,3 +349,40 @@ async def test_a_list_of_nothing_says_which_types_there_are(nba: ToolContext) ->
     assert "No node is of type 'no-such'. Types: log-node" in text
     assert len((await call(nba, "search_nodes", limit=50)).data) == 9
     assert (await call(nba, "search_nodes", query="x", after="root")).is_error
+
+
+SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("read_node_detail", {"nodeKey": "root"}, {"key": "root"}),
+    ("explore_neighborhood", {"nodeKey": "root", "maxDepth": 2, "direction": "outbound", "maxResults": 3},
+     {"key": "root", "depth": 2, "direction": "out", "limit": 3}),
+    ("list_node_edges", {"nodeKey": "fetch-api", "direction": "inbound"},
+     {"key": "fetch-api", "direction": "in"}),
+    ("read_subgraph", {"nodeKeys": ["root", "fetch-api"]}, {"keys": ["root", "fetch-api"]}),
+    ("search_nodes", {"typeKey": "log-node", "sheetId": "0", "maxResults": 2},
+     {"type": "log-node", "sheet": "0", "limit": 2}),
+    ("read_node_config", {"typeKey": "log-node"}, {"type": "log-node"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "now", "older"), SAME)
+async def test_read_tools_take_the_names_of_write_tools_and_the_older_ones(
+    nba: ToolContext, name: str, now: dict[str, Any], older: dict[str, Any]
+) -> None:
+    result = await call(nba, name, **now)
+    assert not result.is_error, result.text
+    assert result.text == (await call(nba, name, **older)).text
+    tool = BOX.get(name)
+    assert tool is not None
+    assert now.keys() <= tool.schema()["function"]["parameters"]["properties"].keys()
+    assert tool.example.keys() <= tool.schema()["function"]["parameters"]["properties"].keys()
+
+
+async def test_errors_name_an_argument_as_the_schema_does(nba: ToolContext) -> None:
+    for arguments in ({"nodeKey": "nobody"}, {"key": "nobody"}):
+        missing = await call(nba, "read_node_detail", **arguments)
+        assert missing.error is not None
+        assert missing.error.problems[0].where == "nodeKey"
+    wrong = await call(nba, "explore_neighborhood", key="root", direction="sideways")
+    assert "'outbound'" in wrong.text
+    both = await call(nba, "read_node_detail", nodeKey="root", key="root")
+    assert "unknown argument" in both.text

@@ -22,9 +22,9 @@ from tools.base import ToolContext, ToolResult
 from tools.proposal_parts import (
     EdgeConnection,
     Patch,
+    ProposedHandle,
+    ProposedHandles,
     TypeBorder,
-    TypeHandleGroup,
-    TypeHandlePoint,
     TypeSize,
 )
 from tools.proposals import parse_action
@@ -70,7 +70,7 @@ def test_all_tools_are_told_in_1500_tokens_without_losing_an_argument() -> None:
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_the_fields_of_nested_arguments_are_told_once_in_the_instructions(language: Language) -> None:
     told = load_phrases("phrases", language)["argument_forms"].body
-    parts = (EdgeConnection, Patch, TypeHandlePoint, TypeHandleGroup, TypeBorder, TypeSize)
+    parts = (EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize)
     for part in parts:
         for name, field in part.model_json_schema()["properties"].items():
             assert re.search(rf"\b{name}\b", told), (part.__name__, name, field)
@@ -324,3 +324,24 @@ def test_a_search_with_other_blanks_is_told_so() -> None:
         apply_patches("if (a) {\n\treturn;\n}", [Patch(search="if (a) {\n  return;", replace="")])
     with pytest.raises(PatchFailed, match="no code yet"):
         apply_patches("", [Patch(search="x", replace="")])
+
+
+HANDLES = {"R": {"point": [{"id": "a", "type": "out"}, {"id": "b", "type": "out", "accept": "error"}]}}
+
+
+async def test_a_new_node_may_have_handles_of_its_own(nba: ToolContext) -> None:
+    edge = {"direction": "out", "handleId": "b", "targetNodeKey": "error-handler", "targetHandleId": "0"}
+    made = {"typeKey": "api-call", "handles": HANDLES, "edges": [edge]}
+    assert not (await propose(nba, "create_node_with_edges", **made)).is_error
+    other = {**made, "edges": [{**edge, "handleId": "1"}]}  # that of the type, which the node does not have
+    assert (await propose(nba, "create_node_with_edges", **other)).is_error
+    twice = {"R": {"point": [{"id": "a", "type": "out"}, {"id": "a", "type": "out"}]}}
+    refused = await propose(nba, "create_node", typeKey="api-call", handles=twice)
+    assert refused.error is not None
+    assert refused.error.problems[0].where == "handles.R.point.1.id"
+
+
+async def test_a_sheet_may_be_called_sheet_id_as_read_tools_do(nba: ToolContext) -> None:
+    made = await propose(nba, "create_node", typeKey="filter", sheetId="data-processing")
+    assert not made.is_error, made.text
+    assert made.data["payload"]["sheet"] == "1"

@@ -17,16 +17,16 @@ MAX_HANDLES = 200
 
 
 class ReadNodeDetail(ToolArguments):
-    key: NodeKey
+    node_key: NodeKey
     field: Literal["process", "data"] | None = None
     offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
 async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
-    found = await context.source.get_nodes_by_key(graph.key, [arguments.key])
+    found = await context.source.get_nodes_by_key(graph.key, [arguments.node_key])
     if not found:
-        return await unknown_node(context, graph, arguments.key)
+        return await unknown_node(context, graph, arguments.node_key)
     node = found[0]
     config = await type_of(context, node.type)
     if arguments.field is not None:
@@ -111,5 +111,5 @@ READ_NODE_DETAIL = Tool(
     description="A node whole; a field in pages.",
     arguments=ReadNodeDetail,
     run=read_node_detail,
-    example={"key": "fetch-api", "field": "process", "offset": 0},
+    example={"nodeKey": "fetch-api", "field": "process", "offset": 0},
 )

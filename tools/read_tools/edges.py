@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from datasources.text import node_label
-from datasources.types import Edge, Graph, Node
+from datasources.types import Direction, Edge, Graph, Node
 from tools.base import Tool, ToolArguments, ToolContext, ToolResult, failure
 from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label
 from tools.read_tools.views import (
@@ -24,28 +24,33 @@ from tools.read_tools.views import (
 MAX_KEYS = 30
 MAX_AROUND = 100
 
-EdgeDirection = Literal["out", "in", "any"]
+_OLDER_DIRECTIONS = {"out": "outbound", "in": "inbound"}
+EdgeDirection = Annotated[
+    Literal["outbound", "inbound", "any"],
+    BeforeValidator(lambda value: _OLDER_DIRECTIONS.get(value, value) if isinstance(value, str) else value),
+]
+_DIRECTIONS: dict[str, Direction] = {"outbound": "out", "inbound": "in", "any": "any"}
 
 
 class ExploreNeighborhood(ToolArguments):
-    key: NodeKey
-    depth: Annotated[int, Field(ge=1, le=3)] = 1
+    node_key: NodeKey
+    max_depth: Annotated[int, Field(ge=1, le=3)] = 1
     direction: EdgeDirection = "any"
-    limit: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
+    max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
 
 
 async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     found = await context.source.get_neighborhood(
         graph.key,
-        [arguments.key],
-        max_depth=arguments.depth,
-        direction=arguments.direction,
-        limit=arguments.limit + 1,
+        [arguments.node_key],
+        max_depth=arguments.max_depth,
+        direction=_DIRECTIONS[arguments.direction],
+        limit=arguments.max_results + 1,
     )
     if not found.nodes:
-        return await unknown_node(context, graph, arguments.key)
-    nodes = found.nodes[: arguments.limit]
+        return await unknown_node(context, graph, arguments.node_key)
+    nodes = found.nodes[: arguments.max_results]
     kept = {node.key for node in nodes}
     inside = [edge for edge in found.edges if edge.source in kept and edge.target in kept]
     edges = inside[: context.limits.rows]
@@ -55,35 +60,35 @@ async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolCont
         table("edges", [edge_row(edge) for edge in edges], ["from", "to", "label"]),
     ]
     if len(found.nodes) > len(nodes):
-        parts.append(f"More nodes than limit={arguments.limit}: raise limit or lower depth.")
+        parts.append(f"More nodes than maxResults={arguments.max_results}: raise it or lower maxDepth.")
     if len(inside) > len(edges):
         parts.append(f"{len(inside) - len(edges)} more edges among them are not shown.")
     if len(nodes) == 1 and not edges:
-        parts.append(f"{arguments.key} has no neighbour in direction {arguments.direction!r}.")
+        parts.append(f"{arguments.node_key} has no neighbour in direction {arguments.direction!r}.")
     data = {"nodes": rows, "edges": [edge_row(edge) for edge in inside]}
     return ToolResult(text="\n".join(parts), data=data)
 
 
 class ListNodeEdges(ToolArguments):
-    key: NodeKey
+    node_key: NodeKey
     direction: EdgeDirection = "any"
-    limit: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 50
+    max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 50
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
 
 
 async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
-    key = arguments.key
+    key = arguments.node_key
     if not await context.source.get_nodes_by_key(graph.key, [key]):
         return await unknown_node(context, graph, key)
     edges = [
         edge
         for edge in await context.source.get_edges_of(graph.key, [key])
         if arguments.direction == "any"
-        or (arguments.direction == "out" and edge.source == key)
-        or (arguments.direction == "in" and edge.target == key)
+        or (arguments.direction == "outbound" and edge.source == key)
+        or (arguments.direction == "inbound" and edge.target == key)
     ]
-    page = edges[arguments.offset : arguments.offset + arguments.limit]
+    page = edges[arguments.offset : arguments.offset + arguments.max_results]
     others = [_other_end(edge, key) for edge in page]
     nodes = {node.key: node for node in await context.source.get_nodes_by_key(graph.key, others)}
     rows = [_edge_view(edge, key, nodes, graph) for edge in page]
@@ -115,7 +120,7 @@ NodeField = Literal["data", "process", "handles", "position"]
 
 
 class ReadSubgraph(ToolArguments):
-    keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
+    node_keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
     fields: Annotated[
         list[NodeField],
         Field(
@@ -127,11 +132,11 @@ class ReadSubgraph(ToolArguments):
 
 async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
-    keys = list(dict.fromkeys(arguments.keys))
+    keys = list(dict.fromkeys(arguments.node_keys))
     found = await context.source.get_neighborhood(graph.key, keys, max_depth=0, limit=len(keys))
     there = {node.key for node in found.nodes}
     missing = [
-        await missing_node(context, graph, key, f"keys.{arguments.keys.index(key)}")
+        await missing_node(context, graph, key, f"nodeKeys.{arguments.node_keys.index(key)}")
         for key in [key for key in keys if key not in there][:5]
     ]
     if not there:
@@ -170,7 +175,7 @@ EXPLORE_NEIGHBORHOOD = Tool(
     description="Nodes around one.",
     arguments=ExploreNeighborhood,
     run=explore_neighborhood,
-    example={"key": "fetch-api", "depth": 2, "direction": "out"},
+    example={"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"},
 )
 
 LIST_NODE_EDGES = Tool(
@@ -178,7 +183,7 @@ LIST_NODE_EDGES = Tool(
     description="With keys and handles.",
     arguments=ListNodeEdges,
     run=list_node_edges,
-    example={"key": "fetch-api", "direction": "out"},
+    example={"nodeKey": "fetch-api", "direction": "outbound"},
 )
 
 READ_SUBGRAPH = Tool(
@@ -186,5 +191,5 @@ READ_SUBGRAPH = Tool(
     description="Nodes and edges among them.",
     arguments=ReadSubgraph,
     run=read_subgraph,
-    example={"keys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},
+    example={"nodeKeys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},
 )

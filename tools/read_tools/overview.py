@@ -147,7 +147,7 @@ def _component_sizes(keys: Sequence[str], links: Sequence[Link]) -> list[int]:
 
 READ_GRAPH_OVERVIEW = Tool(
     name="read_graph_overview",
-    description="Counts, entries, hubs, loose nodes.",
+    description="Counts, entries, hubs.",
     arguments=ReadGraphOverview,
     run=read_graph_overview,
 )

@@ -28,31 +28,31 @@ class SearchNodes(ToolArguments):
         str | None,
         Field(min_length=1, max_length=1000),
     ] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10
-    type: Annotated[str | None, Field(max_length=400)] = None
-    sheet: Annotated[str | None, Field(max_length=400)] = None
+    max_results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10
+    type_key: Annotated[str | None, Field(max_length=400)] = None
+    sheet_id: Annotated[str | None, Field(max_length=400)] = None
     after: Annotated[str | None, Field(max_length=400)] = None
 
 
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     sheet = None
-    if arguments.sheet is not None:
-        sheet = find_sheet(graph, arguments.sheet)
+    if arguments.sheet_id is not None:
+        sheet = find_sheet(graph, arguments.sheet_id)
         if sheet is None:
-            return unknown_sheet(graph, arguments.sheet)
+            return unknown_sheet(graph, arguments.sheet_id)
     if arguments.query is None:
         return await _listed(arguments, context, graph, sheet)
     if arguments.after is not None:
         return failure("invalid_arguments", Problem(what="goes on a list, without query", where="after"))
-    filtered = sheet is not None or arguments.type is not None
-    wanted = arguments.limit * (_WIDER if filtered else 1)
+    filtered = sheet is not None or arguments.type_key is not None
+    wanted = arguments.max_results * (_WIDER if filtered else 1)
     found = [
         scored
         for scored in await _ranked(arguments.query, wanted, context)
         if (sheet is None or scored.node.sheet == sheet)
-        and (arguments.type is None or scored.node.type == arguments.type)
-    ][: arguments.limit]
+        and (arguments.type_key is None or scored.node.type == arguments.type_key)
+    ][: arguments.max_results]
     rows = [
         {
             **node_row(scored.node, graph),
@@ -79,9 +79,9 @@ async def _listed(
     while looked_at < LOOKED_AT:
         page = await context.source.get_nodes(graph.key, sheet=sheet, after=last, limit=PAGE)
         for node in page:
-            if arguments.type is None or node.type == arguments.type:
+            if arguments.type_key is None or node.type == arguments.type_key:
                 matching += 1
-                if len(found) < arguments.limit:
+                if len(found) < arguments.max_results:
                     found.append(node)
         looked_at += len(page)
         is_whole = len(page) < PAGE
@@ -106,11 +106,11 @@ async def _nothing_listed(arguments: SearchNodes, context: ToolContext) -> ToolR
     if arguments.after is not None:
         return ToolResult(text="No more nodes.", data=[])
     types = (await context.source.get_stats(context.graph_key)).types
-    if arguments.type is None or arguments.type in types:
+    if arguments.type_key is None or arguments.type_key in types:
         return ToolResult(text="No node there.", data=[])
     most = sorted(types, key=lambda name: (-types[name], name))[:_TYPES_TOLD]
     shown = ", ".join(cut(name, MAX_TYPE_CHARS) for name in most)
-    return ToolResult(text=f"No node is of type {arguments.type[:80]!r}. Types: {shown}.", data=[])
+    return ToolResult(text=f"No node is of type {arguments.type_key[:80]!r}. Types: {shown}.", data=[])
 
 
 async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[ScoredNode]:
@@ -127,5 +127,5 @@ SEARCH_NODES = Tool(
     description="By words and meaning; no query: lists.",
     arguments=SearchNodes,
     run=search_nodes,
-    example={"query": "send the error by mail", "limit": 5},
+    example={"query": "send the error by mail", "maxResults": 5},
 )

@@ -19,16 +19,16 @@ MAX_HANDLES_CHARS = 240
 
 
 class ReadNodeConfig(ToolArguments):
-    type: Annotated[str, Field(min_length=1, max_length=400)]
+    type_key: Annotated[str, Field(min_length=1, max_length=400)]
     offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
 async def read_node_config(arguments: ReadNodeConfig, context: ToolContext) -> ToolResult:
     stats = await context.source.get_stats(context.graph_key)
     types = await all_types(context)
-    config = types.get(arguments.type)
+    config = types.get(arguments.type_key)
     if config is None:
-        return await _unknown_type(arguments.type, types, context)
+        return await _unknown_type(arguments.type_key, types, context)
     process = config.node.process or ""
     page = process[arguments.offset : arguments.offset + context.limits.detail_chars]
     end = arguments.offset + len(page)
@@ -54,12 +54,12 @@ async def _unknown_type(wanted: str, types: dict[str, NodeTypeConfig], context: 
     nodes = await context.source.get_nodes_by_key(context.graph_key, [wanted])
     if nodes:
         what = f"{wanted[:200]!r} is a node, not a type; its type is {nodes[0].type[:200]!r}"
-        return failure("not_found", Problem(what=what, where="type"))
+        return failure("not_found", Problem(what=what, where="typeKey"))
     low = wanted.casefold()
     names = {text.casefold(): c.type for c in types.values() for text in (c.display_name, c.type)}
     near = [names[text] for text in difflib.get_close_matches(low, list(names), n=5, cutoff=0.5)]
     hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "see list_available_node_types"
-    return failure("not_found", Problem(what=f"no node type {wanted[:200]!r}; {hint}", where="type"))
+    return failure("not_found", Problem(what=f"no node type {wanted[:200]!r}; {hint}", where="typeKey"))
 
 
 def origin_of(config: NodeTypeConfig) -> str:
@@ -70,7 +70,7 @@ def origin_of(config: NodeTypeConfig) -> str:
 class ListNodeTypes(ToolArguments):
     query: Annotated[str | None, Field(max_length=400)] = None
     category: Annotated[str | None, Field(max_length=400)] = None
-    limit: Annotated[int, Field(ge=1, le=100)] = 40
+    max_results: Annotated[int, Field(ge=1, le=100)] = 40
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
@@ -80,7 +80,7 @@ async def list_available_node_types(arguments: ListNodeTypes, context: ToolConte
     wanted = set(tokenize(arguments.query)) if arguments.query else set[str]()
     matching = [config for config in types.values() if _matches(config, wanted, arguments.category)]
     matching.sort(key=lambda config: (-used.get(config.type, 0), config.type))
-    page = matching[arguments.offset : arguments.offset + arguments.limit]
+    page = matching[arguments.offset : arguments.offset + arguments.max_results]
     rows = [_type_row(config, used.get(config.type, 0)) for config in page]
     without = sorted(name for name in used if name not in types)
     parts: list[str] = []
@@ -123,7 +123,7 @@ READ_NODE_CONFIG = Tool(
     description="A type: handles, code.",
     arguments=ReadNodeConfig,
     run=read_node_config,
-    example={"type": "html"},
+    example={"typeKey": "html"},
 )
 
 LIST_NODE_TYPES = Tool(
@@ -131,5 +131,5 @@ LIST_NODE_TYPES = Tool(
     description="The types, with handles.",
     arguments=ListNodeTypes,
     run=list_available_node_types,
-    example={"query": "http request", "limit": 10},
+    example={"query": "http request", "maxResults": 10},
 )

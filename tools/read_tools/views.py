@@ -38,15 +38,15 @@ def find_sheet(graph: Graph, wanted: str) -> str | None:
 
 def unknown_sheet(graph: Graph, wanted: str) -> ToolResult:
     shown = ", ".join(sheet_label(graph, sheet) for sheet in list(graph.sheets_list)[:50])
-    return failure("not_found", Problem(what=f"no sheet {wanted[:60]!r}", where="sheet", allowed=shown))
+    return failure("not_found", Problem(what=f"no sheet {wanted[:60]!r}", where="sheetId", allowed=shown))
 
 
-async def unknown_node(context: ToolContext, graph: Graph, key: str, where: str = "key") -> ToolResult:
+async def unknown_node(context: ToolContext, graph: Graph, key: str, where: str = "nodeKey") -> ToolResult:
     """Return the error for a key that is not in this graph, with the nodes that may be meant."""
     return failure("not_found", await missing_node(context, graph, key, where))
 
 
-async def missing_node(context: ToolContext, graph: Graph, key: str, where: str = "key") -> Problem:
+async def missing_node(context: ToolContext, graph: Graph, key: str, where: str = "nodeKey") -> Problem:
     near = describe_near(await near_nodes(context.source, graph, key), graph)
     what = f"no node {key[:200]!r} in this graph"
     hint = f"did you mean: {near}" if near else "find the key with search_nodes"

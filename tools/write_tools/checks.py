@@ -28,7 +28,7 @@ from tools.proposals import (
 from tools.write_tools.draft import Draft, Fault, at, draft_of
 from tools.write_tools.edge_checks import End, faults_of_ends, orphaned_handles, repeated_edges
 from tools.write_tools.snapshot import Snapshot
-from tools.write_tools.types import fault_of_type, nearest
+from tools.write_tools.types import fault_of_type, nearest, repeated_handles
 
 _SHOWN = 80
 
@@ -115,6 +115,8 @@ def _of_new_node(payload: CreateNode, where: str, draft: Draft) -> Iterator[Faul
         allowed = ", ".join(f"{key} ({name[:40]})" for key, name in list(graph.sheets_list.items())[:50])
         what = f"no sheet {payload.sheet[:_SHOWN]!r}"
         yield Fault(where=at(where, "sheet"), what=what, allowed=allowed)
+    for name, what in repeated_handles(payload):
+        yield Fault(where=at(where, name), what=what)
     if (payload.pos_x is None) != (payload.pos_y is None):
         yield Fault(where=at(where, "posX"), what="give both posX and posY, or neither")
 

@@ -20,7 +20,7 @@ from tools.proposals import (
 )
 from tools.write_tools.changes import changed_node, fault_of_change
 from tools.write_tools.snapshot import Snapshot
-from tools.write_tools.types import NewType, new_types
+from tools.write_tools.types import NewType, handles_from, new_types
 
 _SHOWN = 80
 
@@ -58,7 +58,8 @@ class Draft:
 
     def handles_of(self, key: str) -> Handles:
         if key in self.created:
-            return self._handles_of_type(self.created[key].type_key)
+            own = handles_from(self.created[key].handles)
+            return self._handles_of_type(self.created[key].type_key) if own is None else own
         node = self.changed.get(key) or self.snapshot.nodes[key]
         return node.handles or self._handles_of_type(node.type)
 

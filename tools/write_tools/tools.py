@@ -189,7 +189,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "update_node",
         ProposeUpdateNode,
-        "Code: patches, or all of it as changes.process.",
+        "Code: patches or changes.process.",
         {"nodeKey": "fetch-api", "changes": {"data.timeoutMs": 5000}, "reason": "8 s is too long to wait"},
     ),
     _tool(
@@ -213,7 +213,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "batch",
         ProposeBatch,
-        "Changes accepted together; the key $1 names a created node to the others.",
+        "Changes accepted together; key $1 names a created node to the others.",
         {
             "actions": [
                 {"type": "create_node", "payload": {"typeKey": "log-node", "key": "$1"}},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import HandleGroup, HandlePoint, Handles, Side
-from tools.proposal_parts import ConfigureNodeType, TypeHandleGroup
+from tools.proposal_parts import ConfigureNodeType, CreateNode, ProposedHandles
 from tools.proposals import ConfigureNodeTypeAction, SingleAction
 from tools.write_tools.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ class NewType:
     handles: Handles
 
 
-def handles_from(groups: Mapping[Side, TypeHandleGroup] | None) -> Handles | None:
+def handles_from(groups: Mapping[Side, ProposedHandles] | None) -> Handles | None:
     """Return proposed handles in stored form."""
     if groups is None:
         return None
@@ -81,15 +81,16 @@ def fault_of_type(payload: ConfigureNodeType, snapshot: Snapshot) -> Iterator[tu
     given = payload.model_fields_set - {"mode", "type_key"}
     if payload.mode == "update" and not any(getattr(payload, field) is not None for field in given):
         yield "mode", "nothing to change is given"
-    yield from _twice(payload)
+    yield from repeated_handles(payload)
 
 
-def _twice(payload: ConfigureNodeType) -> Iterator[tuple[str, str]]:
+def repeated_handles(payload: ConfigureNodeType | CreateNode) -> Iterator[tuple[str, str]]:
+    """Yield the handles whose id another of their direction has, as (field, what)."""
     seen: set[tuple[str, str]] = set()
     for side, group in (payload.handles or {}).items():
         for number, point in enumerate(group.point):
             if (point.type, point.id) in seen:
-                what = f"another {point.type} handle of this type has the id {point.id[:40]!r}"
+                what = f"another {point.type} handle has the id {point.id[:40]!r}"
                 yield f"handles.{side}.point.{number}.id", what
             seen.add((point.type, point.id))
 

@@ -178,3 +178,9 @@ def test_the_same_action_with_the_same_keys_converts_the_same(raw: dict[str, Any
 
     assert convert() == convert()
     assert {key: node.to_json() for key, node in found.nodes.items()} == given_nodes
+
+
+def test_a_new_node_gets_the_handles_it_was_proposed_with() -> None:
+    handles = {"R": {"position": "fix", "point": [{"id": "a", "type": "out", "accept": "any"}]}}
+    result = convert_action(action("create_node", typeKey="task", handles=handles), "g")
+    assert result.to_document()["nodesToCreate"][0]["handles"] == handles
