@@ -35,7 +35,7 @@ from graphrag.importers import (
 )
 from graphrag.importers.align import aligned, under_key
 from graphrag.importers.keys import key_fault, own_key
-from graphrag.reading_files import read_file
+from graphrag.reading_files import no_collecting, read_file
 from tools.proposal_parts import ImportFile
 from tools.write_tools import Snapshot
 from tools.write_tools.changes import json_document
@@ -141,8 +141,23 @@ async def import_bytes(
     keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow, WorkersBusy, NotPermitted, RevisionConflict when others always change it.
     """
+    with no_collecting(raw):
+        result = await read_file(
+            raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
+        )
+        return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
+
+
+async def _stored(
+    approvals: Approvals,
+    result: ImportResult,
+    by: Person,
+    file_name: str,
+    *,
+    is_shared: bool,
+    replaces: bool,
+) -> ImportOutcome:
     source = approvals.source
-    result = await read_file(raw, file_name=file_name, workspace=source.workspace, graph_key=graph_key)
     for attempt in range(ATTEMPTS):
         ours = await read_content(source, result.graph.key)
         if ours is None and is_shared:

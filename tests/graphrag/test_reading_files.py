@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import orjson
@@ -12,7 +13,7 @@ from graphrag import reading_files
 from graphrag.importers import UnreadableWorkflow, door, import_workflow
 from graphrag.reading_files import SMALL_BYTES, read_file
 from graphrag.workers import Workers, WorkersBusy
-from tests.graphrag.importers.helpers import n8n, n8n_node, to
+from tests.graphrag.importers.helpers import Workbench, n8n, n8n_node, to
 
 
 def _file(**fields: Any) -> bytes:
@@ -97,3 +98,12 @@ async def test_the_process_ends_when_nobody_waits_for_it_any_more(monkeypatch: p
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert await asyncio.to_thread(children[0].wait, 60) == -9
+
+
+async def test_searching_for_cycles_goes_on_after_the_last_of_several_large_imports() -> None:
+    bench = Workbench()
+    await asyncio.gather(*(bench.take(_file(), graph_key=key) for key in "ab"))
+    assert gc.isenabled()
+    with pytest.raises(UnreadableWorkflow):
+        await bench.take(b"[" * SMALL_BYTES * 2)
+    assert gc.isenabled()
