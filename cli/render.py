@@ -104,8 +104,10 @@ def _wrapped(head: str, text: str, console: Console) -> list[str]:
 
 
 def _width(console: Console) -> int | None:
-    # COLUMNS is the shell's own word on the width, no setting of ours.
-    return console.width if console.is_terminal or "COLUMNS" in os.environ else None
+    if console.is_terminal:
+        return console.width
+    columns = os.environ.get("COLUMNS", "")  # the shell's own word on the width, no setting of ours
+    return int(columns) if columns.isdigit() else None
 
 
 def _harmless(text: str) -> str:

@@ -37,13 +37,14 @@ from graphrag.approvals import (
     Reject,
     Status,
     outcome_text,
+    title,
 )
 from graphrag.audit import Entry, Verification
 from graphrag.config import Settings
-from graphrag.messages import Language
+from graphrag.messages import Language, message
 from graphrag.people import Person
 from graphrag.wiring import Services
-from tools.proposals import MalformedProposal, describe, parse_action, to_document
+from tools.proposals import MalformedProposal, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
 audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
@@ -113,8 +114,8 @@ def approval_document(approval: Approval) -> dict[str, Any]:
 
 
 def _what(approval: Approval, language: Language) -> str:
-    text = describe(approval.effective_action, language)
-    return f"undo: {text}" if approval.undoes else text
+    text = title(approval, language)
+    return message("title_undo", language).format(what=text) if approval.undoes else text
 
 
 def _due(approval: Approval) -> str:
@@ -169,7 +170,7 @@ def _show(approval: Approval, language: Language) -> None:
     if edited is not None:
         render.line("  was edited to:")
         print_preview(edited, indent="    ")
-    render.line(outcome_text(approval, language))
+    render.line(outcome_text(approval, language, to_person=True))
 
 
 @review.command("approve")
@@ -231,10 +232,10 @@ def _decide(settings: Settings, approval_id: str, decision: Decision, as_json: b
     if as_json:
         render.json(approval_document(approval))
     elif is_done:
-        render.line(outcome_text(approval, settings.language))
+        render.line(outcome_text(approval, settings.language, to_person=True))
     if not is_done:
         if not as_json:
-            render.fault(outcome_text(approval, settings.language))
+            render.fault(outcome_text(approval, settings.language, to_person=True))
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -266,7 +267,7 @@ def undo(
     if as_json:
         render.json(approval_document(done))
         return
-    render.line(outcome_text(done, settings.language))
+    render.line(outcome_text(done, settings.language, to_person=True))
     print_preview(done.preview)
     render.note(f"To redo it: nodius undo {done.id}")
 

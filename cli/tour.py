@@ -59,7 +59,7 @@ async def tour(services: Services, graph: str, *, first: int) -> None:
             await guide.says(script.again)
             render.heading(f"{first + 3}. Undo it: also that is recorded, and can be undone")
             undone = await services.approvals.undo(graph, pending.approvals[0].id, by=person)
-            render.line(outcome_text(undone, language))
+            render.line(outcome_text(undone, language, to_person=True))
             print_preview(undone.preview)
             await guide.says(script.again)
         await guide.leaves(services)

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from cli import render
 from cli.diff import print_preview
-from graphrag.approvals import Approval
+from graphrag.approvals import Approval, title
 from graphrag.events import (
     ActionApplied,
     Completed,
@@ -24,7 +24,6 @@ from graphrag.events import (
     UsageReported,
 )
 from graphrag.messages import Language, message
-from tools.proposals import describe
 
 _LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}")
 
@@ -93,7 +92,7 @@ class TurnView:
                     render.note(f"[{event.name}] {event.result_text.splitlines()[0][:300]}")
             case ActionApplied():
                 self.end_line()
-                render.line(f"✓ {describe(event.approval.effective_action, self.language)}", "green")
+                render.line(f"✓ {title(event.approval, self.language)}", "green")
             case Failed():
                 self.end_line()
                 render.fault(event.fault.message(self.language))
@@ -118,7 +117,7 @@ class TurnView:
 
 def show_proposal(approval: Approval, language: Language) -> None:
     """Print what a proposal would change, and why."""
-    render.heading(f"{approval.id}: {describe(approval.action, language)}")
+    render.heading(f"{approval.id}: {title(approval, language)}")
     if approval.reason:
         render.said("  why: ", approval.reason)
     if approval.depends_on:

@@ -109,6 +109,7 @@ class ApprovalWaiting(Answer):
     id: str
     tool_call_id: str
     action: dict[str, Any]
+    title: str = ""
     preview: dict[str, Any]
     reason: str = ""
     depends_on: list[str] = Field(default_factory=list[str])
@@ -256,7 +257,10 @@ class ImportAnswer(Answer):
 
 
 class ApprovalDocument(Answer):
-    """An approval as stored, without what only an undo needs. `outcome` says in words what became of it."""
+    """An approval as stored, without what only an undo needs.
+
+    `title` says in a person's words what it does, `outcome` what became of it.
+    """
 
     id: str
     workspace: str
@@ -280,6 +284,7 @@ class ApprovalDocument(Answer):
     undoes: str | None = None
     undoes_also: list[str] = Field(default_factory=list[str])
     undone_by: str | None = None
+    title: str = ""
     outcome: str = ""
 
 

@@ -22,8 +22,10 @@ from graphrag.events import (
     TurnStarted,
     UsageReported,
 )
+from graphrag.messages import Language
 from graphrag.service_documents import Applied, ChatAnswer, ContextNode, TokensUsed, ToolCallMade
 from server.errors import TurnBroken, TurnStopped
+from server.faults import language_of
 from server.state import ServerState
 from server.ws_events import interrupt_document
 
@@ -39,7 +41,7 @@ async def collect(state: ServerState, request: Request, events: AsyncGenerator[E
         await asyncio.wait({turn, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not turn.done():
             turn.cancel()
-        return _answer(await turn)
+        return _answer(await turn, language_of(request))
     except asyncio.CancelledError as exc:  # the request is over either way, and that is no fault
         raise TurnStopped from exc
     finally:
@@ -67,7 +69,7 @@ async def _gathered(state: ServerState, events: AsyncGenerator[Event]) -> list[E
         state.metrics.turn_ended(time.perf_counter() - began)
 
 
-def _answer(events: list[Event]) -> ChatAnswer:
+def _answer(events: list[Event], language: Language) -> ChatAnswer:
     ending = events[-1]
     if isinstance(ending, Failed):
         raise TurnBroken(thread_id=ending.thread_id, fault=ending.fault)
@@ -82,14 +84,14 @@ def _answer(events: list[Event]) -> ChatAnswer:
             "usage": _usage(events),
             "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
             "context": _context(events),
-            **_waiting(ending),
+            **_waiting(ending, language),
         }
     )
 
 
-def _waiting(ending: Ending) -> dict[str, Any]:
+def _waiting(ending: Ending, language: Language) -> dict[str, Any]:
     if isinstance(ending, ProposalPending):
-        return interrupt_document(ending.text, ending.approvals)
+        return interrupt_document(ending.text, ending.approvals, language)
     if isinstance(ending, ToolLimit):
         return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
     return {}

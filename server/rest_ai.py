@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 
+from graphrag.messages import Language
 from graphrag.service_documents import (
     ChatAnswer,
     ChatRequest,
@@ -102,12 +103,12 @@ async def messages(
     return ThreadMessages(
         thread_id=thread.key,
         conversation_history=thread.conversation_history,
-        pending_interrupt=await _pending(place, thread),
+        pending_interrupt=await _pending(place, thread, language_of(request)),
         status=thread.turn.status,
     )
 
 
-async def _pending(place: Place, thread: Thread) -> dict[str, Any] | None:
+async def _pending(place: Place, thread: Thread, language: Language) -> dict[str, Any] | None:
     """Return what waits as it was first sent, as long as it waits."""
     if thread.turn.status == "limit":
         return {
@@ -122,7 +123,7 @@ async def _pending(place: Place, thread: Thread) -> dict[str, Any] | None:
     found = await place.services.approvals.list(thread_id=thread.key, by=place.person)
     waiting = [a for a in found if a.id in known and a.is_open]
     waiting.sort(key=lambda approval: (approval.created, approval.id))
-    return interrupt_document(thread.turn.text, waiting) if waiting else None
+    return interrupt_document(thread.turn.text, waiting, language) if waiting else None
 
 
 @router.delete("/thread/{thread_id}", response_model=Success)

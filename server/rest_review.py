@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 
-from graphrag.approvals import Approval, Status, outcome_text
+from graphrag.approvals import Approval, Status, outcome_text, title
 from graphrag.messages import Language
 from graphrag.service_documents import (
     ApprovalDocument,
@@ -40,7 +40,8 @@ def approval_document(approval: Approval, language: Language) -> ApprovalDocumen
         "action": to_document(approval.action),
         "result": result or None,
         "codeDiffs": code_diffs(approval),
-        "outcome": outcome_text(approval, language),
+        "title": title(approval, language),
+        "outcome": outcome_text(approval, language, to_person=True),
     }
     return ApprovalDocument.model_validate({**document, **more})
 

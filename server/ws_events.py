@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from graphrag.approvals import Approval
+from graphrag.approvals import Approval, title
 from graphrag.events import (
     ActionApplied,
     Completed,
@@ -102,7 +102,8 @@ class WireTurn:
                 document = {"type": "tool_limit", "message": event.text, **facts}
                 yield self.complete(event.thread_id, encode(document))
             case ProposalPending():
-                yield self.complete(event.thread_id, encode(interrupt_document(event.text, event.approvals)))
+                document = interrupt_document(event.text, event.approvals, self.language)
+                yield self.complete(event.thread_id, encode(document))
             case Completed():
                 more = {"stopped": True} if event.stopped else {}
                 yield {**self.complete(event.thread_id, event.text), **more}
@@ -178,7 +179,7 @@ def error_message(
     return message
 
 
-def interrupt_document(text: str, approvals: Sequence[Approval]) -> Message:
+def interrupt_document(text: str, approvals: Sequence[Approval], language: Language) -> Message:
     """Return what a client shows while proposals wait; the oldest stands where there is room for one."""
     first = approvals[0]
     action = to_document(first.action)
@@ -196,6 +197,7 @@ def interrupt_document(text: str, approvals: Sequence[Approval]) -> Message:
                 "id": approval.id,
                 "toolCallId": approval.tool_call_id,
                 "action": to_document(approval.action),
+                "title": title(approval, language),
                 "preview": approval.preview,
                 "reason": approval.reason,
                 "dependsOn": list(approval.depends_on),

@@ -27,6 +27,7 @@ from graphrag.approvals.model import (
 )
 from graphrag.approvals.outcome import outcome_text, reason_text
 from graphrag.approvals.service import Approvals
+from graphrag.approvals.titles import title
 from graphrag.people import Person, Policy
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "UndoRefused",
     "outcome_text",
     "reason_text",
+    "title",
 ]

@@ -108,6 +108,7 @@ def _named(name: str) -> Any:
 
 class Approval(_Stored):
     """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
+    `labels` are what people called the nodes and types that it names when it was made.
 
     `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
     takes back with it; `undone_by` is the other way round.
@@ -133,6 +134,7 @@ class Approval(_Stored):
     status: Status = "pending"
     depends_on: tuple[str, ...] = ()
     names: dict[str, str] = Field(default_factory=dict[str, str])
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
     decision: Decided | None = None
     result: Outcome | None = None
     undoes: str | None = None

@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphrag.approvals.model import Approval, Outcome
+from graphrag.approvals.titles import names_in, title
 from graphrag.messages import Language, message
-from tools.proposals import describe
 
 _SHOWN = 20
 
 
-def outcome_text(approval: Approval, language: Language = "en") -> str:
-    """Return what came of it: applied with keys, edited into what, stale because; and the feedback on it."""
-    text, decision = _outcome(approval, language), approval.decision
+def outcome_text(approval: Approval, language: Language = "en", *, to_person: bool = False) -> str:
+    """Return what came of it: applied, edited into what, stale because; and the feedback on it.
+
+    A model is given the keys of what changed, a person names.
+    """
+    text, decision = _outcome(approval, language, to_person=to_person), approval.decision
     if decision is None or not decision.feedback or approval.is_open:
         return text
     return f"{text} {message('outcome_feedback', language).format(feedback=decision.feedback)}"
 
 
-def _outcome(approval: Approval, language: Language) -> str:
-    what = describe(approval.action, language)
+def _outcome(approval: Approval, language: Language, *, to_person: bool) -> str:
     decision, result = approval.decision, approval.result
-    by = decision.by if decision else "?"
-    if approval.undone_by is not None:
-        return message("outcome_undone", language).format(what=what, by=by)
+    edited = decision.action if decision else None
+    facts: dict[str, Any] = {
+        "what": title(approval, language, approval.action),
+        "by": decision.by if decision else "?",
+        "others": ", ".join(approval.depends_on),
+        "keys": _keys(approval, language, to_person=to_person),
+        "revision": result.revision if result else None,
+    }
+    if edited is not None:
+        facts["instead"] = title(approval, language, edited)
     match approval.status:
         case "pending":
-            code = "outcome_waits" if approval.depends_on else "outcome_pending"
-            return message(code, language).format(what=what, others=", ".join(approval.depends_on))
+            code = "waits" if approval.depends_on else "pending"
+        case "applied" if approval.undone_by is not None:
+            code = "undone"
+        case "applied" if approval.undoes is not None:
+            code = "undo"
         case "applied":
-            return _applied(approval, what, by, language)
-        case "rejected":
-            return message("outcome_rejected", language).format(what=what, by=by)
-        case "expired":
-            return message("outcome_expired", language).format(what=what)
+            code = "applied" if edited is None else "edited"
         case "stale" | "failed":
-            why = reason_text(result, language)
-            return message(f"outcome_{approval.status}", language).format(what=what, why=why)
-
-
-def _applied(approval: Approval, what: str, by: str, language: Language) -> str:
-    decision, result = approval.decision, approval.result
-    keys = _keys(result, language)
-    revision = result.revision if result else None
-    if approval.undoes is not None:
-        return message("outcome_undo", language).format(what=what, by=by, keys=keys, revision=revision)
-    if decision is not None and decision.action is not None:
-        instead = describe(decision.action, language)
-        return message("outcome_edited", language).format(
-            what=what, instead=instead, by=by, keys=keys, revision=revision
-        )
-    return message("outcome_applied", language).format(what=what, by=by, keys=keys, revision=revision)
+            code = approval.status
+            facts["why"] = reason_text(result, language)
+        case _:
+            code = approval.status
+    return message(f"outcome_{code}", language).format(**facts)
 
 
 def reason_text(result: Outcome | None, language: Language) -> str:
@@ -59,9 +58,13 @@ def reason_text(result: Outcome | None, language: Language) -> str:
     return message(result.reason.code, language).format(**result.reason.facts)
 
 
-def _keys(result: Outcome | None, language: Language) -> str:
+def _keys(approval: Approval, language: Language, *, to_person: bool) -> str:
+    names = {**approval.labels, **names_in(approval.effective_preview)} if to_person else {}
     parts: list[str] = []
-    for name, keys in (result.keys if result else {}).items():
-        shown = ", ".join(keys[:_SHOWN]) + (f" (+{len(keys) - _SHOWN})" if len(keys) > _SHOWN else "")
-        parts.append(f"{message(f'keys_{name}', language)}: {shown}")
+    for kind, keys in (approval.result.keys if approval.result else {}).items():
+        shown = ", ".join(names.get(key, key) for key in keys[:_SHOWN])
+        shown += f" (+{len(keys) - _SHOWN})" if len(keys) > _SHOWN else ""
+        if to_person and kind.startswith("edges"):
+            shown = str(len(keys))
+        parts.append(f"{message(f'keys_{kind}', language)}: {shown}")
     return "; ".join(parts) or "-"

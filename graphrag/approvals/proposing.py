@@ -10,6 +10,7 @@ from graphrag.approvals.desk import Desk
 from graphrag.approvals.errors import ApprovalNotFound, NotPermitted, ProposalRefused
 from graphrag.approvals.model import Action, Approval, clean
 from graphrag.approvals.store import Through
+from graphrag.approvals.titles import labels_of
 from graphrag.approvals.waiting import additions_of, own_names, renamed, used_by, with_additions
 from graphrag.people import Person
 from graphrag.review import Reviewed, review
@@ -76,6 +77,7 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
         expires=now + desk.ttl_ms,
         depends_on=depends_on,
         names=own_names(meant, reviewed.action),
+        labels=labels_of(reviewed.action, snapshot, waiting),
     )
     return await desk.store.put(approval, through=asked.through)
 

@@ -163,6 +163,7 @@ def _record_of(
         base_revision=now.graph.revision,
         touched={},
         names={},
+        labels={name: label for one in approvals for name, label in one.labels.items()},
         preview=preview_of(now, mutation).to_document(),
         created=at,
         expires=at,

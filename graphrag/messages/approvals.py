@@ -157,4 +157,26 @@ _KEYS: dict[str, dict[Literal["en", "fr"], str]] = {
     "keys_typesDeleted": {"en": "deleted types", "fr": "types supprimés"},
 }
 
-APPROVALS = {**_REFUSALS, **_REASONS, **_OUTCOMES, **_KEYS}
+_TITLES: dict[str, dict[Literal["en", "fr"], str]] = {
+    "title_rename": {"en": "rename “{name}” to “{new}”", "fr": "renommer « {name} » en « {new} »"},
+    "title_also": {"en": "{what} and change {fields}", "fr": "{what} et modifier {fields}"},
+    "title_change": {"en": "change {fields} of “{name}”", "fr": "modifier {fields} de « {name} »"},
+    "title_code": {"en": "its code", "fr": "son code"},
+    "title_create": {"en": "create “{name}” ({type})", "fr": "créer « {name} » ({type})"},
+    "title_new": {"en": "create a node of type “{type}”", "fr": "créer un nœud de type « {type} »"},
+    "title_connected": {"en": "{what}, connected to {names}", "fr": "{what}, relié à {names}"},
+    "title_delete": {"en": "delete “{name}”", "fr": "supprimer « {name} »"},
+    "title_move": {
+        "en": "move “{name}” to {x:g}, {y:g}",
+        "fr": "déplacer « {name} » en {x:g}, {y:g}",
+    },
+    "title_connect": {"en": "connect “{source}” to “{target}”", "fr": "relier « {source} » à « {target} »"},
+    "title_disconnect": {"en": "remove the connection {name}", "fr": "supprimer la liaison {name}"},
+    "title_type_create": {"en": "create the node type “{name}”", "fr": "créer le type de nœud « {name} »"},
+    "title_type_update": {"en": "change the node type “{name}”", "fr": "modifier le type de nœud « {name} »"},
+    "title_arrange": {"en": "arrange nodes ({count})", "fr": "disposer des nœuds ({count})"},
+    "title_batch": {"en": "{count} changes: {parts}", "fr": "{count} changements : {parts}"},
+    "title_undo": {"en": "undo: {what}", "fr": "annuler : {what}"},
+}
+
+APPROVALS = {**_TITLES, **_REFUSALS, **_REASONS, **_OUTCOMES, **_KEYS}

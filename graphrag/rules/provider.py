@@ -54,6 +54,12 @@ _STATES = (
     ("failed", r"FAILED|ÉCHOUÉ"),
     ("pending", r"PROPOSED|NOT DECIDED YET|PAS ENCORE DÉCIDÉ"),
 )
+_KEYS = re.compile(
+    r" (?:(?:new|changed|deleted) (?:nodes|edges|types)"
+    r"|(?:nœuds|arêtes|types) (?:créé|modifié|supprimé)e?s): .*?(?= Feedback: | Commentaire : |\Z)",
+    re.DOTALL,
+)
+"""What a person is not told of an outcome: keys and revision."""
 _CREATED = re.compile(r"(?:new nodes|nœuds créés): (?P<keys>ai_\w+(?:, ai_\w+)*)")
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
@@ -215,4 +221,4 @@ def _outcome(turn: Turn, answer: Answer | None) -> str:
     created = _CREATED.search(text) if state in ("applied", "edited") else None
     links = ", ".join(map(cite, created["keys"].split(", "))) if created is not None else ""
     more = f"\n{turn.say('created', nodes=links)}" if links else ""
-    return f"{turn.say(f'outcome_{state}')}\n> {plain(text, 2_000)}{more}"
+    return f"{turn.say(f'outcome_{state}')}\n> {plain(_KEYS.sub('', text), 2_000)}{more}"

@@ -79,8 +79,6 @@ def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
 ) -> None:
     if width:
         monkeypatch.setenv("COLUMNS", width)
-        monkeypatch.setattr(render.out, "_width", int(width))
-        monkeypatch.setattr(render.err, "_width", int(width))
     approval_id = propose(db, text)
     check(invoke("review", "list").output)
     check(invoke("review", "show", approval_id).output)

@@ -102,7 +102,7 @@ def test_approve_applies_and_undo_takes_it_back_and_forth(db: Path) -> None:
     approval_id = rename(db)
     result = invoke("review", "approve", approval_id)
     assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch it")
-    assert "APPLIED: change data.name of node fetch-api. Approved by local." in result.stdout
+    assert "APPLIED: rename “Fetch NBA players” to “Fetch it”. Approved by local." in result.stdout
     undone = printed(invoke("undo", GRAPH, "--json"))
     assert (undone["undoes"], name_of("fetch-api")) == (approval_id, "Fetch NBA players")
     assert invoke("undo", GRAPH).exit_code == 3

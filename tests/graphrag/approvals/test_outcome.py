@@ -17,13 +17,14 @@ def _places(text: str) -> set[str]:
 
 @pytest.mark.parametrize("code", APPROVALS)
 def test_a_text_states_the_same_facts_in_both_languages(code: str) -> None:
-    assert _places(APPROVALS[code]["en"]) == _places(APPROVALS[code]["fr"])
+    english = {"problems"} if code == "proposal_refused" else set[str]()  # in French they stand beside it
+    assert _places(APPROVALS[code]["en"]) == _places(APPROVALS[code]["fr"]) | english
 
 
 async def test_what_was_applied_is_told_with_the_keys_it_got() -> None:
     bench = await a_bench()
     approval = await bench.propose("create_node", typeKey="task")
-    assert outcome_text(approval).startswith("NOT DECIDED YET: create a node of type task")
+    assert outcome_text(approval).startswith("NOT DECIDED YET: create a node of type “Task”")
     applied = await bench.approvals().decide(approval.id, Approve(), REVIEWER)
     assert applied.result is not None
     (key,) = applied.result.keys["nodesCreated"]

@@ -1,0 +1,156 @@
+"""What an action does, in a person's words: names and titles, no keys of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from datasources.text import node_label
+from graphrag.approvals.model import Action, Approval
+from graphrag.messages import Language, message
+from tools.compact import cut_name
+from tools.proposals import (
+    BatchAction,
+    ConfigureNodeTypeAction,
+    CreateEdgeAction,
+    CreateNodeAction,
+    CreateNodeWithEdgesAction,
+    DeleteEdgeAction,
+    DeleteNodeAction,
+    MoveNodeAction,
+    ReorganizeLayoutAction,
+    SingleAction,
+    UpdateNodeAction,
+    describe,
+    single_actions,
+)
+from tools.write_tools import Snapshot
+
+MAX_CHARS = 60
+SHOWN = 5
+
+
+def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = ()) -> dict[str, str]:
+    """Return what people call the nodes, `type/NAME`s and `edge/KEY`s that an action names.
+
+    `others` may create some of them.
+    """
+    found: dict[str, str] = {}
+    for other in others:
+        found |= names_in(other.preview)
+    found |= {key: node_label(n, snapshot.type_of(n.type)) for key, n in snapshot.nodes.items()}
+    for key, edge in snapshot.edges.items():
+        ends = (found.get(end, end) for end in (edge.source, edge.target))
+        found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
+    found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
+    wanted = {name for _, single in single_actions(action) for name in _named(single)}
+    return {name: _short(label) for name, label in found.items() if name in wanted}
+
+
+def names_in(preview: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the nodes that a change creates, changes and deletes, by key."""
+    whole: Iterable[Mapping[str, Any]] = [*preview.get("nodesRemoved", ()), *preview.get("nodesAdded", ())]
+    found = {str(change["key"]): str(change["name"]) for change in preview.get("nodesChanged", ())}
+    found |= {str(node["_key"]): _name_in(node.get("data")) or str(node["type"]) for node in whole}
+    return {key: _short(name) for key, name in found.items()}
+
+
+def title(approval: Approval, language: Language, action: Action | None = None) -> str:
+    """Return what a proposal does, as “rename “Fetch” to “Get players””; without `action` what it came to."""
+    return _Titles(approval.labels, language).of(action or approval.effective_action)
+
+
+def _short(text: str) -> str:
+    return cut_name(text, MAX_CHARS)
+
+
+def _name_in(data: Any) -> str | None:
+    name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None
+    return name if isinstance(name, str) and name.strip() else None
+
+
+def _named(single: SingleAction) -> list[str]:
+    match single:
+        case CreateNodeAction(payload=new):
+            return [f"type/{new.type_key}"]
+        case CreateNodeWithEdgesAction(payload=new):
+            return [f"type/{new.type_key}", *(edge.target_node_key for edge in new.edges)]
+        case CreateEdgeAction(payload=edge):
+            return [edge.source_key, edge.target_key]
+        case UpdateNodeAction() | DeleteNodeAction() | MoveNodeAction():
+            return [single.payload.node_key]
+        case DeleteEdgeAction(payload=edge):
+            return [f"edge/{edge.edge_key}"]
+        case ConfigureNodeTypeAction(payload=config):
+            return [f"type/{config.type_key}"]
+        case _:
+            return []
+
+
+class _Titles:
+    """`labels` as `labels_of` makes them; what has none is called by its key."""
+
+    def __init__(self, labels: Mapping[str, str], language: Language) -> None:
+        self._labels = labels
+        self._language: Language = language
+
+    def of(self, action: Action) -> str:
+        if not isinstance(action, BatchAction):
+            return self._single(action)
+        parts = [self._single(single) for _, single in single_actions(action)]
+        if len(parts) == 1:
+            return parts[0]
+        shown = "; ".join(parts[:SHOWN]) + ("; …" if len(parts) > SHOWN else "")
+        return self._says("batch", count=len(parts), parts=shown)
+
+    def _says(self, code: str, /, **facts: Any) -> str:
+        return message(f"title_{code}", self._language).format(**facts)
+
+    def _label(self, name: str) -> str:
+        return self._labels.get(name) or _short(name.partition("/")[2] if "/" in name else name)
+
+    def _single(self, single: SingleAction) -> str:
+        match single:
+            case CreateNodeAction(payload=new) | CreateNodeWithEdgesAction(payload=new):
+                kind, name = self._label(f"type/{new.type_key}"), _name_in(new.data)
+                if name:
+                    text = self._says("create", name=_short(name), type=kind)
+                else:
+                    text = self._says("new", type=kind)
+                if isinstance(single, CreateNodeWithEdgesAction):
+                    ends = dict.fromkeys(self._label(edge.target_node_key) for edge in single.payload.edges)
+                    return self._says("connected", what=text, names=", ".join(list(ends)[:SHOWN]))
+                return text
+            case UpdateNodeAction():
+                return self._update(single)
+            case DeleteNodeAction(payload=payload):
+                return self._says("delete", name=self._label(payload.node_key))
+            case MoveNodeAction(payload=payload):
+                return self._says(
+                    "move", name=self._label(payload.node_key), x=payload.pos_x, y=payload.pos_y
+                )
+            case CreateEdgeAction(payload=edge):
+                ends = {"source": self._label(edge.source_key), "target": self._label(edge.target_key)}
+                return self._says("connect", **ends)
+            case DeleteEdgeAction(payload=edge):
+                return self._says("disconnect", name=self._label(f"edge/{edge.edge_key}"))
+            case ConfigureNodeTypeAction(payload=config):
+                return self._says(f"type_{config.mode}", name=self._label(f"type/{config.type_key}"))
+            case ReorganizeLayoutAction(payload=payload):
+                return self._says("arrange", count=len(payload.node_keys))
+            case _:
+                return describe(single, self._language)
+
+    def _update(self, single: UpdateNodeAction) -> str:
+        payload = single.payload
+        old, new = self._label(payload.node_key), payload.changes.get("data.name")
+        renames = isinstance(new, str)
+        others = [path for path in payload.changes if not (renames and path == "data.name")]
+        others += ["process"] if payload.patches else []
+        code = message("title_code", self._language)
+        fields = [code if path == "process" else path.removeprefix("data.") for path in others]
+        shown = _short(", ".join(fields[:SHOWN]) + (", …" if len(fields) > SHOWN else ""))
+        if not renames:
+            return self._says("change", name=old, fields=shown)
+        text = self._says("rename", name=old, new=_short(str(new)))
+        return self._says("also", what=text, fields=shown) if fields else text
