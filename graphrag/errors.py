@@ -102,6 +102,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     approvals.ApprovalNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
     approvals.NotPermitted: Meaning(code="forbidden", http_status=403),
     approvals.ProposalRefused: Meaning(code="invalid", http_status=422),
+    approvals.AlreadyProposed: Meaning(code="conflict", http_status=409),
     approvals.AlreadyDecided: Meaning(code="conflict", http_status=409),
     approvals.ProposalExpired: Meaning(code="stale", http_status=410),
     approvals.ProposalWaits: Meaning(code="conflict", http_status=409, retryable=True),

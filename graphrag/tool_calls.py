@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from datasources.errors import SourceError
-from graphrag.approvals import Approval, ApprovalError, Approvals, Person, ProposalRefused
+from graphrag.approvals import AlreadyProposed, Approval, ApprovalError, Approvals, Person, ProposalRefused
 from graphrag.approvals.store import Through
 from graphrag.events import ToolFinished
 from graphrag.history import cut_text
@@ -236,6 +236,8 @@ async def _refusals_told(work: Awaitable[ToolResult]) -> ToolResult:
     except ProposalRefused as exc:
         problems = [Problem(what=p.what, where=p.where or None, allowed=p.allowed) for p in exc.problems[:8]]
         return failure("invalid_arguments", *problems)
+    except AlreadyProposed as exc:
+        return ToolResult(text=f"{exc}.")
     except (ApprovalError, MalformedProposal) as exc:
         return failure("invalid_arguments", Problem(what=str(exc)))
     except (SourceError, ThreadBusy) as exc:

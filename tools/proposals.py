@@ -29,6 +29,8 @@ from tools.proposal_parts import (
 )
 
 MAX_BATCH = 200
+MAX_DEPTH = 60
+"""Levels of lists and objects of an action, its batches and values counted."""
 
 
 class MalformedProposal(ValueError):
@@ -131,6 +133,8 @@ def parse_action(raw: Any) -> SingleAction | BatchAction:
     """Read an action as stored, sent or edited by a person. Raises: MalformedProposal."""
     if isinstance(raw, SingleAction | BatchAction):
         return raw
+    if _is_deeper(raw, MAX_DEPTH):
+        raise MalformedProposal(where="", reason=f"it is nested more than {MAX_DEPTH} deep")
     try:
         return _READER.validate_python(raw)
     except ValidationError as exc:
@@ -138,6 +142,21 @@ def parse_action(raw: Any) -> SingleAction | BatchAction:
         kinds = set(_KINDS)  # the union's tags stand between the real fields
         where = ".".join(str(part) for part in first["loc"] if part not in kinds)
         raise MalformedProposal(where=where[:200], reason=first["msg"]) from exc
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Say whether lists and objects stand in one another more than so many levels deep."""
+    level: list[Any] = [value]
+    for _ in range(levels + 1):
+        inner = [
+            list(cast(Mapping[Any, Any], one).values()) if isinstance(one, Mapping) else cast(list[Any], one)
+            for one in level
+            if isinstance(one, Mapping | list | tuple)
+        ]
+        if not inner:
+            return False
+        level = [item for items in inner for item in items]
+    return True
 
 
 def to_document(action: SingleAction | BatchAction) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphrag.approvals.errors import (
     AlreadyDecided,
+    AlreadyProposed,
     ApprovalBusy,
     ApprovalError,
     ApprovalNotFound,
@@ -32,6 +33,7 @@ from graphrag.people import Person, Policy
 
 __all__ = [
     "AlreadyDecided",
+    "AlreadyProposed",
     "Approval",
     "ApprovalBusy",
     "ApprovalError",

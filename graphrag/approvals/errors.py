@@ -4,6 +4,7 @@ ApprovalError
 ├── ApprovalNotFound   no such approval here: forged, of another workspace, of another thread
 ├── NotPermitted       this person may not do that; `code` says why
 ├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
+├── AlreadyProposed    the same change waits for a decision in this conversation
 ├── AlreadyDecided     somebody decided it
 ├── ProposalExpired    nobody decided it in time
 ├── ProposalWaits      it needs others that are not decided yet
@@ -57,6 +58,17 @@ class ProposalRefused(ApprovalError):
     def facts(self) -> Mapping[str, Any]:
         shown = [f"{p.where}: {p.what}" if p.where else p.what for p in self.problems[:5]]
         return {"problems": "; ".join(shown)}
+
+
+class AlreadyProposed(ApprovalError):
+    code = "already_proposed"
+
+    def __init__(self, *, approval_id: str) -> None:
+        self.approval_id = approval_id
+        super().__init__(approval_id)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id}
 
 
 class AlreadyDecided(ApprovalError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag.approvals.desk import Desk
-from graphrag.approvals.errors import ApprovalNotFound, NotPermitted, ProposalRefused
+from graphrag.approvals.errors import AlreadyProposed, ApprovalNotFound, NotPermitted, ProposalRefused
 from graphrag.approvals.model import Action, Approval, clean
 from graphrag.approvals.store import Through
 from graphrag.approvals.titles import labels_of
@@ -41,8 +41,8 @@ class Asked:
 async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
     """Review an action and store it as pending.
 
-    Raises: ProposalRefused, NotPermitted, ApprovalNotFound (another workspace), MalformedProposal,
-    GraphNotFound, and what `through` raises.
+    Raises: ProposalRefused, AlreadyProposed, NotPermitted, ApprovalNotFound (another workspace),
+    MalformedProposal, GraphNotFound, and what `through` raises.
     """
     asker = asked.asker
     if not desk.is_home(asker):
@@ -57,6 +57,10 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
     if meant is not proposed:
         snapshot = await load_snapshot(desk.source, asked.graph_key, meant)
     reviewed, depends_on = _reviewed(meant, snapshot, waiting)
+    digest = canonical_hash(reviewed.action)
+    same = next((approval for approval in waiting if approval.action_hash == digest), None)
+    if same is not None:
+        raise AlreadyProposed(approval_id=same.id)
     now = desk.clock()
     approval = Approval(
         id=desk.ids(),
@@ -66,7 +70,7 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
         turn=asked.turn,
         tool_call_id=asked.tool_call_id,
         action=reviewed.action,
-        action_hash=canonical_hash(reviewed.action),
+        action_hash=digest,
         base_revision=snapshot.graph.revision,
         touched=dict(reviewed.touched),
         preview=reviewed.preview.to_document(),

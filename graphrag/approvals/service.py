@@ -84,8 +84,8 @@ class Approvals:
     ) -> Approval:
         """Review an action and keep it for a person to decide. Nothing of the graph changes.
 
-        Raises: ProposalRefused with what is wrong, NotPermitted, ApprovalNotFound (the asker is of
-        another workspace), MalformedProposal, GraphNotFound, and what `through` raises.
+        Raises: ProposalRefused with what is wrong, AlreadyProposed, NotPermitted, ApprovalNotFound (the asker
+        is of another workspace), MalformedProposal, GraphNotFound, and what `through` raises.
         """
         asked = proposing.Asked(
             graph_key=graph_key,

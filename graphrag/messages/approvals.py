@@ -32,6 +32,10 @@ _REFUSALS: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "the change cannot be carried out: {problems}",
         "fr": "ce changement est impossible sur le graphe tel qu’il est",
     },
+    "already_proposed": {
+        "en": "this change waits already for a decision: {id}. It was not proposed again",
+        "fr": "ce changement attend déjà une décision : {id}. Il n’a pas été proposé de nouveau",
+    },
     "already_pending": {"en": "{id} waits for a decision", "fr": "{id} attend une décision"},
     "already_applied": {
         "en": "{by} has approved {id} already: it was applied, once",

@@ -108,6 +108,19 @@ async def test_an_approved_proposal_is_applied_and_the_model_told_so() -> None:
     assert "really happened" in sent[-1].content
 
 
+async def test_the_same_proposal_twice_is_answered_with_the_one_that_waits() -> None:
+    with ScriptedProvider(Says(calls=[move("root", 11, 22)])) as model:
+        async with setting_of(model) as setting:
+            pending = only(await setting.ask("move it"), ProposalPending)
+            model.play(Says(calls=[move("root", 11, 22)]), "It waits already.")
+            events = await setting.ask("move it, please", thread_id=pending.thread_id)
+            assert not of(events, ProposalPending)
+            finished = of(events, ToolFinished)[-1]
+            assert not finished.is_error
+            assert f"waits already for a decision: {pending.approvals[0].id}" in finished.result_text
+            assert len(await setting.approvals.list(by=EDITOR)) == 1
+
+
 async def test_a_rejected_proposal_changes_nothing_and_the_feedback_reaches_the_model() -> None:
     with ScriptedProvider(Says(calls=[move("root")]), "Sorry.") as model:
         async with setting_of(model) as setting:

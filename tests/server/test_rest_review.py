@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from graphrag.providers.base import UsageReport
 from graphrag.service_documents import ApprovalDocument, AuditVerdict, GraphDetail, UsageAnswer
@@ -153,6 +154,42 @@ async def test_an_edit_that_does_not_work_names_its_problems() -> None:
                 headers={"Accept-Language": "fr-FR"},
             )
             assert error_of(french)["message"].startswith("Non valide")
+
+
+def nested(depth: int) -> dict[str, Any]:
+    action: dict[str, Any] = {"type": "delete_node", "payload": {"nodeKey": "root"}}
+    for _ in range(depth):
+        action = {"type": "batch", "payload": {"actions": [action]}}
+    return action
+
+
+async def test_what_is_nested_too_deep_is_refused_by_name_on_every_channel() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_() as ed:
+            approval = await proposed(ed)
+            thread = (await ed.get(f"/api/approvals/{approval}")).json()["threadId"]
+            value: Any = "deep"
+            for _ in range(400):
+                value = {"inner": value}
+            update = {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": value}}}
+            decision = f"/api/approvals/{approval}/decision"
+            for action in (nested(160), nested(40), update):
+                asked = {"verdict": "approve", "editedAction": action}
+                refused = await ed.post(decision, json=asked)
+                assert refused.status_code == 422
+                assert "nested" in error_of(refused)["message"] + str(error_of(refused)["details"])
+                resumed = {"threadId": thread, "approved": True, "editedAction": action}
+                assert (await ed.post("/api/ai/resume", json=resumed)).status_code == 422
+            assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
+
+
+@pytest.mark.parametrize("depth", [900, 1_500, 100_000])
+async def test_no_depth_of_a_body_is_a_fault_of_the_service(depth: int) -> None:
+    async with service() as running, running.as_("ada", "admin") as ada:
+        for path in ("/api/ai/chat", "/api/ai/resume", f"/api/graphs/{GRAPH}/undo", "/api/graphs/import"):
+            for body in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+                answer = await ada.post(path, content=body, headers={"Content-Type": "application/json"})
+                assert answer.status_code in (400, 413, 422), (path, answer.text[:200])
 
 
 async def test_a_change_is_undone_redone_and_audited() -> None:

@@ -16,6 +16,7 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
 from datasources.mock import open_nba
 from graphrag.events import Completed, Failed, Token, ToolStarted, TurnStarted
+from graphrag.owners import new_owner
 from graphrag.providers.base import AssistantMessage
 from graphrag.threads import ThreadBusy, ThreadNotFound
 from graphrag.turn.lease import HELD_MS, KIND, TurnLeases, as_it_stands
@@ -189,7 +190,7 @@ def dead_process() -> int:
 async def test_who_died_on_this_machine_is_not_waited_for_and_who_is_elsewhere_is() -> None:
     async with open_nba("default") as database:
         records, clock = database.records("default"), Clock()
-        here = os.uname().nodename
+        here = new_owner().partition("/")[0]
         for owner, is_free in [
             (f"{here}/{dead_process()}/a", True),
             (f"{here}/{os.getpid()}/of-the-process-that-had-this-number", True),
