@@ -9,6 +9,7 @@ ServerError
 ├── RequestTooLarge      more bytes than are taken
 ├── RequestTooSlow       a body does not come on
 ├── ServerFull           too many large requests are read at once
+├── NodeTypesNotLive     node types are not edited live here
 ├── TooManyRequests      this person asks models too often
 ├── TurnStopped          the server ends, or the client is gone; the thread is valid
 └── TurnBroken           the turn began and failed; the thread is valid
@@ -99,6 +100,10 @@ class ServerFull(ServerError):
 
     code = "server_full"
     retry_after_s = 2
+
+
+class NodeTypesNotLive(ServerError):
+    code = "node_types_not_live"
 
 
 class TooManyRequests(ServerError):

@@ -39,6 +39,7 @@ MEANINGS: dict[type[errors.ServerError], Meaning] = {
     errors.RequestTooLarge: Meaning(code="too_large", http_status=413),
     errors.RequestTooSlow: Meaning(code="timeout", http_status=408, retryable=True),
     errors.ServerFull: Meaning(code="busy", http_status=503, retryable=True),
+    errors.NodeTypesNotLive: Meaning(code="invalid", http_status=422),
     errors.TooManyRequests: Meaning(code="rate_limit", http_status=429, retryable=True),
     errors.TurnStopped: Meaning(code="unavailable", http_status=503, retryable=True),
 }

@@ -174,6 +174,12 @@ class RedoEdit(_SyncMessage):
     type: Literal["redoEdit"]
 
 
+class EditNodeType(_SyncMessage):
+    """What Nodius edits node types with; always refused here."""
+
+    type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
+
+
 AiMessage = AiChat | AiResume | AiInterrupt | AiFollow | AiWatch
 SyncMessage = (
     RegisterUser
@@ -189,6 +195,7 @@ SyncMessage = (
     | ToggleAutoSave
     | UndoEdit
     | RedoEdit
+    | EditNodeType
 )
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
 
@@ -213,6 +220,9 @@ FORMS: dict[str, type[BaseModel]] = {
     "toggleAutoSave": ToggleAutoSave,
     "undoEdit": UndoEdit,
     "redoEdit": RedoEdit,
+    "registerUserOnNodeConfig": EditNodeType,
+    "disconnedUserOnNodeConfig": EditNodeType,
+    "applyInstructionToNodeConfig": EditNodeType,
 }
 
 

@@ -24,7 +24,7 @@ from graphrag.live.members import Broadcast, Member
 from graphrag.messages import Language
 from graphrag.messages import message as text_of
 from server.auth import Identity
-from server.errors import TooManyRequests
+from server.errors import NodeTypesNotLive, TooManyRequests
 from server.faults import told
 from server.places import Places
 from server.state import ServerState
@@ -37,6 +37,7 @@ from server.ws_messages import (
     DeleteElements,
     DeleteSheet,
     DisconnectUser,
+    EditNodeType,
     ForceSave,
     GenerateIds,
     RedoEdit,
@@ -131,6 +132,8 @@ class LiveEditing:
         """Return what the answer adds to the request, and the time at which it took its place."""
         if isinstance(message, RegisterUser):
             return await self._register(message, identity), None
+        if isinstance(message, EditNodeType):
+            raise NodeTypesNotLive
         here = self._here
         if here is None:
             raise EditRefused(where=message.type, reason=text_of("register_first", self._language))

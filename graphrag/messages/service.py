@@ -115,6 +115,10 @@ SERVICE: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "there is no turn under way that could be stopped",
         "fr": "aucun tour en cours ne pourrait être arrêté",
     },
+    "node_types_not_live": {
+        "en": "node types are not edited live here: ask the assistant for the change and approve it",
+        "fr": "ici les types de nœuds ne se modifient pas en direct : demandez le changement à l’assistant",
+    },
     "register_first": {
         "en": "send `registerUserOnGraph` first",
         "fr": "envoyez d’abord `registerUserOnGraph`",

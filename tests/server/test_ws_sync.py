@@ -335,3 +335,25 @@ async def test_who_joins_with_an_old_time_gets_a_bounded_answer() -> None:
             answer = await register(late, since=1)
             assert answer["missingComplete"] is False
             assert len(json.dumps(answer["missingMessages"])) < 4_100_000
+
+
+NODE_TYPE_MESSAGES = [
+    ("registerUserOnNodeConfig", {"name": "Ed", "nodeConfigKey": "log-node", "fromTimestamp": 0}),
+    ("applyInstructionToNodeConfig", {"instructions": [{"i": {"o": 1, "p": ["description"], "v": "x"}}]}),
+    ("disconnedUserOnNodeConfig", {"nodeConfigKey": "log-node"}),
+]
+
+
+@pytest.mark.parametrize(("type_", "fields"), NODE_TYPE_MESSAGES)
+async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
+    type_: str, fields: dict[str, Any]
+) -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        services = await server.state.services("default")
+        before = [config.to_document() for config in await services.source.get_node_configs()]
+        refused = await client.ask(type_, _id=3, **fields)
+        assert (refused["type"], refused["_response"]["status"]) == (type_, False)
+        assert refused["_response"]["code"] == "invalid"
+        assert "node types are not edited live" in refused["_response"]["message"]
+        assert [config.to_document() for config in await services.source.get_node_configs()] == before
+        await register(client)  # the connection goes on
