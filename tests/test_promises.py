@@ -1,0 +1,82 @@
+"""What the service promises to do, a row each, with the tests that show it; what no test shows yet is said.
+
+A row without tests is not a promise that is kept: whoever keeps it names the tests here.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+
+PROMISES: dict[str, tuple[str, ...]] = {
+    "feedback on any decision is stored, audited and read by the model, on every way in": (
+        "graphrag/approvals/test_deciding.py::test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome",
+        "server/test_rest_review.py::test_feedback_on_an_approval_is_kept_and_the_model_reads_it",
+        "server/test_rest_review.py::test_feedback_on_a_resumed_approval_is_kept_and_the_model_reads_it",
+        "server/test_ws_ai.py::test_feedback_on_an_approval_is_kept_and_the_model_reads_it",
+        "cli/test_review.py::test_approve_keeps_the_feedback_too",
+        "e2e/test_review_news.py::test_a_remark_goes_with_an_approval_and_stays_with_it",
+    ),
+    "a failing embedding service stalls no question and no approval": (
+        "graphrag/test_query_embedder.py::test_a_question_makes_one_attempt_and_the_next_ones_none",
+        "graphrag/test_query_embedder.py::test_a_hung_service_is_waited_for_a_bounded_time",
+        "graphrag/test_query_embedder.py::test_after_its_rest_a_service_is_tried_beside_a_question_that_does_not_wait",
+        "graphrag/test_embedding_queue.py::test_an_approval_never_waits_for_an_embedding",
+    ),
+    "every error is a whole sentence of one language; a provider's words stand beside it": (
+        "graphrag/test_sentences.py::test_no_french_text_is_english",
+        "graphrag/test_sentences.py::test_every_error_is_a_whole_sentence_in_both_languages",
+    ),
+    "who cannot grant more rounds of tools is answered without tools": (
+        "server/test_rest_ai.py::test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up",
+    ),
+    "an answer over REST carries the nodes that the model was shown": (
+        "server/test_rest_ai.py::test_an_answer_says_which_nodes_the_model_was_shown_and_why",
+    ),
+    "scores that a model sees say when nothing is near the question": (
+        "cli/test_ask.py::test_scores_say_when_nothing_is_near_the_question",
+    ),
+    "events are JSON lines in every command, under names and with fields of one table": (),
+    "metrics count tokens by model; provider, model and embedder are logged at start": (),
+    "doctor asks the configured model and embedder; one command checks all keys that are set": (),
+    "embeddings are chosen by the keys that are set, and never mixed": (),
+    "vectors that an editor wrote are adopted, not overwritten": (),
+    "all workspaces are embedded by one command, which says when the chosen one is empty": (),
+    "the first 8,000 characters of a node are embedded": (),
+    "a provider is one entry of the registry": (),
+    "a new node may have handles; read tools take the argument names of write tools": (
+        "tools/test_write_tools.py::test_a_new_node_may_have_handles_of_its_own",
+        "tools/test_read_tools.py::test_read_tools_take_the_names_of_write_tools_and_the_older_ones",
+        "tools/test_read_tools.py::test_errors_name_an_argument_as_the_schema_does",
+    ),
+    "the system prompt has the built-in types, the graph's own family first, and counts the rest": (),
+    "threads that Nodius stored go on where they wait": (),
+    "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (
+        "datasources/arango/test_server_version.py::test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_server",
+        "datasources/arango/test_statements.py::test_a_statement_uses_what_3_11_has_but_for_the_vector_index",
+        "server/test_database_down.py::test_reads_and_a_running_turn_fail_with_503_and_go_on_when_it_is_back",
+    ),
+    "live editing of node types is done, or refused by name": (),
+}
+"""Tests by file and name, relative to this folder."""
+
+
+@cache
+def names_in(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(node.name for node in found if node.name.startswith("test_"))
+
+
+@pytest.mark.parametrize(
+    ("promise", "test"), [(promise, test) for promise, shown in PROMISES.items() for test in shown]
+)
+def test_what_is_said_to_show_a_promise_is_a_test(promise: str, test: str) -> None:
+    file, _, name = test.partition("::")
+    assert (ROOT / file).is_file(), f"{promise}: no file {file}"
+    assert name in names_in(file), f"{promise}: no test {test}"
