@@ -10,8 +10,10 @@ JavaScript can still count it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -40,12 +42,37 @@ FOREIGN = 50
 async def read_stored(source: MutableGraphDataSource, graph_key: str) -> LiveState:
     """Read a graph whole, at one revision. Raises: GraphNotFound, SourceError."""
     graph = await source.get_graph(graph_key)
-    while True:
-        nodes, edges = await source.get_nodes(graph_key), await source.get_edges(graph_key)
-        again = await source.get_graph(graph_key)
-        if again.revision == graph.revision and again.created_time == graph.created_time:
-            return LiveState(graph, nodes, edges)
-        graph = again
+    with _no_garbage_looked_for():
+        while True:
+            nodes, edges = await source.get_nodes(graph_key), await source.get_edges(graph_key)
+            again = await source.get_graph(graph_key)
+            if again.revision == graph.revision and again.created_time == graph.created_time:
+                # Of hundreds of thousands of edges this takes seconds: not in the event loop.
+                state = await asyncio.to_thread(LiveState, graph, nodes, edges)
+                if len(nodes) + len(edges) > LARGE:
+                    gc.freeze()  # out of later looks too; all of it goes with its last reference
+                return state
+            graph = again
+
+
+LARGE = 50_000
+_reading = 0
+
+
+@contextmanager
+def _no_garbage_looked_for() -> Generator[None]:
+    """Leave out the looks for garbage while much is read that stays: each would stop every thread, for as
+    long as there are objects. Nothing that is read is in a cycle."""
+    global _reading
+    was_enabled = gc.isenabled() or _reading > 0
+    _reading += 1
+    gc.disable()
+    try:
+        yield
+    finally:
+        _reading -= 1
+        if _reading == 0 and was_enabled:
+            gc.enable()
 
 
 class WorkingCopy:

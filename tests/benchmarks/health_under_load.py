@@ -9,6 +9,7 @@ answer, and the most memory that the server held. Add a scenario by a function i
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from asyncio.subprocess import DEVNULL
@@ -19,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx2
+from websockets.asyncio.client import connect
 
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
@@ -85,6 +87,17 @@ async def views(target: Target) -> None:
             )
             got = [str(d) if isinstance(d, BaseException) else f"{d.status_code}" for d in done]
             print(f"    {what}: {' '.join(got)} in {time.perf_counter() - began:.1f} s")
+
+
+async def registering(target: Target) -> None:
+    """Somebody opens the large graph for editing."""
+    asked = {"type": "registerUserOnGraph", "_id": 1, "name": "x", "sheetId": "0", "graphKey": GRAPH}
+    async with connect(f"ws://127.0.0.1:{target.port}/ws", max_size=None, open_timeout=60) as socket:
+        began = time.perf_counter()
+        await socket.send(json.dumps({**asked, "fromTimestamp": 0}))
+        while json.loads(await socket.recv()).get("_id") != 1:
+            pass
+        print(f"    registered in {time.perf_counter() - began:.1f} s")
 
 
 async def half_headers(target: Target) -> None:
@@ -162,12 +175,13 @@ async def large_edits(target: Target) -> None:
 
 SCENARIOS: dict[str, Callable[[Target], Awaitable[None]]] = {
     "views": views,
+    "registering": registering,
     "half-headers": half_headers,
     "stalled-bodies": stalled_bodies,
     "live-edits": large_edits,
     "imports": imports,
 }
-WITH_GRAPH = {"views"}
+WITH_GRAPH = {"views", "registering"}
 """Scenarios that need the large graph."""
 
 

@@ -1,0 +1,36 @@
+"""A graph is made live beside the event loop, however large it is."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import pytest
+
+from datasources.mock import open_nba
+from graphrag.live import working
+from graphrag.live.state import LiveState
+from graphrag.live.working import read_stored
+
+GRAPH = "testgraph001"
+
+
+async def test_the_working_copy_is_made_in_a_thread_and_garbage_is_looked_for_again_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    def made(*given: Any) -> LiveState:
+        seen.append((threading.get_ident(), gc.isenabled()))
+        return LiveState(*given)
+
+    monkeypatch.setattr(working, "LiveState", made)
+    async with open_nba("default") as database:
+        source = database.source("default")
+        state = await read_stored(source, GRAPH)
+        assert len(state.nodes) == len(await source.get_nodes(GRAPH))
+    ((thread, looks),) = seen
+    assert thread != threading.get_ident()
+    assert not looks
+    assert gc.isenabled()
