@@ -58,7 +58,7 @@ def import_files(
     """
     if graph is not None and len(files) > 1:
         fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
-    settings = settings_of(db, workspace, lang)
+    settings = settings_of(db, workspace, lang, embeddings=None if embeds else "none")
 
     async def work(services: Services) -> list[ImportOutcome]:
         done: list[ImportOutcome] = []
@@ -75,7 +75,7 @@ def import_files(
             _show(done)
         changed = {o.graph_key for o in done if o.action in ("created", "updated")}
         if changed:
-            await _embed(services, sorted(changed) if embeds else [], quiet=as_json)
+            await _embed(services, sorted(changed), quiet=as_json)
         return done
 
     outcomes = run(settings, work, creates=True)
@@ -87,8 +87,6 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
     """Embed what was imported; say how to go on where that is left, fails or is stopped."""
     later = "`nodius embed-nodes` embeds what was imported."
     if services.embedder is None:
-        return
-    if not graph_keys:
         render.note(f"Next: {later}")
         return
     try:

@@ -124,11 +124,23 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        """Return model and hash of the stored vectors of these nodes (absent: none stored)."""
+        """Return model and hash of the stored vectors of these nodes (absent: none stored).
+
+        The model is empty where another program stored a vector without saying whose it is.
+        """
         ...
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         """Return the stored vectors of these nodes (an undo restores them)."""
+        ...
+
+
+@runtime_checkable
+class UnmarkedVectors(Protocol):
+    """Optional ability of a source: it may hold vectors of another program that name no model."""
+
+    async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
+        """Return these vectors by node. Raises: GraphNotFound."""
         ...
 
 
@@ -267,6 +279,10 @@ class Database(Protocol):
     def source(self, workspace: str) -> MutableGraphDataSource: ...
 
     def records(self, workspace: str) -> RecordStore: ...
+
+    async def workspaces(self) -> list[str]:
+        """Return the names of the workspaces that have graphs, in order."""
+        ...
 
     async def check(self) -> list[Finding]:
         """Look at the store's health; never raises for what it can report."""

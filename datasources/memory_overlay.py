@@ -174,7 +174,7 @@ class MemoryOverlay:
             nodes=len(view.nodes),
             edges=len(view.edges),
             types=Counter(node.type for node in view.nodes.values()),
-            vectors=Counter(info.model for info in vectors.values()),
+            vectors=Counter(info.model for info in vectors.values() if info.model),
         )
 
     async def get_nodes(

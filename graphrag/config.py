@@ -39,11 +39,15 @@ class Settings(BaseSettings):
         default="en", description="language of contexts, prompts and messages"
     )
 
-    embeddings: Literal["local", "openai", "none"] = Field(
-        default="local", description="who embeds: the packaged model, an OpenAI-compatible server, or nobody"
+    embeddings: Literal["auto", "local", "openai", "none"] = Field(
+        default="auto",
+        description="who embeds: the packaged model (local), an OpenAI-compatible server, or nobody (none); "
+        "auto: openai where its key is set, else local",
     )
     embeddings_model: str = Field(
-        default="text-embedding-3-small", description="model name for `openai` embeddings"
+        default="text-embedding-3-small",
+        validation_alias=AliasChoices("embeddings_model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),
+        description="model name for `openai` embeddings",
     )
     embeddings_base_url: str | None = Field(
         default=None,

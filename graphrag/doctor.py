@@ -9,7 +9,7 @@ import sqlite3
 from datasources.base import Finding
 from datasources.errors import SourceError
 from graphrag.config import Settings, SettingsError
-from graphrag.embedders import make_embedder
+from graphrag.embedders import LocalEmbedder, make_embedder
 from graphrag.embeddings import EmbeddingError
 from graphrag.providers.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
 from graphrag.providers.errors import ModelError
@@ -88,7 +88,7 @@ async def _embeddings(settings: Settings, patience_s: float) -> Finding:
         return Finding(name=name, status="error", detail=str(exc), fix=local)
     finally:
         await embedder.aclose()
-    where = "in this process, no network" if settings.embeddings == "local" else "over the network"
+    where = "in this process, no network" if isinstance(embedder, LocalEmbedder) else "over the network"
     return Finding(name=name, status="ok", detail=f"{embedder.model}, {vectors.shape[1]} dimensions, {where}")
 
 

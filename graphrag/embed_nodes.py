@@ -6,16 +6,17 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.base import MutableGraphDataSource
+from datasources.base import MutableGraphDataSource, UnmarkedVectors
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.types import Node, NodeTypeConfig, NodeVector, VectorInfo
+from datasources.types import GraphStats, Node, NodeTypeConfig, NodeVector, VectorInfo
+from datasources.vectors import normalize
 from graphrag.embeddings import (
     EmbeddingError,
     EmbeddingMalformed,
@@ -25,6 +26,7 @@ from graphrag.embeddings import (
     embedding_hash,
     name_text,
 )
+from graphrag.tokens import count_tokens
 
 PAGE = 1_000
 GIVE_UP_AFTER = 10
@@ -47,20 +49,40 @@ class IndexBuilder(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class EmbedReport:
-    """Counts of nodes. `failures` name node and reason; `seconds` is the time it all took."""
+    """Counts of nodes. `failures` name node and reason; `seconds` is the time it all took.
+
+    `unmarked` have a vector that names no model, `other_model` are of graphs whose vectors are of
+    `models`: both are left as they are. `tokens` is what a dry run would have sent.
+    """
 
     embedded: int = 0
+    adopted: int = 0
     skipped: int = 0
+    unmarked: int = 0
+    other_model: int = 0
+    models: set[str] = field(default_factory=set[str])
+    tokens: int = 0
     empty: int = 0
     failed: int = 0
     seconds: float = 0.0
     graphs: int = 0
     failures: list[str] = field(default_factory=list[str])
 
+    def add(self, other: EmbedReport) -> None:
+        """Add what another run did."""
+        for name in (part.name for part in fields(self)):
+            mine, more = getattr(self, name), getattr(other, name)
+            setattr(self, name, mine | more if isinstance(mine, set) else mine + more)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "embedded": self.embedded,
+            "adopted": self.adopted,
             "skipped": self.skipped,
+            "unmarked": self.unmarked,
+            "otherModel": self.other_model,
+            "models": sorted(self.models),
+            "tokens": self.tokens,
             "empty": self.empty,
             "failed": self.failed,
             "graphs": self.graphs,
@@ -83,12 +105,17 @@ async def embed_nodes(
     *,
     graph_keys: Sequence[str] | None = None,
     force: bool = False,
+    adopt: bool = False,
     batch: int = 100,
     delay_ms: int = 0,
     dry_run: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> EmbedReport:
-    """Embed the nodes that need it; safe to cancel and run again.
+    """Embed the nodes whose vector is missing or of an older text; safe to cancel and run again.
+
+    A vector that names no model stays as it is, and so does a graph whose vectors are all of another
+    model: `force` renews both. `adopt` takes vectors without a model, of the length of the embedder's, as
+    the embedder's own.
 
     One request embeds up to `batch` nodes (their content and their name). A text that makes a
     request fail is found by halving and counted as failed; the others go on.
@@ -97,11 +124,17 @@ async def embed_nodes(
     started = time.perf_counter()
     keys = list(graph_keys) if graph_keys else [graph.key for graph in await source.list_graphs()]
     report = EmbedReport(graphs=len(keys))
-    total = sum([(await source.get_stats(key)).nodes for key in keys])
+    stats = {key: await source.get_stats(key) for key in keys}
+    total = sum(of_graph.nodes for of_graph in stats.values())
     configs = types_by_name(await source.get_node_configs())
-    run = _Run(source, embedder, configs, report, batch, delay_ms, dry_run)
+    run = _Run(source, embedder, configs, report, batch, delay_ms, dry_run, adopts=adopt)
     done = 0
     for key in keys:
+        if not force and is_of_another_model(stats[key], embedder.model):
+            report.other_model += stats[key].nodes
+            report.models.update(stats[key].vectors)
+            done += stats[key].nodes
+            continue
         after: str | None = None
         while page := await source.get_nodes(key, after=after, limit=PAGE):
             after = page[-1].key
@@ -134,6 +167,11 @@ async def embed_some(
     return report
 
 
+def is_of_another_model(stats: GraphStats, model: str) -> bool:
+    """Say whether a graph has vectors, and none of this model: one of both would be found half."""
+    return bool(stats.vectors) and model not in stats.vectors
+
+
 async def node_keys_after(
     source: MutableGraphDataSource, graph_key: str, after: str | None, *, limit: int
 ) -> list[str]:
@@ -154,6 +192,7 @@ class _Run:
     delay_ms: int
     dry_run: bool
     attempts: int = ATTEMPTS
+    adopts: bool = False
     requests: int = 0
 
     async def keys(self, graph_key: str, node_keys: Sequence[str]) -> None:
@@ -173,6 +212,10 @@ class _Run:
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
         """Embed those of some nodes that need it, in batches."""
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
+        if self.adopts:
+            unmarked = [node for node in nodes if node.key in stored and not stored[node.key].model]
+            for start in range(0, len(unmarked), self.batch):
+                await self._adopt(graph_key, unmarked[start : start + self.batch], stored)
         # Long code takes long to hash and to cut: not in the event loop.
         jobs = await asyncio.to_thread(self._jobs, nodes, stored, force=force)
         for start in range(0, len(jobs), self.batch):
@@ -185,15 +228,45 @@ class _Run:
             config = self.configs.get(node.type)
             digest = embedding_hash(node, config)
             info = stored.get(node.key)
-            if not force and info is not None and info == (self.embedder.model, digest):
-                self.report.skipped += 1
+            if not force and info is not None and (not info.model or info == (self.embedder.model, digest)):
+                self.report.skipped += bool(info.model)
+                self.report.unmarked += not info.model
                 continue
             content = content_text(node, config)
             if not content.strip():
                 self.report.empty += 1
                 continue
             jobs.append(_Job(node=node, content=content, name=name_text(node, config), hash=digest))
+        if self.dry_run:
+            self.report.tokens += sum(count_tokens(job.content) + count_tokens(job.name) for job in jobs)
         return jobs
+
+    async def _adopt(self, graph_key: str, nodes: Sequence[Node], stored: dict[str, VectorInfo]) -> None:
+        """Take over the vectors of some nodes that are of the embedder's length; names are embedded."""
+        if not isinstance(self.source, UnmarkedVectors):
+            return
+        found = await self.source.get_unmarked_vectors(graph_key, [node.key for node in nodes])
+        names = await self._request([name_text(node, self.configs.get(node.type)) for node in nodes])
+        vectors: list[NodeVector] = []
+        for row, node in enumerate(nodes):
+            content = found.get(node.key)
+            if content is None or content.shape != names[row].shape or not np.isfinite(content).all():
+                continue
+            info = VectorInfo(self.embedder.model, embedding_hash(node, self.configs.get(node.type)))
+            name = names[row] if names[row].any() else None
+            vectors.append(
+                NodeVector(
+                    key=node.key,
+                    model=info.model,
+                    hash=info.hash,
+                    content=normalize(content[None])[0],
+                    name=name,
+                )
+            )
+            stored[node.key] = info
+        self.report.adopted += len(vectors)
+        if vectors and not self.dry_run:
+            await self.source.put_embeddings(graph_key, vectors)
 
     async def embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
         """Embed and store some nodes; on a failure that one text may cause, halve and try again."""

@@ -19,7 +19,7 @@ from typing import Self
 from datasources.base import MutableGraphDataSource
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, SourceUnavailable
 from graphrag.approvals import Approval
-from graphrag.embed_nodes import EmbedReport, embed_some, node_keys_after
+from graphrag.embed_nodes import EmbedReport, embed_some, is_of_another_model, node_keys_after
 from graphrag.embeddings import EmbeddingError, EmbeddingProvider
 from graphrag.usage import UsageLimitReached
 
@@ -69,6 +69,7 @@ class _Graph:
     unseen: int = 0
     failures: int = 0
     due: float = 0.0
+    is_checked: bool = False
 
     @property
     def pending(self) -> int:
@@ -77,7 +78,7 @@ class _Graph:
 
 class EmbeddingQueue:
     """Use it as `async with`; `sources` gives the stored graphs of a workspace. Without an embedder
-    nothing waits.
+    nothing waits; a graph whose vectors are of another model is left to `embed-nodes --force`.
 
     `on_batch` is called with the report of each batch; it may not raise.
     """
@@ -209,6 +210,12 @@ class EmbeddingQueue:
         """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then nothing is forgotten."""
         source, embedder = self._sources(workspace), self.embedders(workspace)
         assert embedder is not None
+        if not graph.is_checked:
+            if is_of_another_model(await source.get_stats(graph_key), embedder.model):
+                log.info("embedding_left", extra={"nodes": graph.pending, "reason": "another model"})
+                graph.keys, graph.whole, graph.again = {}, False, False
+                return
+            graph.is_checked = True
         if not graph.keys:
             await self._read_on(source, graph_key, graph)
         taken = {key: graph.keys.pop(key) for key in list(graph.keys)[: graph.batch]}

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from datasources.text import node_text
 from datasources.types import Node, NodeTypeConfig
 
-TEXT_VERSION = 1
-"""Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed."""
+TEXT_VERSION, LONG_TEXT_VERSION = 1, 2
+"""Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed. Texts
+of more than LONG_CHARS were cut there by version 1."""
 
-MAX_EMBEDDED_CHARS = 4_000
+LONG_CHARS = 4_000
+MAX_EMBEDDED_CHARS = 8_000
 
 
 class EmbeddingError(Exception):
@@ -117,6 +119,9 @@ def embedding_hash(node: Node, config: NodeTypeConfig | None) -> str:
     """
     handles = sum(len(group.point) for group in node.handles.values())
     of_type = (config.display_name, config.description, config.node.process) if config else None
-    content = (TEXT_VERSION, node.key, node.type, of_type, node.data, node.process, handles)
-    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    content = (node.key, node.type, of_type, node.data, node.process, handles)
+    rest = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    # As JSON it is never shorter than as text.
+    version = LONG_TEXT_VERSION if len(rest) > LONG_CHARS else TEXT_VERSION
+    canonical = b"[%d,%b" % (version, rest[1:])
     return hashlib.sha256(canonical).hexdigest()[:32]

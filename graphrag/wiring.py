@@ -61,6 +61,8 @@ class Services:
     approvals: Approvals
     meter: UsageMeter
     box: ToolBox
+    of: Callable[[str], Services]
+    """Gives the services of another workspace of the same database."""
 
     def local_person(self, role: Role = "admin") -> Person:
         """Return who is at this machine's command line, in a role of their choice."""
@@ -254,6 +256,7 @@ class Shared:
             ),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
+            of=self.services,
         )
 
 

@@ -18,6 +18,7 @@ from datasources.arango.records import ArangoRecords
 from datasources.arango.server_version import is_exact_only, version_of
 from datasources.arango.setup import set_up
 from datasources.arango.source import ArangoSource
+from datasources.arango.statements_reading import WORKSPACES
 from datasources.arango.statements_setup import ORDER
 from datasources.arango.vectors import indexed_dimension
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
@@ -63,6 +64,9 @@ class ArangoDatabase:
     async def rehearse(self) -> list[str]:
         """Return what `set_up` would do; makes nothing. Raises: SourceError."""
         return await rehearse(self.engine.connection)
+
+    async def workspaces(self) -> list[str]:
+        return sorted(await self.engine.connection.query(WORKSPACES))
 
     async def check(self) -> list[Finding]:
         began = time.perf_counter()

@@ -153,13 +153,14 @@ def _bits(vector: NodeVector) -> dict[str, str | None] | None:
 def read_vector(row: Mapping[str, Any], key: str) -> NodeVector | None:
     """Return a stored vector; None for what is none, as another program may have written."""
     bits: Mapping[str, str | None] = row.get("bits") or {}
-    content, name = (_read_part(row.get(part), bits.get(part)) for part in ("content", "name"))
+    content, name = (read_part(row.get(part), bits.get(part)) for part in ("content", "name"))
     if content is None:
         return None
     return NodeVector(key=key, model=row["model"], hash=row.get("hash") or "", content=content, name=name)
 
 
-def _read_part(numbers: Any, bits: str | None) -> Vector | None:
+def read_part(numbers: Any, bits: str | None) -> Vector | None:
+    """Return one stored vector; None for what is none."""
     if bits:
         return np.frombuffer(base64.b64decode(bits), dtype="<f4").astype(np.float32)
     if not isinstance(numbers, list) or not numbers:

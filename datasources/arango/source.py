@@ -23,6 +23,7 @@ from datasources.arango.documents import (
     read_edge,
     read_graph,
     read_node,
+    read_part,
     read_vector,
     vector_fields,
 )
@@ -282,9 +283,17 @@ class ArangoSource:
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         row = await self._ask(read.VECTOR_INFO, graph_key, keys=_keys(graph_key, keys))
         return {
-            local_key(stored, graph_key): VectorInfo(stored["model"], stored["hash"] or "")
+            local_key(stored, graph_key): VectorInfo(stored["model"] or "", stored["hash"] or "")
             for stored in row["vectors"]
         }
+
+    async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
+        """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
+        row = await self._ask(read.UNMARKED_VECTORS, graph_key, keys=_keys(graph_key, keys))
+        found = (
+            (local_key(stored, graph_key), read_part(stored["content"], None)) for stored in row["vectors"]
+        )
+        return {key: vector for key, vector in found if vector is not None}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         row = await self._ask(read.VECTORS_BY_KEY, graph_key, keys=_keys(graph_key, keys))

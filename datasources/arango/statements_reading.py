@@ -14,6 +14,16 @@ RETURN 1""",
     collections=(),
 )
 
+WORKSPACES = Statement(
+    name="WORKSPACES",
+    text="""
+FOR g IN @@graphs
+  COLLECT workspace = g.workspace
+  FILTER workspace != null
+  RETURN workspace""",
+    collections=("graphs",),
+)
+
 GRAPHS = Statement(
     name="GRAPHS",
     text="""
@@ -252,10 +262,27 @@ LET vectors = (
   FILTER found
   FOR n IN @@nodes
     FILTER n._key IN @keys AND n.graphKey == @graphKey
-    FILTER n.embeddingModel != null
+    FILTER n.embeddingModel != null OR n.embedding != null
     RETURN { _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash }
 )
 RETURN { found, vectors }""",
     collections=("graphs", "nodes"),
     values=("graph", "graphKey", "workspace", "keys"),
 )
+
+UNMARKED_VECTORS = Statement(
+    name="UNMARKED_VECTORS",
+    text="""
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+LET vectors = (
+  FILTER found
+  FOR n IN @@nodes
+    FILTER n._key IN @keys AND n.graphKey == @graphKey
+    FILTER n.embeddingModel == null AND IS_LIST(n.embedding)
+    RETURN { _key: n._key, localKey: n.localKey, content: n.embedding }
+)
+RETURN { found, vectors }""",
+    collections=("graphs", "nodes"),
+    values=("graph", "graphKey", "workspace", "keys"),
+)
+"""Vectors that the editor wrote, which does not say of which model they are."""

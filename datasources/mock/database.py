@@ -33,6 +33,9 @@ class MemoryDatabase:
     def records(self, workspace: str) -> RecordStore:
         return self._store.records.setdefault(workspace, MemoryRecords())
 
+    async def workspaces(self) -> list[str]:
+        return sorted({state.graph.workspace for state in self._store.graphs.values()})
+
     async def check(self) -> list[Finding]:
         graphs = self._store.graphs.values()
         nodes = sum(len(state.nodes) for state in graphs)

@@ -44,6 +44,9 @@ class SqliteDatabase:
     def records(self, workspace: str) -> RecordStore:
         return SqliteRecords(self._opened.pool, workspace)
 
+    async def workspaces(self) -> list[str]:
+        return await self._opened.pool.read(lambda c: [name for (name,) in c.execute(sql.WORKSPACES)])
+
     async def check(self) -> list[Finding]:
         try:
             graphs, nodes, edges, problems = await self._opened.pool.read(self._look)

@@ -12,6 +12,7 @@ FROM graphs WHERE key = :key AND workspace = :workspace"""
 GRAPH_VERSIONS = """
 SELECT id, revision, text_version, vector_version, nodes, edges
 FROM graphs WHERE key = :key AND workspace = :workspace"""
+WORKSPACES = "SELECT DISTINCT workspace FROM graphs ORDER BY workspace"
 GRAPH_LIST = "SELECT body FROM graphs WHERE workspace = :workspace ORDER BY key"
 GRAPH_EXISTS = "SELECT 1 FROM graphs WHERE key = :key"
 GRAPH_INSERT = "INSERT INTO graphs (key, workspace, body) VALUES (:key, :workspace, :body)"

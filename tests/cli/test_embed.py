@@ -82,3 +82,25 @@ def test_a_service_that_refuses_the_key_is_said(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("flags", [["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"]])
 def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
     assert invoke("embed-nodes", *flags).exit_code == 2
+
+
+def test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are(folder: Path) -> None:
+    file = write(folder / "three.json", n8n("Read orders"))
+    invoke("import", file, "--workspace", "other", "--graph", "three", "--no-embed")
+    result = invoke("embed-nodes", "--workspace", "nobody")
+    assert result.exit_code == 0
+    assert "default, other has: --workspace NAME or --all-workspaces" in result.stderr
+    assert counts("--all-workspaces") == (5, 0)
+    assert counts("--workspace", "other") == (0, 1)
+    assert invoke("embed-nodes", "--all-workspaces", "--workspace", "other").exit_code == 2
+
+
+def test_a_model_that_does_not_search_adopts_nothing(folder: Path) -> None:
+    result = invoke("embed-nodes", "--adopt", "text-embedding-3-small")
+    assert result.exit_code == 2
+    assert "NODIUS_EMBEDDINGS_MODEL=text-embedding-3-small" in result.stderr
+
+
+def test_what_force_costs_is_said_beforehand() -> None:
+    assert "about" in invoke("embed-nodes", "--force").stderr
+    assert "4 to embed" in invoke("embed-nodes", "--force", "--dry-run").stdout

@@ -125,11 +125,37 @@ async def test_a_vector_of_another_length_is_renewed_and_stops_nothing(
 
     async with ArangoDatabase(parse_address(arango.address(name))) as database:
         await database.engine.connection.run(damage)
-        report = await embedded(arango, name, Embedder())
+        report = await embedded(arango, name, Embedder(), force=True)
         assert (report.embedded, report.failed) == (NODES_OF_FLOW, 0)
         vectors = await database.source(WORKSPACE).get_vectors(FLOW, [f"n{i:03}" for i in range(4)])
         assert {vector.content.size for vector in vectors.values()} == {2}
         assert len(vectors) == 4
+
+
+async def test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed_by_force(
+    arango: ArangoServer, name: str
+) -> None:
+    odd: list[Any] = [[3.0, 4.0], [1.0, 0.0], [1.0, 2.0, 3.0], "text"]
+
+    def write(server: StandardDatabase) -> None:
+        for number, value in enumerate(odd):
+            server.collection(NODES).update({"_key": f"{FLOW}-n{number:03}", "embedding": value})
+
+    async with ArangoDatabase(parse_address(arango.address(name))) as database:
+        await database.engine.connection.run(write)
+        source = database.source(WORKSPACE)
+        report = await embedded(arango, name, Embedder())
+        assert (report.embedded, report.unmarked) == (NODES_OF_FLOW - 4, 4)
+        assert (await embedded(arango, name, Embedder(), adopt=True, dry_run=True)).adopted == 2
+        assert await source.get_vectors(FLOW, ["n000"]) == {}
+        report = await embedded(arango, name, Embedder(), adopt=True)
+        assert (report.adopted, report.unmarked, report.embedded) == (2, 2, 0)
+        adopted = (await source.get_vectors(FLOW, ["n000"]))["n000"]
+        assert adopted.content.tolist() == pytest.approx([0.6, 0.8])
+        found = await source.search_vectors(FLOW, np.float32([3, 4]), model="by length", limit=1)
+        assert found[0].key == "n000"
+        assert (await embedded(arango, name, Embedder(), force=True)).embedded == NODES_OF_FLOW
+        assert (await embedded(arango, name, Embedder())).skipped == NODES_OF_FLOW
 
 
 @pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])

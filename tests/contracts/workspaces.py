@@ -70,6 +70,12 @@ class WorkspaceContract(Contract):
         }
         assert on_a_graph == CALLS.keys()
 
+    async def test_the_workspaces_that_have_graphs_are_listed(self, database: Database) -> None:
+        assert await database.workspaces() == []
+        for workspace, key in ((WORKSPACE, "one"), (OTHER, "two"), (OTHER, "three")):
+            await database.source(workspace).create_graph(a_graph(key, workspace))
+        assert await database.workspaces() == sorted({WORKSPACE, OTHER})
+
     @pytest.mark.parametrize("method", CALLS)
     async def test_another_workspaces_graph_does_not_exist(
         self, database: Database, source: Source, method: str

@@ -25,7 +25,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_without_anything_the_defaults_hold() -> None:
     settings = load_settings()
     assert settings.db == "sqlite:.nodius/nodius.db"
-    assert settings.embeddings == "local"
+    assert settings.embeddings == "auto"
     assert settings.mode == "hybrid"
     assert all(getattr(settings, name) is None for name in SECRETS)
 

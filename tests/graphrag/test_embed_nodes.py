@@ -112,12 +112,27 @@ async def test_a_changed_type_renews_its_nodes() -> None:
     assert (await embed_nodes(source, local)).embedded == 2
 
 
-async def test_another_model_and_force_renew_everything() -> None:
-    source = await a_graph(4)
+async def test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed() -> None:
+    source, new = await a_graph(4), Recorder(model="new")
     await embed_nodes(source, Recorder(model="old"))
-    assert counts(await embed_nodes(source, Recorder(model="new"))) == (4, 0, 0, 0)
+    await source.apply(Mutation(graph_key="flow", put_nodes=[a_node(9)]))
+    left = await embed_nodes(source, new)
+    assert (left.other_model, left.models, new.batches) == (5, {"old"}, [])
+    planned = await embed_nodes(source, new, force=True, dry_run=True)
+    assert (planned.embedded, new.batches) == (5, [])
+    assert planned.tokens > 20
+    assert counts(await embed_nodes(source, new, force=True)) == (5, 0, 0, 0)
     assert {vector.model for vector in (await stored(source)).values()} == {"new"}
-    assert counts(await embed_nodes(source, Recorder(model="new"), force=True)) == (4, 0, 0, 0)
+    assert counts(await embed_nodes(source, new, force=True)) == (5, 0, 0, 0)
+
+
+async def test_a_change_of_model_that_was_stopped_goes_on() -> None:
+    source, new = await a_graph(4), Recorder(model="new")
+    await embed_nodes(source, Recorder(model="old"))
+    new.bad = "step 3"
+    await embed_nodes(source, new, force=True)
+    new.bad = None
+    assert counts(await embed_nodes(source, new)) == (1, 3, 0, 0)
 
 
 async def test_one_request_embeds_one_batch() -> None:
@@ -392,7 +407,12 @@ async def test_the_report_as_data_has_every_count() -> None:
     report = EmbedReport(embedded=1, failures=["n: why"], failed=1, seconds=0.12345, graphs=2)
     assert report.as_dict() == {
         "embedded": 1,
+        "adopted": 0,
         "skipped": 0,
+        "unmarked": 0,
+        "otherModel": 0,
+        "models": [],
+        "tokens": 0,
         "empty": 0,
         "failed": 1,
         "graphs": 2,

@@ -327,6 +327,20 @@ async def test_without_an_embedder_and_of_a_deleted_graph_nothing_waits() -> Non
         assert queue.pending() == queue.given_up == 0
 
 
+async def test_a_graph_whose_vectors_are_of_another_model_is_left_to_a_person() -> None:
+    database = MemoryDatabase()
+    await make_graph(database, "g", 3)
+    await embed_nodes(database.source(WORKSPACE), local)
+    await make_graph(database, "new", 3)
+    provider = Counting()
+    async with a_queue(database, provider) as queue:
+        queue.add(WORKSPACE, "g", ["g-0"])
+        queue.add(WORKSPACE, "g", None)
+        queue.add(WORKSPACE, "new", None)
+        await queue.drained()
+    assert [len(texts) for texts in provider.requests] == [6]
+
+
 # Approvals
 
 
@@ -337,7 +351,7 @@ async def digests(bench: Bench) -> dict[str, Any]:
 
 async def test_an_approved_change_is_embedded_and_retrieved_although_the_question_was_cached() -> None:
     bench = await a_bench()
-    await embed_nodes(bench.source, local)
+    await embed_nodes(bench.source, local, force=True)
     retriever = Retriever(bench.source, local)
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Giraffe enclosure"})
     before = await digests(bench)
@@ -359,7 +373,7 @@ async def test_an_approved_change_is_embedded_and_retrieved_although_the_questio
 
 async def test_a_changed_type_embeds_its_nodes_again() -> None:
     bench = await a_bench()
-    await embed_nodes(bench.source, local)
+    await embed_nodes(bench.source, local, force=True)
     before = await digests(bench)
     payload = {"mode": "update", "typeKey": "task", "description": "Keeps animals"}
     approval = await bench.propose("configure_node_type", **payload)

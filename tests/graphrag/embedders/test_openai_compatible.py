@@ -287,6 +287,34 @@ async def test_the_environment_of_the_client_library_is_not_read(
     await default.aclose()
 
 
+@pytest.mark.parametrize(
+    ("environment", "model"),
+    [
+        ({}, "wordllama-l2-256"),
+        ({"OPENAI_API_KEY": "  "}, "wordllama-l2-256"),
+        ({"OPENAI_API_KEY": "sk-x"}, "text-embedding-3-small"),
+        ({"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big"}, "big"),
+        ({"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big", "NODIUS_EMBEDDINGS_MODEL": "own"}, "own"),
+        ({"OPENAI_API_KEY": "sk-x", "NODIUS_EMBEDDINGS": "local"}, "wordllama-l2-256"),
+    ],
+)
+async def test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], model: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    embedder = make_embedder(load_settings())
+    assert embedder is not None
+    assert embedder.model == model
+    await embedder.aclose()
+
+
+async def test_the_tokens_that_a_service_charges_are_known(server: ScriptedServer, make: Make) -> None:
+    server.play(embedded, Answer(body={"data": [{"index": 0, "embedding": [1.0]}]}))
+    assert (await make().embed_counted(["a", "b"]))[1] == 1
+    assert (await make().embed_counted(["a"]))[1] is None
+
+
 async def test_settings_choose_the_embedder(server: ScriptedServer) -> None:
     assert make_embedder(load_settings(embeddings="none")) is None
     assert isinstance(make_embedder(load_settings(embeddings="local")), LocalEmbedder)
