@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
 from tests.e2e.talk import CHANGE, answered, ask, card, node, press, proposes
+from tests.e2e.test_drafts import rename
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 GRAVE = ("serious", "critical")
@@ -63,6 +64,30 @@ def review_queue(open_page: OpenPage, site: Site, script: ScriptedProvider, them
     return page
 
 
+def remark(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = review_queue(open_page, site, script, theme)
+    press(card(page, "pending", "review"), "Approve with a remark…")
+    return page
+
+
+def history_and_audit(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = review_queue(open_page, site, script, theme)
+    press(card(page, "pending", "review"), "Approve")
+    press(page, "History")
+    page.locator(".history-item summary").first.click()
+    page.locator(".audit summary").click()
+    expect(page.locator(".audit-list li")).to_have_count(2)
+    return page
+
+
+def draft_in_conflict(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page, other = inspector(open_page, site, script, theme), open_page(site)
+    page.get_by_label("Name of the node").fill("Half a na")
+    rename(other, "fetch-api", "Theirs")
+    expect(page.locator(".inspector .stale")).to_be_visible()
+    return page
+
+
 def threads(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     script.play("Yes.")
     site.rest("POST", "/api/ai/chat", json={"graphKey": "testgraph001", "message": "Is it so?"})
@@ -95,6 +120,9 @@ SCENES: tuple[Scene, ...] = (
     review_queue,
     threads,
     inspector,
+    remark,
+    history_and_audit,
+    draft_in_conflict,
     help_dialog,
 )
 

@@ -20,6 +20,20 @@ def release(site: Site, held: asyncio.Event) -> None:
     site.run(let_go)
 
 
+def test_how_far_a_slow_model_has_read_is_said_until_it_answers(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    held = asyncio.Event()
+    script.play(Says(text="At last.", reading=(1114, 5276), held=held))
+    page = open_page(site)
+    ask(page, "What does it do?")
+    turn = page.locator(".turn.is-assistant").last
+    expect(turn).to_contain_text("Reading: 1,114 of 5,276 tokens")
+    release(site, held)
+    answered(page, "At last.")
+    expect(turn).not_to_contain_text("Reading")
+
+
 def test_the_whole_story(site: Site, script: ScriptedProvider, open_page: OpenPage) -> None:
     page = open_page(site)
     script.play(

@@ -22,6 +22,7 @@ from graphrag.providers.base import (
     FinishReason,
     Message,
     ModelOptions,
+    PromptProgress,
     TextDelta,
     ToolCall,
     ToolCallCut,
@@ -43,7 +44,8 @@ def call(name: str, arguments: Any = None, *, call_id: str | None = None) -> Too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Says:
-    """One answer. `then` is raised at its end in place of finishing; `held` waits there until it is set."""
+    """One answer. `then` is raised at its end in place of finishing; `held` waits there until it is set,
+    after `reading` (tokens read, of how many) right then."""
 
     text: str = ""
     calls: Sequence[ToolCall] = ()
@@ -53,6 +55,7 @@ class Says:
     usage: UsageReport | None = field(default_factory=lambda: UsageReport(prompt=100, completion=10))
     then: BaseException | None = None
     held: asyncio.Event | None = None
+    reading: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,10 @@ class ScriptedProvider:
             raise step
         says = Says(text=step) if isinstance(step, str) else step
         try:
+            if says.reading is not None:
+                yield PromptProgress(done=says.reading[0], total=says.reading[1])
+                if says.held is not None:
+                    await says.held.wait()
             for chunk in _chunks(says):
                 yield chunk
             if says.held is not None:

@@ -47,7 +47,8 @@ export function createGraphs(app) {
 
   // Says what became of a file; where people had changed the graph, what of it was kept and what is to be decided.
   function imported(file, workspace, found) {
-    const { taken = 0, kept = 0, conflicts = 0, remarks = [] } = found;
+    const { taken = 0, kept = 0, conflicts = 0, approval } = found;
+    const remarks = (found.remarks ?? []).filter((text) => !approval || !text.includes(approval)); // told in our own words
     const facts = { name: file.name, nodes: found.nodes, edges: found.edges };
     if (!kept && !conflicts) {
       const telling = { label: t("graphs.show_remarks", { n: remarks.length }), run: () => openDialog({ title: t("graphs.remarks"), content: list(remarks) }) };
@@ -56,8 +57,8 @@ export function createGraphs(app) {
       toast("ok", t(`graphs.imported.${found.action}`, facts), { action });
       return;
     }
-    const lines = [t("graphs.taken", { n: taken }), t("graphs.kept", { n: kept }), t("graphs.conflicts", { n: conflicts })];
-    const details = { label: t("graphs.details"), run: () => showMerge(file, workspace, found, lines) };
+    const lines = Object.entries({ taken, kept, conflicts }).filter(([, n]) => n).map(([what, n]) => t(`graphs.${what}`, { n }));
+    const details = { label: t("graphs.details"), run: () => showMerge(file, workspace, { ...found, remarks }, lines) };
     toast(conflicts ? "warn" : "ok", `${t("graphs.merged", facts)} ${lines.join(" · ")}`, { action: details });
   }
 
@@ -71,7 +72,7 @@ export function createGraphs(app) {
     };
     const dialog = openDialog({
       title: t("graphs.merged", { name: file.name }),
-      content: [h("p", t("graphs.merged_hint")), list(lines), found.remarks?.length ? h("section", h("h3", t("graphs.remarks")), list(found.remarks)) : null].filter(Boolean),
+      content: [h("p", t("graphs.merged_hint")), list(lines), found.remarks.length ? h("section", h("h3", t("graphs.remarks")), list(found.remarks)) : null].filter(Boolean),
       actions: [
         h("button.quiet-danger", { type: "button", onclick: () => (dialog.close(), replaceAll(file, workspace)) }, t("graphs.replace")),
         found.approval ? h("button.primary", { type: "button", onclick: decide }, t("graphs.decide", { n: found.conflicts })) : null,

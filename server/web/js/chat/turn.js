@@ -39,6 +39,7 @@ class Turn {
 
   /** Take an event of the turn, stored or live. */
   take(event) {
+    if (event.type !== "ai:progress") this.busy.querySelector(".turn-reading")?.remove();
     switch (event.type) {
       case "ai:token":
         this.addText(event.token);
@@ -88,7 +89,6 @@ class Turn {
     if (!text) return;
     if (!this.segment) {
       if (!text.trim()) return;
-      this.busy.querySelector(".turn-reading")?.remove();
       const element = h("div", { class: "md" });
       this.body.append(element);
       this.segment = { text: "", view: createMarkdown(element, this.markdownOptions()) };

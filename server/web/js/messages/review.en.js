@@ -23,7 +23,7 @@ export default {
   "action.update_type": "Change the node type “{type}”",
   "action.reorganize_layout": "Rearrange {count} nodes",
   "action.import_file": "Import of “{file}”",
-  "action.import_conflicts": "Take over {count} differences from “{file}”",
+  "action.import_conflicts": { one: "Take over {n} difference from “{file}”", other: "Take over {n} differences from “{file}”" },
   "action.batch": "{count} changes together",
   "card.why": "Why:",
   "card.asked_by": "asked for by {who}",

@@ -23,7 +23,7 @@ export default {
   "action.update_type": "Modifier le type de nœud « {type} »",
   "action.reorganize_layout": "Réorganiser {count} nœuds",
   "action.import_file": "Import de « {file} »",
-  "action.import_conflicts": "Reprendre {count} différences de « {file} »",
+  "action.import_conflicts": { one: "Reprendre {n} différence de « {file} »", other: "Reprendre {n} différences de « {file} »" },
   "action.batch": "{count} changements ensemble",
   "card.why": "Pourquoi :",
   "card.asked_by": "demandé par {who}",

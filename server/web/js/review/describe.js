@@ -29,7 +29,7 @@ export function describeAction(app, action, preview) {
     case "import_file": {
       const parts = ["putNodes", "putEdges", "deleteNodes", "deleteEdges"];
       const count = parts.reduce((sum, part) => sum + (payload[part]?.length ?? 0), 0);
-      return t(count ? "action.import_conflicts" : "action.import_file", { file: payload.file, count });
+      return t(count ? "action.import_conflicts" : "action.import_file", { file: payload.file, n: count });
     }
     case "batch":
       return t("action.batch", { count: payload.actions?.length ?? 0 });

@@ -6,6 +6,7 @@ import { isExpired, isOpen } from "./approvals.js";
 import { describeParts } from "./describe.js";
 
 const PARTS = 12;
+const BY_HAND = "person"; // stands for the model where a person asked without one
 
 /** Return the lines over the changes: the reason, the parts of a batch, and who asked for it when. */
 export function factsOf(app, approval) {
@@ -25,7 +26,7 @@ function metaLine(app, approval) {
   const graph = approval.graphKey !== graphKey ? (graphs ?? []).find((one) => one.graphKey === approval.graphKey)?.name ?? approval.graphKey : "";
   const facts = [
     approval.asker && t("card.asked_by", { who: personName(app, approval.asker) }),
-    approval.model,
+    approval.model !== BY_HAND && approval.model,
     approval.created && timeText(approval.created, lang),
     graph && t("card.in_graph", { graph }),
     isOpen(approval) && !isExpired(approval) && t("card.expires", { when: untilText(approval.expires, lang) }),
