@@ -119,7 +119,7 @@ class Connection:
             if code is not None:
                 await self._outbox.close()
                 await sending
-                await self._socket.close(code)
+                await self._socket.close(code, self._editing.lost_reason)
         except (ClientGone, WebSocketDisconnect):
             log.debug("ws_client_gone")
         finally:

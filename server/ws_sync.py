@@ -75,6 +75,7 @@ class LiveEditing:
         self._here: _Registered | None = None
         self._in_order = asyncio.Lock()
         self.lost = asyncio.Event()
+        self.lost_reason: str | None = None
 
     async def take(self, message: SyncMessage, sent: Message, identity: Identity, size: int) -> None:
         """Carry a request of `size` bytes out and answer it; what refuses it is in the answer.
@@ -193,7 +194,8 @@ class LiveEditing:
                 here.pending.append(await here.member.next())
                 async with self._in_order:
                     await self._drain(here, None)
-        except LiveGraphClosed:
+        except LiveGraphClosed as exc:
+            self.lost_reason = exc.reason
             self.lost.set()
         except ClientGone:
             return

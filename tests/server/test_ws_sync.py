@@ -357,3 +357,12 @@ async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
         assert "node types are not edited live" in refused["_response"]["message"]
         assert [config.to_document() for config in await services.source.get_node_configs()] == before
         await register(client)  # the connection goes on
+
+
+async def test_a_connection_whose_graph_is_no_longer_live_is_closed_with_the_reason() -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        await register(client)
+        services = await server.state.services("default")
+        await services.source.delete_graph(GRAPH)
+        assert await client.closed() == 1013
+        assert client.connection.close_reason == "it was deleted"
