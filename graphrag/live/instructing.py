@@ -29,7 +29,11 @@ from graphrag.live.edits import (
 from graphrag.live.entries import child, update_entry, value_at
 from graphrag.live.errors import EditRefused
 from graphrag.live.state import Draft
-from tools.write_tools.changes import json_document
+from tools.proposal_parts import UpdateNode
+from tools.proposals import Batch, BatchAction, SingleAction, UpdateNodeAction, single_actions
+from tools.references import name_of
+from tools.write_tools import Snapshot, with_references
+from tools.write_tools.changes import json_document, path_of
 
 MAX_INSTRUCTIONS = 2_000
 SENT_AT_ONCE = 20
@@ -39,19 +43,31 @@ SENT_AT_ONCE = 20
 def apply_instructions(
     draft: Draft, instructions: Sequence[GraphInstruction], new_id: NewKey = new_key
 ) -> Edit:
-    """Apply instructions in order, each to what the ones before left. Raises: EditRefused."""
+    """Apply instructions in order, each to what the ones before left. Raises: EditRefused.
+
+    A node that is renamed takes along what refers to it by its name, in the same edit.
+    """
     if not 0 < len(instructions) <= MAX_INSTRUCTIONS:
         raise EditRefused(where="instructions", reason=f"give 1 to {MAX_INSTRUCTIONS} instructions")
     done: list[GraphInstruction] = []
     history: list[dict[str, Any]] = []
-    for i, asked in enumerate(instructions):
-        where = f"instructions.{i}"
+    named: dict[str, Node] = {}
+
+    def carry_out(asked: GraphInstruction, where: str) -> None:
         instruction = _with_fresh_identifiers(asked, new_id)
         try:
             history.append(_apply(draft, instruction, where))
         except InstructionError as exc:
             raise EditRefused(where=where, reason=str(exc)) from exc
         done.append(instruction)
+
+    for i, asked in enumerate(instructions):
+        node = draft.node(asked.node_id) if asked.node_id and asked.i.p in _NAME else None
+        if node is not None:
+            named.setdefault(node.key, node)
+        carry_out(asked, f"instructions.{i}")
+    for following in _following(draft, named):
+        carry_out(following, "instructions")
     documents = [instruction.to_document() for instruction in done]
     return Edit(
         message={"type": "applyInstructionToGraph", "instructions": documents},
@@ -59,6 +75,37 @@ def apply_instructions(
         history=tuple(history),
         others=tuple(in_messages(documents)),
     )
+
+
+_NAME = (("data",), ("data", "name"))
+
+
+def _following(draft: Draft, named: Mapping[str, Node]) -> list[GraphInstruction]:
+    """Return the instructions by which references follow the nodes that were `named` so before."""
+    renames: list[SingleAction] = []
+    for key, before in named.items():
+        after = draft.node(key)
+        name = name_of(after) if after is not None else None
+        if name is not None and name_of(before) not in (None, name):
+            renames.append(_update(key, {"data.name": name}))
+    if not renames:
+        return []
+    nodes = {node.key: named.get(node.key, node) for node in draft.iter_nodes()}
+    action = BatchAction(payload=Batch.model_construct(actions=renames))
+    whole = with_references(action, Snapshot(graph=draft.graph, nodes=nodes))
+    more = [single for _, single in single_actions(whole)][len(renames) :]
+    found: list[GraphInstruction] = []
+    for single in more:
+        assert isinstance(single, UpdateNodeAction)
+        node = nodes[single.payload.node_key]
+        for name, value in single.payload.changes.items():
+            instruction = Instruction(o=int(Op.SET), p=path_of(name), v=value)
+            found.append(GraphInstruction(i=instruction, sheet_id=node.sheet, node_id=node.key))
+    return found
+
+
+def _update(key: str, changes: dict[str, Any]) -> UpdateNodeAction:
+    return UpdateNodeAction(payload=UpdateNode(node_key=key, changes=changes))
 
 
 def in_messages(instructions: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], frozenset[str]]]:

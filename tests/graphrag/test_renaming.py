@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +19,10 @@ from datasources.types import Mutation, Node
 from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Person
 from graphrag.exchange import import_bytes
 from graphrag.importers.door import import_workflow
+from graphrag.live import LiveGraphs
 from graphrag.review import review
 from tests.cli.conftest import n8n
+from tests.graphrag.live.helpers import NEVER, instruct
 from tools.base import ToolContext
 from tools.proposals import parse_action, to_document
 from tools.references import MAX_NAME_CHARS, by_name, mentions, name_of, references, renamed, texts_of
@@ -242,6 +245,30 @@ async def test_a_name_that_a_person_edits_carries_the_references_along(database:
     decision = ApproveEdited(parse_action({"type": "update_node", "payload": edited}))
     assert (await approvals_of(database).decide(approval.id, decision, EDITOR)).status == "applied"
     assert said(await nodes_of(database), "Fetch") == 4
+
+
+async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_everybody(
+    database: Database,
+) -> None:
+    async with LiveGraphs(database.source, database.records, options=NEVER) as graphs:
+        live = await graphs.open(WORKSPACE, GRAPH)
+        other = live.join("bob", "0")
+        before = {node.key: node.to_document() for node in live.nodes}
+        asked = instruct("get-it", 1, ["data", "name"], v="Take it")
+        applied = await live.apply_instructions([asked], "ann")
+        nodes = {node.key: node for node in live.nodes}
+        assert (said(nodes, "Get it"), said(nodes, "Take it")) == (0, 4)
+        assert {one["nodeId"] for one in applied.message["instructions"]} == {"get-it", "use-it", "tell-them"}
+        heard = await other.next()
+        assert orjson.loads(heard.text)["instructions"] == applied.message["instructions"]
+        await live.undo("ann")
+        assert {node.key: node.to_document() for node in live.nodes} == before
+
+
+async def test_a_name_that_another_node_has_takes_no_reference_along(database: Database) -> None:
+    approval = await rename(database, "Tell them")
+    assert {one["key"] for one in approval.preview["nodesChanged"]} == {"get-it"}
+    assert {one["to"] for one in approval.preview["referencesBroken"]} == {"Get it"}
 
 
 async def test_two_nodes_that_swap_their_names_swap_their_references(database: Database) -> None:

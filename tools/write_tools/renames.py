@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from tools.proposals import (
     UpdateNodeAction,
     single_actions,
 )
-from tools.references import Path, Reference, by_name, name_of, references, renamed, texts_of
+from tools.references import NOTE_TYPE, Path, Reference, by_name, name_of, references, renamed, texts_of
 from tools.write_tools.changes import changed_node, json_document
 from tools.write_tools.snapshot import Snapshot
 
@@ -75,17 +76,23 @@ def _deleted(action: SingleAction | BatchAction) -> set[str]:
 def _given_up(
     action: SingleAction | BatchAction, snapshot: Snapshot, after: Mapping[str, Node]
 ) -> dict[str, str | None]:
-    """Return the names that go, each with the one that comes in its place, where one does."""
+    """Return the names that go, each with the one that comes in its place, where one does.
+
+    A name that another node has already takes nobody's place.
+    """
     gone = _deleted(action)
     if not gone and all(name_of(snapshot.nodes[key]) == name_of(node) for key, node in after.items()):
         return {}
     meant = by_name(snapshot.graph, snapshot.nodes.values())
+    if not meant:
+        return {}
+    names = Counter(name_of(node) for node in _staying(action, snapshot, after) if node.type != NOTE_TYPE)
     found: dict[str, str | None] = {}
     for name, node in meant.items():
         if node.key in gone:
             found[name] = None
-        elif node.key in after and name_of(after[node.key]) != name:
-            found[name] = name_of(after[node.key])
+        elif node.key in after and (new := name_of(after[node.key])) != name:
+            found[name] = new if names[new] == 1 else None  # under a name of two, nobody knows which is meant
     return found
 
 
