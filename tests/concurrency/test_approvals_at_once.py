@@ -9,7 +9,7 @@ import pytest
 
 from graphrag.approvals import Approvals, Approve
 from tests.benchmarks.approvals_at_once import measure
-from tests.graphrag.approvals.helpers import EDITOR, a_bench
+from tests.graphrag.approvals.helpers import EDITOR, FLOW, a_bench
 
 
 class Counting:
@@ -41,6 +41,26 @@ async def test_a_decision_reads_what_it_touches_and_never_the_whole_graph() -> N
         )
         assert done.status == "applied", kind
         assert not {"get_nodes", "get_edges"} & source.asked.keys(), kind
+
+
+async def test_a_proposal_reads_the_whole_graph_once_to_place_something_and_else_never() -> None:
+    bench = await a_bench()
+    for payload, times in (
+        ({"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Other"}}}, 0),
+        ({"type": "delete_node", "payload": {"nodeKey": "d"}}, 0),
+        ({"type": "create_node", "payload": {"typeKey": "task"}}, 1),
+    ):
+        source: Any = Counting(bench.source)
+        await Approvals(source, bench.records, clock=bench.clock).propose(
+            graph_key=FLOW,
+            thread_id="t1",
+            turn=1,
+            tool_call_id="c1",
+            action=payload,
+            asker=EDITOR,
+            model="a-model",
+        )
+        assert source.asked["get_nodes"] == times, payload
 
 
 @pytest.mark.slow

@@ -61,6 +61,8 @@ async def load_snapshot(
 
     Raises: GraphNotFound and what else the source raises.
     """
+    if not _is_to_be_placed(action):
+        return await load_near(source, graph_key, action)
     graph = await source.get_graph(graph_key)
     stats = await source.get_stats(graph_key)
     types = types_by_name(await source.get_node_configs())
@@ -80,6 +82,15 @@ async def load_snapshot(
         edges=dict(sorted(edges.items())),
         types=types,
         vectors=vectors,
+    )
+
+
+def _is_to_be_placed(action: SingleAction | BatchAction) -> bool:
+    """Say whether something of it gets its place among the other nodes."""
+    return any(
+        (isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction) and single.payload.pos_x is None)
+        or (isinstance(single, ReorganizeLayoutAction) and single.payload.positions is None)
+        for _, single in single_actions(action)
     )
 
 

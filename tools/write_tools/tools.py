@@ -37,7 +37,7 @@ from tools.read_tools.views import missing_node
 from tools.write_tools.checks import Fault
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
-from tools.write_tools.snapshot import Snapshot, load_snapshot
+from tools.write_tools.snapshot import Snapshot, load_near
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_FAULTS = 8
@@ -96,12 +96,7 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
     async def propose(arguments: Part, context: ToolContext) -> ToolResult:
         payload = arguments.model_dump(by_alias=True, exclude={"reason"}, exclude_none=True)
         action = parse_action({"type": kind, "payload": payload})
-        snapshot = await load_snapshot(
-            context.source,
-            context.graph_key,
-            action,
-            whole_graph_nodes=context.limits.whole_graph_nodes,
-        )
+        snapshot = await load_near(context.source, context.graph_key, action)  # nothing is placed yet
         resolved, faults = resolve_action(action, snapshot)
         if faults:
             return await _refused(faults, context)
