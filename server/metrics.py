@@ -5,6 +5,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from graphrag.approvals import Approval
+from graphrag.embed_nodes import EmbedReport
+from graphrag.embedding_queue import EmbeddingQueue
 from graphrag.events import ActionApplied, Completed, Event, Failed, ProposalPending, ToolFinished, ToolLimit
 from graphrag.usage import CallUsage
 
@@ -51,6 +53,15 @@ class Metrics:
         )
         self._journal_s = Histogram(
             "nodius_live_journal_seconds", "Time of a write to the journal", buckets=_SECONDS, registry=r
+        )
+        self._embedded = Counter(
+            "nodius_embedded_nodes", "Nodes embedded in the background", ["outcome"], registry=r
+        )
+        self._embedding_pending = Gauge(
+            "nodius_embedding_pending", "Nodes that wait to be embedded", registry=r
+        )
+        self._embedding_given_up = Gauge(
+            "nodius_embedding_given_up", "Nodes left to embed-nodes after failing too often", registry=r
         )
         self._retrieval_s = Histogram(
             "nodius_retrieval_seconds",
@@ -113,6 +124,16 @@ class Metrics:
 
     def retrieval(self, seconds: float) -> None:
         self._retrieval_s.observe(seconds)
+
+    def watch_embedding(self, queue: EmbeddingQueue) -> None:
+        """Count what a queue embeds, and what waits in it."""
+        queue.on_batch = self._embedding_batch
+        self._embedding_pending.set_function(queue.pending)
+        self._embedding_given_up.set_function(lambda: queue.given_up)
+
+    def _embedding_batch(self, report: EmbedReport) -> None:
+        self._embedded.labels("embedded").inc(report.embedded)
+        self._embedded.labels("failed").inc(report.failed)
 
     def text(self) -> bytes:
         """Return all of it as Prometheus reads it."""

@@ -132,6 +132,7 @@ class ServerState:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
         self._shared = await self._stack.enter_async_context(opening)
         database, embed = self._shared.database, self._shared.embedding_queue.add
+        self.metrics.watch_embedding(self._shared.embedding_queue)
         live = LiveGraphs(database.source, database.records, embed=embed, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)
         self._model = await self._stack.enter_async_context(open_model(self.settings, self._provider))

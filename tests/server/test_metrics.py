@@ -12,7 +12,7 @@ from graphrag.wiring import LOCAL_USER
 from tests.server.test_ws_sync import move
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH
+from tests.support.service import CHANGE, GRAPH, service
 from tests.support.ws_server import Client as Socket
 
 LABELS = {
@@ -70,3 +70,15 @@ async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
     assert found["nodius_tool_calls_total", "true", "other"] == 1
     assert sum(v for k, v in found.items() if k[0] == "nodius_tool_calls_total") >= 2
     assert sum(v for k, v in found.items() if k[0] == "nodius_model_calls_total") >= 3
+
+
+async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() -> None:
+    async with service(embeddings="local") as running, running.as_() as ed, running.as_("ad", "admin") as ad:
+        sample = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
+        await ed.post("/api/graphs/import", params={"graphKey": "copy"}, json=sample)
+        await running.state.shared.embedding_queue.drained()
+        text = (await ad.get("/metrics")).text
+        assert 'nodius_embedded_nodes_total{outcome="embedded"} 9.0' in text
+        assert "nodius_embedding_pending 0.0" in text
+        rows = (await ed.get("/api/graphs")).json()["graphs"]
+        assert sorted(row["embedded"] for row in rows) == [0, 9]
