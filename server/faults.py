@@ -48,6 +48,7 @@ TURN_STATUS: dict[FaultCode, int] = {
     "rate_limit": 503,
     "server_error": 502,
     "auth_error": 502,
+    "no_credit": 502,
     "timeout": 504,
     "network": 502,
     "content_filter": 422,

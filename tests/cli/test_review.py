@@ -138,7 +138,7 @@ def test_undo_takes_an_id_alone_and_says_what_a_word_could_have_been(db: Path) -
 
 def test_the_audit_log_of_a_graph_that_does_not_exist_is_not_called_empty(db: Path) -> None:
     assert "did you mean" in invoke("audit", "--graph", f"{GRAPH}x").stderr
-    assert "Nothing has been decided yet." in invoke("audit", "--graph", GRAPH).stderr
+    assert "imported" in invoke("audit", "--graph", GRAPH).stdout
 
 
 def test_a_second_approval_says_who_was_first_and_changes_nothing(db: Path) -> None:
@@ -165,8 +165,8 @@ def test_approve_keeps_the_feedback_too(db: Path, folder: Path) -> None:
     result = invoke("review", "approve", approval_id, "--edit", "edit.json", "--feedback", "shorter")
     assert result.exit_code == 0
     assert "Feedback: shorter" in result.stdout
-    [entry] = printed(invoke("audit", "--json"))
-    assert entry["feedback"] == "shorter"
+    newest, _imported = printed(invoke("audit", "--json"))
+    assert newest["feedback"] == "shorter"
 
 
 def test_approve_with_an_edit_carries_the_edit_out(db: Path, folder: Path) -> None:
@@ -226,7 +226,7 @@ def test_what_is_not_there_is_said_with_exit_code_3(db: Path) -> None:
         assert "nodius review list" in result.stderr
     assert invoke("undo", "testgraph002").exit_code == 3
     assert invoke("review", "list").exit_code == 3
-    assert invoke("audit").exit_code == 3
+    assert invoke("audit", "--workspace", "globex").exit_code == 3
     elsewhere = rename(db)
     assert invoke("review", "approve", elsewhere, "--workspace", "globex").exit_code == 3
 
@@ -236,7 +236,7 @@ def test_the_audit_says_who_asked_who_decided_and_what_changed(db: Path) -> None
     invoke("review", "approve", approval_id)
     invoke("undo", GRAPH)
     entries = printed(invoke("audit", "--json"))
-    assert [entry["event"] for entry in entries] == ["undone", "applied"]
+    assert [entry["event"] for entry in entries] == ["undone", "applied", "imported"]
     assert entries[1]["asker"] == "ed"
     assert entries[1]["userId"] == "local"
     assert entries[1]["model"] == "a-model"
@@ -246,7 +246,7 @@ def test_the_audit_says_who_asked_who_decided_and_what_changed(db: Path) -> None
 def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> None:
     invoke("review", "approve", rename(db))
     sound = printed(invoke("audit", "verify", "--json"))
-    assert (sound["sound"], sound["entries"]) == (True, 1)
+    assert (sound["sound"], sound["entries"]) == (True, 2)
     assert invoke("audit", "verify", "--head", sound["head"]).exit_code == 0
     assert invoke("audit", "verify", "--head", "f" * 64).exit_code == 1
 
@@ -267,7 +267,8 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
 def test_with_four_eyes_who_asked_cannot_approve_at_the_command_line(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, others = (propose(db, "delete_edge", by=by, edgeKey="edge-root-fetch") for by in ("local", "ed"))
+    edges = {"local": "edge-root-fetch", "ed": "edge-fetch-error"}
+    own, others = (propose(db, "delete_edge", by=by, edgeKey=edge) for by, edge in edges.items())
     monkeypatch.setenv("NODIUS_DECIDERS", "four-eyes")
     result = invoke("review", "approve", own)
     assert result.exit_code == 1
