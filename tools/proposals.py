@@ -216,6 +216,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "configure_node_type": ("{mode} node type {type_key}", "{mode} le type de nœud {type_key}"),
     "reorganize_layout": ("arrange {nodes}", "disposer {nodes}"),
     "import_file": ("take over {changes} from {file}", "reprendre {changes} de {file}"),
+    "imported": ("import {file}", "importer {file}"),
     "batch": ("{changes}: {parts}", "{changes} : {parts}"),
 }
 _MODES = {"create": ("create", "créer"), "update": ("change", "modifier")}
@@ -227,6 +228,7 @@ def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] =
     """Return an action in a few words, from its fields alone."""
     french = language == "fr"
     facts: dict[str, Any] = dict(action.payload)
+    kind: str = action.type
     if isinstance(action, BatchAction):
         parts = [describe(single, language) for _, single in single_actions(action)]
         shown = "; ".join(parts[:_SHOWN_PARTS]) + ("; …" if len(parts) > _SHOWN_PARTS else "")
@@ -244,7 +246,8 @@ def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] =
         lists = ("put_nodes", "put_edges", "delete_nodes", "delete_edges")
         count = sum(len(facts[name]) for name in lists)
         facts |= {"file": action.payload.file[:120], "changes": _counted(count, "change", french)}
-    return _KINDS[action.type][french].format(**facts)
+        kind = action.type if count else "imported"
+    return _KINDS[kind][french].format(**facts)
 
 
 def _counted(count: int, noun: str, french: bool) -> str:

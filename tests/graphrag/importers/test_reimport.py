@@ -14,6 +14,7 @@ from graphrag.approvals import Approve
 from graphrag.approvals.service import now_ms
 from graphrag.importers.align import aligned
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, n8n, n8n_node, read, to
+from tools.proposals import describe
 
 KEY = "small-flow-small"
 
@@ -201,6 +202,11 @@ async def test_an_import_is_audited_and_undone_like_an_approved_change() -> None
         ("imported", "small.json", "eve")
     ] * 2
     assert entries[0].facts["changes"]["nodesCreated"] == ["c"]
+    (done,) = await bench.approvals.list(graph_key=KEY, by=bench.person)
+    assert [describe(done.action, language) for language in ("en", "fr")] == [
+        "import small.json",
+        "importer small.json",
+    ]
     undone = await bench.approvals.undo(KEY, by=bench.person)
     assert _content(await bench.exported(KEY)) == _content(before)
     await bench.approvals.undo(KEY, undone.id, by=bench.person)
