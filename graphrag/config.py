@@ -62,7 +62,8 @@ class Settings(BaseSettings):
         default="auto",
         min_length=1,
         description="whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else "
-        "`llm_base_url`; else offline), deepseek, openai, openai-mini, anthropic, ollama, llama.cpp, "
+        "`llm_base_url`; else offline), deepseek, openai, openai-mini, anthropic, qwen, mistral, groq, "
+        "openrouter, gemini, ollama, llama.cpp, "
         "vllm, lmstudio, compatible, offline",
     )
     model: str | None = Field(
@@ -199,6 +200,11 @@ class Settings(BaseSettings):
         "anthropic_api_key", "ANTHROPIC_API_KEY", description="key of Anthropic"
     )
 
+    provider_keys: dict[str, SecretStr] = Field(
+        default_factory=dict[str, SecretStr],
+        description="keys of other providers by the name of their variable, as in the environment",
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -208,7 +214,23 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, env_settings, _FileSource(settings_cls))
+        return (init_settings, env_settings, _KeySource(settings_cls), _FileSource(settings_cls))
+
+
+class _KeySource(PydanticBaseSettingsSource):
+    """Reads the keys of providers that have no setting of their own: every variable NAME_API_KEY."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return {
+            "provider_keys": {
+                name: value
+                for name, value in os.environ.items()
+                if name.endswith("_API_KEY") and not name.startswith(PREFIX)
+            }
+        }
 
 
 class _FileSource(PydanticBaseSettingsSource):
@@ -253,6 +275,8 @@ def settings_table() -> list[tuple[str, str, str, str]]:
     """Return (setting, environment variable, default, meaning) of every setting, for documentation."""
     rows: list[tuple[str, str, str, str]] = []
     for name, field in Settings.model_fields.items():
+        if name == "provider_keys":  # one for each variable NAME_API_KEY
+            continue
         alias = field.validation_alias
         choices = (
             [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []

@@ -26,7 +26,8 @@ LOCAL_FIRST_PIECE_S = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderEntry:
-    """What is known of a provider. `key_setting` names the setting that holds its key.
+    """What is known of a provider. `key_setting` names the setting that holds its key, `key_variable` the
+    variable of the environment where it has none. `supports_embedding`: the same server embeds texts.
 
     `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
     The last but one four say how its dialect of OpenAI's format differs. `local`: a server that reads
@@ -38,6 +39,8 @@ class ProviderEntry:
     model: str | None = None
     base_url: str | None = None
     key_setting: str | None = None
+    key_variable: str | None = None
+    supports_embedding: bool = False
     context_window: int = 32_000
     max_tokens: int | None = None
     genai_provider: str | None = None
@@ -61,6 +64,30 @@ def _local(name: str, port: int, *, model: str | None = None) -> ProviderEntry:
         local=True,
         late_system="user",
         finish_required=False,
+    )
+
+
+def _compatible(
+    name: str,
+    base_url: str,
+    *,
+    model: str,
+    key_variable: str,
+    genai_provider: str | None = None,
+    supports_embedding: bool = False,
+) -> ProviderEntry:
+    """A service with a key that speaks OpenAI's format, maybe without its newest parts."""
+    return ProviderEntry(
+        name=name,
+        kind="openai",
+        model=model,
+        base_url=base_url,
+        key_variable=key_variable,
+        context_window=128_000,
+        max_tokens=8_192,
+        genai_provider=genai_provider,
+        late_system="user",
+        supports_embedding=supports_embedding,
     )
 
 
@@ -113,6 +140,43 @@ ENTRIES: dict[str, ProviderEntry] = {
             max_tokens=16_384,
             genai_provider="anthropic",
             price=Price(input=2.0, output=10.0, cached=0.2, cache_write=2.5),
+        ),
+        _compatible(
+            "qwen",
+            "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+            model="qwen-plus",
+            key_variable="DASHSCOPE_API_KEY",
+            supports_embedding=True,
+        ),
+        _compatible(
+            "mistral",
+            "https://api.mistral.ai/v1",
+            model="mistral-large-latest",
+            key_variable="MISTRAL_API_KEY",
+            genai_provider="mistral",
+            supports_embedding=True,
+        ),
+        _compatible(
+            "groq",
+            "https://api.groq.com/openai/v1",
+            model="llama-3.3-70b-versatile",
+            key_variable="GROQ_API_KEY",
+            genai_provider="groq",
+        ),
+        _compatible(
+            "openrouter",
+            "https://openrouter.ai/api/v1",
+            model="openrouter/auto",
+            key_variable="OPENROUTER_API_KEY",
+            genai_provider="openrouter",
+        ),
+        _compatible(
+            "gemini",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            model="gemini-2.5-flash",
+            key_variable="GEMINI_API_KEY",
+            genai_provider="google",
+            supports_embedding=True,
         ),
         _local("ollama", 11_434),
         _local("llama.cpp", 8_080, model="default"),
@@ -182,8 +246,8 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         raise _missing("llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1")
     window = settings.llm_context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
-    if key is None and entry.key_setting:
-        raise _missing(entry.key_setting, wanted, "give the provider's key")
+    if key is None and (needed := entry.key_setting or entry.key_variable):
+        raise _missing(needed, wanted, "give the provider's key")
     return ProviderChoice(
         entry=entry,
         model=model,
@@ -257,7 +321,11 @@ def make_provider(
 
 def _key_of(entry: ProviderEntry, settings: Settings, *, named: bool) -> SecretStr | None:
     """Return the key of an entry. A key of one provider never goes to another one's server."""
-    own = getattr(settings, entry.key_setting) if entry.key_setting else None
+    own = (
+        getattr(settings, entry.key_setting)
+        if entry.key_setting
+        else settings.provider_keys.get(entry.key_variable or "")
+    )
     chosen: SecretStr | None = (settings.llm_api_key if named else None) or own
     return chosen if chosen and chosen.get_secret_value().strip() else None
 

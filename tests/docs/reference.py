@@ -34,7 +34,8 @@ def providers_part() -> str:
 def _provider_row(entry: ProviderEntry) -> str:
     local = entry.base_url is not None and "127.0.0.1" in entry.base_url
     variables = {name: variable for name, variable, _, _ in settings_table()}
-    key = f"`{variables[entry.key_setting]}`" if entry.key_setting else "none needed"
+    variable = variables[entry.key_setting] if entry.key_setting else entry.key_variable
+    key = f"`{variable}`" if variable else "none needed"
     address = "in this process" if entry.kind == "offline" else entry.base_url if local else "the provider's"
     if entry.kind != "offline" and entry.base_url is None:
         address, key = "`NODIUS_LLM_BASE_URL`", "`NODIUS_LLM_API_KEY`, if it wants one"

@@ -104,7 +104,7 @@ def test_a_local_server_needs_no_key_and_costs_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "missing"),
     [
-        ({"provider": "gemini"}, "must be auto or one of"),
+        ({"provider": "nobody"}, "must be auto or one of"),
         ({"provider": "openai"}, "openai_api_key"),
         ({"provider": "anthropic"}, "anthropic_api_key"),
         ({"provider": "ollama"}, "name the model"),
@@ -179,3 +179,28 @@ def test_an_unknown_model_of_a_known_provider_has_no_price_of_another() -> None:
     choice = choose(load_settings(provider="openai", model="no-such-model", llm_api_key="k"))
     assert choice.pricing.cost_usd(MILLION) is None
     assert choice.context_window == 128_000
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("qwen", "DASHSCOPE_API_KEY"),
+        ("mistral", "MISTRAL_API_KEY"),
+        ("groq", "GROQ_API_KEY"),
+        ("openrouter", "OPENROUTER_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ],
+)
+def test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting(
+    monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+) -> None:
+    with pytest.raises(SettingsError, match=variable):
+        choose(load_settings(provider=name))
+    monkeypatch.setenv(variable, "k-1")
+    monkeypatch.setenv("ELSE_API_KEY", "k-2")
+    choice = choose(load_settings(provider=name))
+    assert choice.key is not None
+    assert choice.key.get_secret_value() == "k-1"
+    assert choice.base_url.startswith("https://")
+    assert "k-1" not in repr(load_settings())
+    assert choose(load_settings()).entry.name == "offline"  # such a key alone chooses nothing
