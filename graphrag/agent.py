@@ -10,6 +10,7 @@ a call does is stored before it is done, so nothing is done twice.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.context import ContextOptions
 from graphrag.events import Ending, Event
 from graphrag.history import unanswered
+from graphrag.logs import bind_log_context
 from graphrag.messages import Language
 from graphrag.providers.base import LLMProvider, SystemMessage
 from graphrag.providers.openai_wire import clean
@@ -31,6 +33,9 @@ from graphrag.turn.opening import open_turn
 from graphrag.turn.running import RunningTurn
 from graphrag.turn.watch import begin, watched
 from tools.base import ToolContext
+
+log = logging.getLogger(__name__)
+
 
 CORRECTIONS = 2
 """How often in a turn a model is told that it wrote a tool call as text; the last time without tools."""
@@ -100,6 +105,9 @@ class Agent:
         if thread.graph_key != graph_key:
             raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
         language = language or self._context_options.language
+        bind_log_context(threadId=thread.key)
+        facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
+        log.debug("agent_chat_start", extra=facts | {"role": person.role})
         last: Event | None = None
         async with self.leases.held(thread.key) as hold:
             if thread_id is not None:
@@ -138,6 +146,7 @@ class Agent:
         `Approvals.decide` raises; the turn then waits as it did.
         """
         await self._threads.get(thread_id, person)  # nobody else's thread is held
+        bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
         last: Event | None = None
         async with self.leases.held(thread_id) as hold:
@@ -205,6 +214,7 @@ class Agent:
         self, turn: RunningTurn, requested: Requested | None = None, *, final: bool = False
     ) -> AsyncGenerator[Event]:
         """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
+        bind_log_context(turn=turn.state.number)
         corrections = 0
         while True:
             if requested is None:

@@ -9,6 +9,7 @@ service) is left out and named in `Retrieval.notes`; the question is still answe
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ GRAPH_ORDER = "graph-order"
 """A note: no search found anything, so the first nodes of the graph are given."""
 _NO_VECTORS = "no-vectors"
 EMBEDDING_FAILED = "embedding-failed"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +136,11 @@ class Retriever:
         found, cached = await self._cache.get(
             graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
         )
+        seconds = time.perf_counter() - began
+        facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}
+        log.debug("rag_retrieve", extra=facts | {"mode": found.mode, "ms": round(seconds * 1e3, 2)})
         if self.on_retrieved is not None:
-            self.on_retrieved(time.perf_counter() - began)
+            self.on_retrieved(seconds)
         return replace(found, cached=True, question=question) if cached else found
 
     def _written(self, options: RetrievalOptions) -> str:
@@ -183,10 +189,14 @@ class Retriever:
             return None, []
         if self._embedder is None:
             return None, ["no-embedder"]
+        began = time.perf_counter()
         try:
-            return (self._embedder.model, (await self._embedder.embed([query]))[0]), []
+            vector = (await self._embedder.embed([query]))[0]
         except EmbeddingError as exc:
             return None, [f"{EMBEDDING_FAILED}: {exc}"]
+        ms = round((time.perf_counter() - began) * 1e3, 2)
+        log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
+        return (self._embedder.model, vector), []
 
 
 async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:

@@ -186,6 +186,7 @@ class ToolCalls:
     async def _guarded(self, call: ToolCall, work: Awaitable[ToolResult]) -> ToolResult:
         """Return the result of a tool, whatever becomes of it."""
         started = time.perf_counter()
+        log.debug("tool_execute", extra={"tool": call.name})
         try:
             async with asyncio.timeout(self.limits.timeout_s):
                 result = await work
@@ -197,7 +198,7 @@ class ToolCalls:
             log.exception("tool_broke", extra={"tool": call.name, "error": type(exc).__name__})
             return failure("unavailable", Problem(what="the tool failed; tell the person"))
         ms = round((time.perf_counter() - started) * 1e3, 2)
-        log.debug("tool_ran", extra={"tool": call.name, "ms": ms, "error": result.is_error})
+        log.debug("tool_result", extra={"tool": call.name, "resultLen": len(result.text), "ms": ms})
         return result
 
     async def _propose(self, call: ToolCall, place: CallPlace) -> Answered:
@@ -222,6 +223,7 @@ class ToolCalls:
                 through=place.through,
             )
             kept.append(approval)
+            log.debug("hitl_interrupt", extra={"tool": call.name, "approvalId": approval.id})
             return replace(result, data=approval.to_document()["action"])
 
         result = await self._guarded(call, judge())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,6 +20,8 @@ MAX_THREADS = 10_000
 """Totals of so many threads are kept; the one used longest ago is forgotten first. Sums stay right."""
 
 Limit = Literal["call_tokens", "total_tokens", "total_cost"]
+
+log = logging.getLogger(__name__)
 
 
 class UsageLimitReached(ModelError, EmbeddingError):
@@ -165,6 +168,8 @@ class UsageMeter:
         """Allow a call of about so many prompt tokens. Raises: UsageLimitReached."""
         reached = await self._reached(prompt_tokens, payer)
         if reached is not None:
+            facts = {"limit": reached.limit, "allowed": reached.allowed, "reached": reached.reached}
+            log.warning("usage_limit", extra=facts)
             if self._on_limit is not None:
                 self._on_limit(reached)
             raise reached

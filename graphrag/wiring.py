@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from datasources.arango import ArangoDatabase
 
 LOCAL_USER = "local"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +340,8 @@ async def open_model(settings: Settings, provider: LLMProvider | None = None) ->
         yield Model(provider=provider, pricing=Pricing(model=provider.model))
         return
     made = make_provider(settings, offline=RulesProvider)
+    facts = {"provider": made.name, "model": made.model, "embedder": settings.embeddings}
+    log.info("started", extra=facts)
     try:
         yield Model(provider=made, pricing=choose(settings).pricing)
     finally:

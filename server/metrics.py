@@ -30,7 +30,10 @@ class Metrics:
             "nodius_model_calls", "Calls of models and embedders", ["kind", "provider"], registry=r
         )
         self._tokens = Counter(
-            "nodius_model_tokens", "Tokens of models", ["provider", "direction"], registry=r
+            "nodius_model_tokens",
+            "Tokens of models",
+            ["provider", "model", "direction"],
+            registry=r,
         )
         self._cost = Counter("nodius_model_cost_dollars", "Known cost of models", ["provider"], registry=r)
         self._tools = Counter("nodius_tool_calls", "Calls of tools by models", ["tool", "error"], registry=r)
@@ -77,8 +80,9 @@ class Metrics:
 
     def model_call(self, call: CallUsage) -> None:
         self._calls.labels(call.kind, call.provider).inc()
-        self._tokens.labels(call.provider, "prompt").inc(max(0, call.tokens.prompt))
-        self._tokens.labels(call.provider, "completion").inc(max(0, call.tokens.completion))
+        used = {"prompt": call.tokens.prompt, "completion": call.tokens.completion}
+        for direction, tokens in (used | {"cached": call.tokens.cached}).items():
+            self._tokens.labels(call.provider, call.model, direction).inc(max(0, tokens))
         if call.cost_usd:
             self._cost.labels(call.provider).inc(max(0.0, call.cost_usd))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
+from graphrag.logs import bind_log_context
 from graphrag.messages import Language
 from graphrag.messages import message as text_of
 from graphrag.threads import ThreadNotFound
@@ -96,6 +98,7 @@ class Connection:
         self._socket, self._state, self._turns, self._options = socket, state, turns, options
         self._language: Language = language_of(socket)
         self._session = Session()
+        bind_log_context(sessionId=secrets.token_hex(8))
         self._outbox = Outbox(socket.send_text, options.outbox)
         self._conversations = Conversations(
             state, self._outbox, turns, language=self._language, limits=options.ai

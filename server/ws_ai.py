@@ -64,6 +64,7 @@ class Conversations:
 
     async def chat(self, place: Place, asked: AiChat, session: Session) -> None:
         """Begin to answer a message; returns at once."""
+        log.debug("ws_chat")
         events = place.agent.run(
             asked.thread_id,
             asked.graph_key,
@@ -76,6 +77,7 @@ class Conversations:
 
     async def resume(self, place: Place, thread: Thread, asked: AiResume, session: Session) -> None:
         """Begin to go on where a thread waits; returns at once."""
+        log.debug("ws_resume", extra={"threadId": asked.thread_id})
         events = resumed(place, thread, asked, language=self._language)
         await self._begin(asked.id, place, events, asked.thread_id, session)
 
@@ -137,15 +139,21 @@ class Conversations:
             if pending is not None:
                 self._wait_for(turn, pending)
         except ClientGone:
-            return
+            self._left(turn)
         except asyncio.CancelledError:
             if not turn.interrupted or turn.ended:
+                if not turn.ended:
+                    self._left(turn)
                 raise
             await self._last_word(turn, turn.wire.stopped())
         except Exception as exc:  # the one door: what a person may know of it is said
             facts = {"thread_id": turn.wire.thread_id, "error": type(exc).__name__}
             log.warning("ws_turn_failed", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._last_word(turn, fault_message(turn.wire.id, exc, self._language))
+
+    def _left(self, turn: RunningTurn) -> None:
+        facts = {"threadId": turn.wire.thread_id, "tokensStreamed": len(turn.wire.text)}
+        log.warning("client_disconnect_abort", extra=facts)
 
     async def _send_all(self, turn: RunningTurn, events: Events) -> ProposalPending | None:
         pending: ProposalPending | None = None

@@ -185,6 +185,7 @@ class ToolBox:
             parsed = parse_arguments(raw_arguments)
             arguments = tool.arguments.model_validate(parsed.values)
         except MalformedArguments as exc:
+            log.warning("malformed_json", extra=_malformed(name, raw_arguments, corrected=False))
             return failure("malformed_arguments", Problem(what=str(exc)), example=tool.example)
         except ValidationError as exc:
             return _invalid(tool, exc)
@@ -197,6 +198,7 @@ class ToolBox:
             return failure("unavailable", Problem(what=f"the result cannot be written: {exc.reason}"))
         if not parsed.repaired:
             return result
+        log.warning("malformed_json", extra=_malformed(name, raw_arguments, corrected=True))
         used = compact_json(parsed.values)
         note = f"(arguments were not valid JSON; read as {used[:300]})"
         return replace(result, text=f"{note}\n{result.text}", repaired=True)
@@ -224,6 +226,10 @@ def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | No
         lines.append(f"example: {compact_json(dict(example))}")
     error = ToolError(code=code, problems=problems, example=example)
     return ToolResult(text="\n".join(lines), error=error)
+
+
+def _malformed(tool: str, raw: str | dict[str, Any], *, corrected: bool) -> dict[str, Any]:
+    return {"tool": tool, "raw": str(raw)[:500], "corrected": corrected}
 
 
 def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:

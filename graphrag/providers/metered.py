@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
@@ -34,6 +36,8 @@ from tools.toon import compact_json
 
 TOKENS_A_MESSAGE = 4
 """What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
+
+log = logging.getLogger(__name__)
 
 
 def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
@@ -76,6 +80,8 @@ class MeteredProvider(Identified):
         await self._meter.check(count_prompt(messages, tools) if bounded else 0, self._payer)
         told: UsageReport | None = None
         written: list[str] = []
+        calls, began = 0, time.perf_counter()
+        log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
         try:
             async with aclosing(self._inner.stream(messages, tools, options)) as chunks:
                 async for chunk in chunks:
@@ -85,8 +91,12 @@ class MeteredProvider(Identified):
                         written.append(chunk.text)
                     elif isinstance(chunk, ToolCallReady | ToolCallCut | ToolCallSetAside):
                         written.append(chunk.call.name + chunk.call.arguments)
+                        calls += 1
                     yield chunk
         finally:
+            tokens = told.prompt + told.completion if told else None
+            ms = round((time.perf_counter() - began) * 1e3, 2)
+            log.debug("llm_call_done", extra={"tokens": tokens, "ms": ms, "toolCalls": calls})
             self._record(told, written, messages, tools)
 
     def _record(
@@ -101,6 +111,8 @@ class MeteredProvider(Identified):
         tokens = told or UsageReport(
             prompt=count_prompt(messages, tools), completion=count_tokens("".join(written))
         )
+        facts = {"provider": self.name, "model": self.model, "prompt": tokens.prompt}
+        log.info("token_usage", extra=facts | {"completion": tokens.completion, "cached": tokens.cached})
         self._meter.record(
             CallUsage(
                 kind="chat",

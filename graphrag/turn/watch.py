@@ -10,6 +10,7 @@ from contextlib import aclosing
 from datasources.errors import SourceError
 from graphrag.events import Completed, Event, Failed, TurnStarted
 from graphrag.faults import classify
+from graphrag.providers.errors import ModelError
 from graphrag.threads import ThreadBusy, ThreadError
 from graphrag.turn.lease import TurnUnwanted
 from graphrag.turn.running import RunningTurn
@@ -60,6 +61,9 @@ async def watched(
     except Exception as exc:  # the one door: what a person may know of it is said
         fault = classify(exc)
         facts = {"thread_id": turn.thread_id, "code": fault.code, "error": type(exc).__name__}
+        if isinstance(exc, ModelError):
+            said = {"provider": exc.provider, "model": turn.stored.thread.model, "code": fault.code}
+            log.log(logging.ERROR, "llm_error", extra=said | {"statusCode": exc.status})
         log.warning("turn_failed", extra=facts, exc_info=exc if fault.code == "internal" else None)
         if not isinstance(exc, ThreadBusy):
             await _stored(turn, turn.fail())

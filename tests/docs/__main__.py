@@ -18,6 +18,7 @@ from tests.docs.reference import (
     diagram_part,
     endpoints_part,
     events_part,
+    log_events_part,
     messages_part,
     openapi,
     providers_part,
@@ -34,6 +35,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "settings": settings_part,
     "providers": providers_part,
     "events": events_part,
+    "log-events": log_events_part,
     "messages": messages_part,
     "endpoints": endpoints_part,
 }

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from graphrag import events
 from graphrag.config import Settings, settings_table
+from graphrag.log_events import LOG_EVENTS
 from graphrag.providers.prices import FREE
 from graphrag.providers.registry import DETECTED, ENTRIES, ProviderEntry
 from tests.docs.program import ROOMS
@@ -55,6 +56,15 @@ def events_part() -> str:
     for event in typing.get_args(events.Event):
         facts = ", ".join(f"`{name}`" for name in event.__dataclass_fields__)
         rows.append(f"| `{event.__name__}` | {facts} | {_cell(inspect.getdoc(event) or '')} |")
+    return "\n".join(rows)
+
+
+def log_events_part() -> str:
+    """Return the events that operators build on."""
+    rows = ["| event | level | facts | when |", "|---|---|---|---|"]
+    for name, event in LOG_EVENTS.items():
+        facts = ", ".join(f"`{fact}`" for fact in event.facts) or "–"
+        rows.append(f"| `{name}` | {event.level} | {facts} | {event.meaning} |")
     return "\n".join(rows)
 
 

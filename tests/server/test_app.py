@@ -133,7 +133,7 @@ async def test_counters_are_for_admins_and_name_nobody() -> None:
     }
     [retrieved] = [s for s in families["nodius_retrieval_seconds"].samples if s.name.endswith("_count")]
     assert retrieved.value == 1
-    assert tokens == {"prompt": 100, "completion": 10}
+    assert tokens == {"prompt": 100, "completion": 10, "cached": 0}
     assert not any(name in text for name in (GRAPH, '"ed"', "default"))
 
 

@@ -16,7 +16,7 @@ from tests.support.service import CHANGE, GRAPH, service
 from tests.support.ws_server import Client as Socket
 
 LABELS = {
-    *("method", "route", "status", "kind", "provider", "direction", "tool"),
+    *("method", "route", "status", "kind", "provider", "model", "direction", "tool"),
     *("error", "ending", "ok", "le"),
 }
 """None of them can name a person, a workspace, a graph or a thread."""

@@ -1,0 +1,48 @@
+"""The events that operators build on: name, level and facts of each, kept from version to version.
+
+Every event has a time, and `threadId`, `turn` and `sessionId` where there is one. None holds prompt text,
+node data or keys; `raw` alone holds what a model wrote in place of arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    level: Literal["debug", "info", "warning", "error"]
+    facts: tuple[str, ...]
+    meaning: str
+
+
+LOG_EVENTS: Mapping[str, LogEvent] = {
+    "started": LogEvent("info", ("provider", "model", "embedder"), "Who answers and who embeds."),
+    "agent_chat_start": LogEvent(
+        "debug", ("graphKey", "threadId", "messageLen", "role"), "A person's message begins a turn."
+    ),
+    "rag_embedding": LogEvent("debug", ("dim", "ms"), "A question was embedded."),
+    "rag_retrieve": LogEvent(
+        "debug", ("nodeCount", "edgeCount", "cacheHit", "mode", "ms"), "A question was retrieved for."
+    ),
+    "llm_call_start": LogEvent("debug", ("messageCount", "toolCount"), "The model is asked."),
+    "llm_call_done": LogEvent("debug", ("tokens", "ms", "toolCalls"), "The model's answer ended."),
+    "tool_execute": LogEvent("debug", ("tool",), "A tool runs."),
+    "tool_result": LogEvent("debug", ("tool", "resultLen", "ms"), "A tool has its result."),
+    "hitl_interrupt": LogEvent("debug", ("tool", "approvalId"), "A proposal waits for people."),
+    "ws_chat": LogEvent("debug", (), "A message came by WebSocket."),
+    "ws_resume": LogEvent("debug", (), "A decision or a wish to go on came by WebSocket."),
+    "token_usage": LogEvent(
+        "info", ("provider", "model", "prompt", "completion", "cached"), "What one call of a model used."
+    ),
+    "usage_limit": LogEvent("warning", ("limit", "allowed", "reached"), "A limit refused a call."),
+    "malformed_json": LogEvent(
+        "warning", ("tool", "raw", "corrected"), "Arguments of a call were no JSON; at most 500 characters."
+    ),
+    "client_disconnect_abort": LogEvent(
+        "warning", ("tokensStreamed",), "A client left in the middle of a turn, which is stopped."
+    ),
+    "llm_error": LogEvent("error", ("provider", "model", "statusCode", "code"), "A model failed a turn."),
+}

@@ -1,0 +1,79 @@
+"""The events that operators build on: seen in a log of real turns, with just the facts of their table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from datasources.mock import open_nba
+from graphrag.approvals import Reject
+from graphrag.events import ProposalPending
+from graphrag.log_events import LOG_EVENTS
+from graphrag.logs import bind_log_context, configure_logs
+from graphrag.providers.errors import ModelFailed
+from tests.support.agents import EDITOR, only, setting_on
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+
+ROOMS = ("graphrag", "datasources", "tools", "server", "cli")
+CONTEXT = {"threadId", "turn", "sessionId"}
+SECRET = "Where do the secret players go?"
+
+
+@pytest.fixture
+def entries() -> Iterator[list[dict[str, Any]]]:
+    found: list[dict[str, Any]] = []
+    before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, ROOMS)]
+    configure_logs("info", debug=True, sink=lambda entry: found.append(dict(entry)), entries=True)
+    yield found
+    for log, handlers, level, propagate in before:
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)
+
+
+async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is_logged(
+    entries: list[dict[str, Any]],
+) -> None:
+    bind_log_context(sessionId="s1")
+    change = {"nodeKey": "disconnected-note", "reason": "unused"}
+    steps = [
+        Says(calls=[call("search_nodes", "{'query': 'log'}"), call("read_node_detail", '{"key": ')]),
+        Says(calls=[call("propose_delete_node", change)]),
+        ModelFailed(provider="scripted", reason="out of order", status=500),
+    ]
+    with ScriptedProvider(*steps) as model:
+        async with open_nba("default") as database:
+            setting = setting_on(database, model)
+            pending = only(await setting.ask(SECRET), ProposalPending)
+            await setting.resume(pending.thread_id, decision=Reject("no"))
+    named = {entry["event"]: entry for entry in entries}
+    seen = {name: entry for name, entry in named.items() if name in LOG_EVENTS}
+    assert set(LOG_EVENTS) - set(seen) == {
+        *("started", "rag_embedding", "usage_limit"),  # no model, embedder and limit of settings here
+        *("ws_chat", "ws_resume", "client_disconnect_abort"),
+    }
+    for name, entry in seen.items():
+        event = LOG_EVENTS[name]
+        assert entry["level"] == event.level, name
+        facts = entry.keys() - {"time", "level", "logger", "event"} - CONTEXT
+        assert facts == set(event.facts) - CONTEXT, name
+        assert entry["sessionId"] == "s1"
+        if name not in ("rag_retrieve",):
+            assert entry["threadId"] == pending.thread_id, name
+    assert named["tool_result"]["turn"] == 1
+    assert {entry["corrected"] for entry in entries if entry["event"] == "malformed_json"} == {True, False}
+    assert named["llm_error"] | {"statusCode": 500, "code": "server_error"} == named["llm_error"]
+    assert "secret players" not in orjson.dumps(entries, default=str).decode()
+
+
+async def test_a_person_of_no_debug_events_is_told_of_errors_and_usage(entries: list[dict[str, Any]]) -> None:
+    configure_logs("info", sink=lambda entry: entries.append(dict(entry)), entries=True)
+    with ScriptedProvider("Hello.") as model:
+        async with open_nba("default") as database:
+            await setting_on(database, model).ask("hello", by=EDITOR)
+    names = [entry["event"] for entry in entries]
+    assert "token_usage" in names
+    assert "agent_chat_start" not in names
