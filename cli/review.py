@@ -310,17 +310,19 @@ def show_audit(
         render.json([entry.to_document() for entry in entries])
     elif entries:
         columns = ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"]
-        rows = [_row(entry) for entry in entries]
+        rows = [_row(entry, settings.language) for entry in entries]
         render.table(columns, rows, numbers=[0], folded=len(columns) - 1)
     if not entries:
         render.note("Nothing has been decided yet.")
         raise typer.Exit(EXIT_NOTHING)
 
 
-def _row(entry: Entry) -> list[Any]:
+def _row(entry: Entry, language: Language) -> list[Any]:
     facts = entry.facts
     changes: Mapping[str, Any] = facts.get("changes") or {}
-    shown = "; ".join(f"{name} {', '.join(keys)}" for name, keys in changes.items())
+    shown = "; ".join(
+        f"{message(f'keys_{kind}', language)}: {', '.join(keys)}" for kind, keys in changes.items()
+    )
     told = ("event", "userId", "asker", "graphKey", "approvalId")
     return [entry.sequence, _when(entry.at), *(facts.get(name, "") for name in told), shown]
 

@@ -240,7 +240,7 @@ def test_the_audit_says_who_asked_who_decided_and_what_changed(db: Path) -> None
     assert entries[1]["asker"] == "ed"
     assert entries[1]["userId"] == "local"
     assert entries[1]["model"] == "a-model"
-    assert "nodesChanged fetch-api" in invoke("audit", "--graph", GRAPH).stdout
+    assert "changed nodes: fetch-api" in invoke("audit", "--graph", GRAPH).stdout
 
 
 def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> None:
