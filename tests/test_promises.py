@@ -41,14 +41,32 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "scores that a model sees say when nothing is near the question": (
         "cli/test_ask.py::test_scores_say_when_nothing_is_near_the_question",
     ),
-    "events are JSON lines in every command, under names and with fields of one table": (),
+    "events are JSON lines in every command, under names and with fields of one table": (
+        "graphrag/test_log_events.py::test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is_logged",
+        "graphrag/test_log_events.py::test_a_person_of_no_debug_events_is_told_of_errors_and_usage",
+    ),
     "metrics count tokens by model; provider, model and embedder are logged at start": (),
-    "doctor asks the configured model and embedder; one command checks all keys that are set": (),
-    "embeddings are chosen by the keys that are set, and never mixed": (),
-    "vectors that an editor wrote are adopted, not overwritten": (),
-    "all workspaces are embedded by one command, which says when the chosen one is empty": (),
-    "the first 8,000 characters of a node are embedded": (),
-    "a provider is one entry of the registry": (),
+    "doctor asks the configured model a question": (
+        "cli/test_doctor.py::test_asking_shows_what_the_model_says",
+    ),
+    "one command checks whatever keys are set, and says what it skipped": (),
+    "embeddings are chosen by the keys that are set, and never mixed": (
+        "graphrag/embedders/test_openai_compatible.py::test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set",
+        "graphrag/test_embed_nodes.py::test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed",
+    ),
+    "vectors that an editor wrote are adopted, not overwritten": (
+        "cli/test_embed_arango.py::test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed_by_force",
+        "cli/test_embed.py::test_a_model_that_does_not_search_adopts_nothing",
+    ),
+    "all workspaces are embedded by one command, which says when the chosen one is empty": (
+        "cli/test_embed.py::test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are",
+    ),
+    "the first 8,000 characters of a node are embedded": (
+        "graphrag/test_embeddings.py::test_long_code_is_embedded_further_and_renewed_while_short_texts_keep_their_vectors",
+    ),
+    "a provider is one entry of the registry": (
+        "graphrag/providers/test_registry.py::test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting",
+    ),
     "a new node may have handles; read tools take the argument names of write tools": (
         "tools/test_write_tools.py::test_a_new_node_may_have_handles_of_its_own",
         "tools/test_read_tools.py::test_read_tools_take_the_names_of_write_tools_and_the_older_ones",
@@ -61,7 +79,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "datasources/arango/test_statements.py::test_a_statement_uses_what_3_11_has_but_for_the_vector_index",
         "server/test_database_down.py::test_reads_and_a_running_turn_fail_with_503_and_go_on_when_it_is_back",
     ),
-    "live editing of node types is done, or refused by name": (),
+    "live editing of node types is done, or refused by name": (
+        "server/test_ws_sync.py::test_live_edits_of_node_types_are_refused_by_name_and_change_nothing",
+    ),
 }
 """Tests by file and name, relative to this folder."""
 
