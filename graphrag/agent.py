@@ -22,6 +22,7 @@ from graphrag.events import Ending, Event
 from graphrag.history import unanswered
 from graphrag.logs import bind_log_context
 from graphrag.messages import Language
+from graphrag.prepared_prompt import write_instructions
 from graphrag.providers.base import LLMProvider, SystemMessage
 from graphrag.providers.openai_wire import clean
 from graphrag.retriever import Retriever
@@ -154,6 +155,8 @@ class Agent:
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.interactive = interactive
             turn.answer.append(turn.state.text)
+            if await self._propose_pending(turn):
+                decision = None  # there is nothing to decide: the model is given the reason
             if decision is not None:
                 chosen = approval_id or await self._oldest(turn)
                 await self._approvals.decide(chosen, decision, person, thread_id=thread_id)
@@ -178,6 +181,26 @@ class Agent:
         """
         await self._threads.get(thread_id, person)
         return await self.leases.ask_to_stop(thread_id)
+
+    async def _propose_pending(self, turn: RunningTurn) -> bool:
+        """Make the proposal that another program's turn waits for; return whether it was refused."""
+        calls = unanswered(turn.messages)
+        if turn.state.status != "waiting" or turn.state.open or not calls:
+            return False
+        graph = await self._source.get_graph(turn.graph_key)
+        prompt = await write_instructions(
+            self._source, graph, role=turn.person.role, language=turn.language, compact=self._asker.is_small
+        )
+        turn.messages.insert(0, prompt)
+        made: list[Approval] = []
+        async with aclosing(self._round(turn, Requested(calls=calls), made)) as events:
+            async for _ in events:
+                pass
+        if made:
+            await turn.wait(made)
+        else:
+            await turn.save("running")
+        return not made
 
     async def _oldest(self, turn: RunningTurn) -> str:
         _, waiting = await turn.settle(self._approvals, keep_waiting=True)

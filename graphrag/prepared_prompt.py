@@ -11,7 +11,9 @@ from typing import Any
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
+from datasources.types import Graph
 from graphrag.context import CONTEXT_MARKER, Context, ContextOptions
+from graphrag.messages import Language
 from graphrag.prompts.system import PromptInputs, render_system_prompt
 from graphrag.providers.base import SystemMessage, UserMessage
 from graphrag.retriever import Retrieval, Retriever
@@ -45,6 +47,21 @@ class PreparedPrompt:
         }
 
 
+async def write_instructions(
+    source: GraphDataSource, graph: Graph, *, role: Role, language: Language, compact: bool = False
+) -> SystemMessage:
+    """Return the system prompt of a conversation about a graph. Raises: GraphNotFound, PromptError."""
+    inputs = PromptInputs(
+        graph=graph,
+        stats=await source.get_stats(graph.key),
+        configs=types_by_name(await source.get_node_configs()),
+        role=role,
+        language=language,
+        compact=compact,
+    )
+    return SystemMessage(content=render_system_prompt(inputs))
+
+
 async def prepare_prompt(
     source: GraphDataSource,
     retriever: Retriever,
@@ -66,15 +83,9 @@ async def prepare_prompt(
     """
     found = await retriever.retrieve(graph_key, question)
     if instructions is None:
-        inputs = PromptInputs(
-            graph=found.graph,
-            stats=await source.get_stats(graph_key),
-            configs=types_by_name(await source.get_node_configs()),
-            role=role,
-            language=options.language,
-            compact=compact,
+        instructions = await write_instructions(
+            source, found.graph, role=role, language=options.language, compact=compact
         )
-        instructions = SystemMessage(content=render_system_prompt(inputs))
     system_tokens = count_tokens(instructions.content)
     if context_room is not None:
         options = replace(options, budget_tokens=min(options.budget_tokens, context_room(system_tokens)))

@@ -19,6 +19,7 @@ from pydantic import Field
 from datasources.base import Record, RecordStore
 from datasources.errors import BadDocument, RecordConflict
 from datasources.types import Document, parse_document
+from graphrag.foreign_threads import take_over
 from graphrag.people import Person
 from graphrag.providers.base import Message
 from graphrag.providers.openai_wire import clean
@@ -264,5 +265,6 @@ def _version(record: Record) -> int:
 def _read(record: Record) -> StoredThread:
     if _version(record) > SCHEMA_VERSION:
         raise ThreadVersion(thread_id=record.key, found=_version(record))
-    thread = parse_document(Thread, {"_key": record.key, **record.data}, KIND)
+    data = record.data if "schemaVersion" in record.data else take_over(record.data)
+    thread = parse_document(Thread, {"_key": record.key, **data}, KIND)
     return StoredThread(thread=thread, version=record.version)

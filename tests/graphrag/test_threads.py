@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from datasources.base import Record, RecordStore
 from datasources.mock import open_nba
 from graphrag.approvals import Person
-from graphrag.context import CONTEXT_MARKER
 from graphrag.providers.base import (
     AssistantMessage,
     Message,
@@ -134,7 +133,7 @@ async def test_a_thread_that_another_program_wrote_is_read_and_keeps_what_we_do_
         "mood": {"happy": True},
         "conversationHistory": [
             {"role": "system", "content": "Rules"},
-            {"role": "system", "content": f"{CONTEXT_MARKER}\nnodes"},
+            {"role": "system", "content": "[Contexte RAG pour cette question]\nnodes"},
             {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
             {"role": "assistant", "content": None, "tool_calls": [
                 {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}, "junk"]},
@@ -145,8 +144,6 @@ async def test_a_thread_that_another_program_wrote_is_read_and_keeps_what_we_do_
     await shelf.records.put(Record(kind=KIND, key="theirs", data=data), expected_version=None)
     stored = await shelf.threads.get("theirs", EDITOR)
     assert stored.thread.messages == [
-        SystemMessage(content="Rules"),
-        SystemMessage(content=f"{CONTEXT_MARKER}\nnodes", stable=False),
         UserMessage(content="Hi"),
         AssistantMessage(tool_calls=(ToolCall(id="a", name="look", arguments="{}"),)),
         ToolMessage(call_id="a", name="", content="seen"),
