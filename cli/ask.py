@@ -254,7 +254,7 @@ async def _sample_values(services: Services, graph: str) -> dict[str, Any]:
     degree = {node.key: sum(node.key in link for link in links) for node in nodes}
     best = max(nodes, key=lambda node: (degree[node.key], node.key))
     keys = [best.key, *(node.key for node in nodes if node.key != best.key)][:3]
-    return {"key": best.key, "keys": keys, "type": best.type, "query": best.key.replace("-", " ")}
+    return {"node_key": best.key, "node_keys": keys, "type_key": best.type}
 
 
 def _sample_call(arguments: Any, sample: dict[str, Any]) -> dict[str, Any]:
