@@ -24,8 +24,8 @@ from datasources.base import Finding
 
 _SHOWN = 5
 _INIT = "run `nodius db init`"
-_SCANS = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS"})
-"""Statements of set-up and of this check, which are meant to read all nodes."""
+_SCANS = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS", "WORKSPACES"})
+"""Statements of set-up, of this check and of a command over all workspaces: meant to read all they read."""
 
 _SAMPLES: Mapping[str, Any] = {
     "depth": 1, "limit": 1, "candidates": 1, "lenders": [], "lendersOf": [[]], "bareLendersOf": [[]],

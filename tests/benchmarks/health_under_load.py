@@ -228,6 +228,9 @@ async def main() -> int:
         name, port, pid = sys.argv[2:]
         await SCENARIOS[name](Target(port=int(port), pid=int(pid)))
         return 0
+    if unknown := sys.argv[1:] and set(sys.argv[1:]) - set(SCENARIOS):
+        print(f"no scenario {', '.join(sorted(unknown))}; there are: {', '.join(SCENARIOS)}", file=sys.stderr)
+        return 2
     print(described())
     results = [await run(name) for name in sys.argv[1:] or SCENARIOS]
     return 0 if all(results) else 1

@@ -17,6 +17,7 @@ STATEMENTS = {
 }
 MEANT_TO_READ_ALL = {
     "TOTALS": "a health check counts the graphs",
+    "WORKSPACES": "every workspace is listed, from an index",
     "GRAPH_IDS_OF_ALL": "a type of the root workspace concerns every graph",
 }
 GROWING = ("nodes", "edges", "vectors", "records", "terms", "text_log", "vector_log", "graphs", "configs")
