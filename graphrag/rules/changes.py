@@ -19,15 +19,13 @@ from graphrag.rules.resolve import (
     find_nodes,
     fitting_pair,
     handles_of_node,
-    handles_of_type,
     named_handles,
     of_direction,
     overview_and_types,
     the_nodes,
-    the_sheet,
     the_type,
 )
-from graphrag.rules.tables import Answer, Row, cell, key_of
+from graphrag.rules.tables import Answer, cell, key_of
 from graphrag.rules.turn import Turn
 from graphrag.rules.wording import Mention, letters
 from tools.toon import compact_json
@@ -38,11 +36,11 @@ _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,10})?")
 _PAIR = re.compile(r"(-?[\d.]+(?:e[-+]?\d+)?)[,x](-?[\d.]+(?:e[-+]?\d+)?)")
 
 
-def _detail(key: str) -> Call:
+def detail_of(key: str) -> Call:
     return Call(name="read_node_detail", arguments={"key": key})
 
 
-def _edges_at(key: str) -> Call:
+def edges_at(key: str) -> Call:
     return Call(name="list_node_edges", arguments={"key": key, "direction": "any", "limit": 100})
 
 
@@ -52,7 +50,7 @@ def connect(turn: Turn) -> NoReturn:
     source, target = the_nodes(turn, start or turn.request.mention("a"), turn.request.mention("b"))
     if source.key == target.key:
         turn.stop(turn.say("same_node", node=cite(source.key)))
-    here, there = map(handles_of_node, turn.read_all(_detail(source.key), _detail(target.key)))
+    here, there = map(handles_of_node, turn.read_all(detail_of(source.key), detail_of(target.key)))
     outputs, inputs = of_direction(here, "out"), of_direction(there, "in")
     chosen = named_handles(outputs, output) if output else outputs
     facts = {"source": cite(source.key), "target": cite(target.key)}
@@ -97,16 +95,16 @@ def _shown(turn: Turn, handles: Sequence[Handle]) -> str:
 def delete_node(turn: Turn) -> NoReturn:
     """Propose to delete a node, or several named together."""
     keys = list(dict.fromkeys(one.key for one in _named_together(turn, "node")))
-    lists = turn.read_all(*map(_edges_at, keys))
+    lists = turn.read_all(*map(edges_at, keys))
     edges = {key_of(row) for answer in lists for row in answer.rows("edges")}
     what = turn.say("delete", what=", ".join(map(cite, keys)))
     what += " " + (turn.say("edges_go", count=len(edges)) if edges else turn.say("no_edge_goes"))
     if len(keys) == 1:
         turn.propose("delete_node", {"nodeKey": keys[0]}, what)
-    turn.propose("batch", {"actions": [_action("delete_node", nodeKey=key) for key in keys]}, what)
+    turn.propose("batch", {"actions": [action("delete_node", nodeKey=key) for key in keys]}, what)
 
 
-def _action(kind: str, **payload: Any) -> dict[str, Any]:
+def action(kind: str, **payload: Any) -> dict[str, Any]:
     return {"type": kind, "payload": payload}
 
 
@@ -139,7 +137,7 @@ def delete_edge(turn: Turn) -> NoReturn:
             turn.stop(turn.say("incomplete_delete"))
         turn.propose("delete_edge", {"edgeKey": key.text}, turn.say("delete", what=code(key.text)))
     source, target = the_nodes(turn, *ends)
-    rows = turn.read_all(_edges_at(source.key))[0].rows("edges")
+    rows = turn.read_all(edges_at(source.key))[0].rows("edges")
     found = [(end, row) for row in rows if (end := ends_of(row, {source.key: 1, target.key: 1})) is not None]
     edges = [row for end, row in found if (end[0], end[2]) == (source.key, target.key)]
     edges = edges or [row for end, row in found if (end[0], end[2]) == (target.key, source.key)]
@@ -218,113 +216,6 @@ def _value(turn: Turn, text: str, now: Any) -> Any:
     return text
 
 
-def create(turn: Turn) -> NoReturn:
-    """Propose a node: alone, after, before or between others; or the edge that was asked for so."""
-    spans = _clauses(turn)
-    mentions = {name: turn.request.mention_at(span) for name, span in spans.items() if name != "named"}
-    head = turn.request.wording.folded[slice(*spans["head"])].strip()
-    if "ends" in spans:
-        turn.stop(turn.say("incomplete_connect"))
-    if turn.request.grammar.word("not_a_node").fullmatch(head):
-        turn.stop(turn.say("help_all"))
-    name = turn.request.wording.text(*spans["named"]) if "named" in spans else ""
-    kind = mentions.get("type") or mentions.get("head")
-    after, before = mentions.get("after"), mentions.get("before")
-    if "between" in spans:
-        pair = turn.request.grammar.word("pair").fullmatch(turn.request.wording.folded, *spans["between"])
-        if pair is None:
-            turn.stop(turn.say("incomplete_create"))
-        after, before = turn.request.mention_at(pair.span("a")), turn.request.mention_at(pair.span("b"))
-    if kind is not None and not turn.request.grammar.word("only_noun").sub("", kind.text.lower()).strip(" ,"):
-        kind = None
-    _propose_node(turn, kind, name, after, before, mentions.get("sheet"))
-
-
-def _clauses(turn: Turn) -> dict[str, tuple[int, int]]:
-    """Return where each clause of a wish for a node stands; `head` is what comes before the first."""
-    rules, folded = turn.request.grammar, turn.request.wording.folded
-    start, end = turn.request.spans["rest"]
-    found = list(rules.word("clause").finditer(folded, start, end))
-    stops = [clause.start() for clause in found[1:]] + [end]
-    spans = {"head": (start, found[0].start() if found else end)}
-    for clause, stop in zip(found, stops, strict=False):
-        joint = rules.word("clause_joint").search(folded, clause.end(), stop) if stop != end else None
-        spans.setdefault(clause.lastgroup or "", (clause.end(), joint.start() if joint else stop))
-    begin, stop = spans["head"]
-    quote = re.compile(rules.words["quote"]).search(folded, begin, stop)
-    if quote is not None and "named" not in spans:  # add a filter "Only active"
-        spans |= {"named": quote.span(), "head": (begin, quote.start())}
-    return spans
-
-
-def _propose_node(
-    turn: Turn,
-    kind: Mention | None,
-    name: str,
-    after: Mention | None,
-    before: Mention | None,
-    sheet: Mention | None,
-) -> NoReturn:
-    ends = [one for one in (after, before) if one is not None]
-    (overview, types), found = turn.together(
-        lambda: overview_and_types(turn), lambda: the_nodes(turn, *ends) if ends else []
-    )
-    type_key = cell(the_type(turn, kind, types).get("type"))
-    payload: dict[str, Any] = {"typeKey": type_key}
-    if name:
-        payload["data"] = {"name": name}
-    if sheet is not None:
-        payload["sheet"] = cell(the_sheet(turn, sheet, overview).get("sheet"))
-    what = turn.say("new_node", type=code(type_key)) + (f" “{plain(name, 80)}”" if name else "")
-    if not found:
-        turn.propose("create_node", payload, what)
-    config, *details = turn.read_all(
-        Call(name="read_node_config", arguments={"type": type_key}),
-        *(_detail(one.key) for one in found),
-        *([_edges_at(found[0].key)] if len(found) == 2 else []),
-    )
-    handles = {one.key: handles_of_node(detail) for one, detail in zip(found, details, strict=False)}
-    cut, first, last = None, found[0] if after else None, found[-1] if before else None
-    if first is not None and last is not None:
-        if first.key == last.key:
-            turn.stop(turn.say("same_node", node=cite(first.key)))
-        first, last, cut = _between(details[2], first, last, handles)
-    own, edges = handles_of_type(config), list[dict[str, Any]]()
-    if first is not None:
-        edges.append(_edge(turn, "in", first.key, fitting_pair(handles[first.key], own)))
-        what += " " + turn.say("placed_after", node=cite(first.key))
-    if last is not None:
-        edges.append(_edge(turn, "out", last.key, fitting_pair(own, handles[last.key])))
-        what += " " + turn.say("placed_before", node=cite(last.key))
-    whole = {**payload, "edges": edges}
-    if cut is None:
-        turn.propose("create_node_with_edges", whole, what)
-    actions = [_action("create_node_with_edges", **whole), _action("delete_edge", edgeKey=key_of(cut))]
-    turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(key_of(cut)))}")
-
-
-def _between(
-    edges: Answer, first: Found, last: Found, handles: dict[str, list[Handle]]
-) -> tuple[Found, Found, Row | None]:
-    """Return two nodes in the order of the flow and the edge between them, whose handles are then used."""
-    for row in edges.rows("edges"):
-        ends = ends_of(row, {first.key: 1, last.key: 1})
-        if ends is not None and ends[0] != ends[2]:
-            if ends[0] != first.key:
-                first, last = last, first
-            handles[first.key] = named_handles(handles[first.key], ends[1])
-            handles[last.key] = [h for h in handles[last.key] if h.id == ends[3]]
-            return first, last, row
-    return first, last, None
-
-
-def _edge(turn: Turn, direction: str, key: str, pair: tuple[Handle, Handle] | None) -> dict[str, Any]:
-    if pair is None:
-        turn.stop(turn.say("cannot_follow" if direction == "in" else "cannot_precede", node=cite(key)))
-    mine, other = (pair[1], pair[0]) if direction == "in" else pair
-    return {"direction": direction, "handleId": mine.id, "targetNodeKey": key, "targetHandleId": other.id}
-
-
 def move(turn: Turn) -> NoReturn:
     """Propose another place: a point, beside another node, or some way off."""
     found = the_nodes(turn, turn.request.mention("node"), turn.request.mention("other"))
@@ -335,7 +226,7 @@ def move(turn: Turn) -> NoReturn:
     if turn.request.text("x"):
         x, y = float(turn.request.folded("x")), float(turn.request.folded("y"))
     else:
-        boxes = [_box(turn, detail) for detail in turn.read_all(*(_detail(one.key) for one in found))]
+        boxes = [_box(turn, detail) for detail in turn.read_all(*(detail_of(one.key) for one in found))]
         x, y = (
             _beside(boxes, side)
             if len(boxes) == 2

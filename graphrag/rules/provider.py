@@ -27,7 +27,7 @@ from graphrag.providers.base import (
     UsageReport,
 )
 from graphrag.providers.identity import Identified
-from graphrag.rules import changes, nodes, overview
+from graphrag.rules import changes, creating, nodes, overview
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.markup import cite, plain
 from graphrag.rules.patterns import Request, grammar, is_command, understand
@@ -77,7 +77,7 @@ HANDLERS: Mapping[str, Callable[[Turn], str | None]] = {
     "show_field": nodes.show_field,
     "neighbors": nodes.neighbors,
     "path": nodes.path,
-    "create": changes.create,
+    "create": creating.create,
     "connect": changes.connect,
     "delete_node": changes.delete_node,
     "delete_edge": changes.delete_edge,
