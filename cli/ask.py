@@ -22,13 +22,17 @@ from cli.common import (
     run,
     settings_of,
 )
+from cli.diff import print_preview
+from graphrag.approvals import Approvals
 from graphrag.config import Settings
 from graphrag.prepared_prompt import PreparedPrompt, prepare_prompt
+from graphrag.providers.base import ToolCall
 from graphrag.retriever import GRAPH_ORDER
 from graphrag.tokens import count_tokens, tokenizer_name
-from graphrag.wiring import Services
-from tools.base import Role, ToolBox, ToolContext, ToolResult
-from tools.read_tools import READ_TOOLS, read_toolbox
+from graphrag.tool_calls import Answered, CallLimits, CallPlace, Requested, ToolCalls
+from graphrag.wiring import Services, open_database
+from tools.base import Role, Tool, ToolBox, ToolContext
+from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 QuestionArgument = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")]
@@ -42,6 +46,7 @@ RoleOption = Annotated[
     str, typer.Option("--role", metavar="ROLE", help="Who asks: viewer, editor, reviewer or admin.")
 ]
 ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "reviewer", "admin": "admin"}
+_BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS))
 
 
 def context(
@@ -148,7 +153,7 @@ def prompt(
     """Show every message a model would be sent for a first question, with its tokens."""
     settings = settings_of(db, workspace, lang, mode=mode, budget_tokens=budget)
     prepared = _prepared(settings, graph, question, role)
-    schemas = orjson.dumps(ToolBox((*READ_TOOLS, *WRITE_TOOLS)).schemas(role_of(role))).decode()
+    schemas = orjson.dumps(_BOX.schemas(role_of(role))).decode()
     tool_tokens = count_tokens(schemas)
     if as_json:
         render.json({**prepared.as_dict(), "tool_schema_tokens": tool_tokens})
@@ -166,10 +171,13 @@ def tools(
     graph: GraphArgument,
     tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Just this tool.")] = None,
     run_it: Annotated[
-        bool, typer.Option("--run", help="Run it (without TOOL: each once) on the graph.")
+        bool, typer.Option("--run", help="Run it (without TOOL: each that reads, once) on the graph.")
     ] = False,
     arguments: Annotated[
-        str | None, typer.Option("--args", metavar="JSON", help="Arguments of TOOL; implies --run.")
+        str | None,
+        typer.Option(
+            "--args", metavar="JSON", help="Arguments of TOOL; implies --run. A change is shown only."
+        ),
     ] = None,
     role: RoleOption = "editor",
     as_json: JsonOption = False,
@@ -177,72 +185,110 @@ def tools(
     workspace: WorkspaceOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """List the tools a model may call on a graph, or run them as a model would."""
+    """List the tools a model may call on a graph, or run them as a model would; nothing is stored."""
     settings = settings_of(db, workspace, lang)
-    as_role, box = role_of(role), read_toolbox()
-    offered = [found for found in box.offered(as_role) if tool is None or found.name == tool]
+    as_role = role_of(role)
+    offered = [found for found in _BOX.offered(as_role) if tool is None or found.name == tool]
     if not offered:
-        names = ", ".join(found.name for found in box.offered(as_role))
+        names = ", ".join(found.name for found in _BOX.offered(as_role))
         fail(f"there is no tool {tool!r}; there are {names}", code=EXIT_USAGE)
     if arguments is not None and tool is None:
         fail("--args needs the name of a tool", code=EXIT_USAGE)
+    if run_it and arguments is None and tool is not None and offered[0].writes:
+        fail(f"{tool} proposes a change: give its arguments with --args", code=EXIT_USAGE)
 
-    async def work(services: Services) -> list[tuple[str, Any, ToolResult]]:
+    async def work(services: Services) -> list[Answered]:
         await graph_or_fail(services.source, graph)
         if not run_it and arguments is None:
             return []
-        where = ToolContext(
-            source=services.source,
-            graph_key=graph,
-            role=as_role,
-            language=settings.language,
-            search=services.retriever.search,
-        )
         sample = await _sample_values(services, graph)
-        calls: list[tuple[str, Any]] = [
-            (found.name, arguments if arguments is not None else _sample_call(found.arguments, sample))
+        calls = [
+            ToolCall(
+                id=found.name,
+                name=found.name,
+                arguments=orjson.dumps(_sample_call(found.arguments, sample)).decode()
+                if arguments is None
+                else arguments,
+            )
             for found in offered
+            if tool is not None or not found.writes
         ]
-        return [(name, given, await box.run(name, given, where)) for name, given in calls]
+        return await _run_dry(services, graph, as_role, calls)
 
     results = run(settings, work)
     if not results:
-        _list_tools([found.schema()["function"] for found in offered], as_json, whole=tool is not None)
+        _list_tools(offered, as_json, whole=tool is not None)
         return
     _show_results(results, as_json)
-    if any(result.is_error for _, _, result in results):
+    if any(answered.result.is_error for answered in results):
         raise typer.Exit(EXIT_FAILED)
 
 
-def _show_results(results: list[tuple[str, Any, ToolResult]], as_json: bool) -> None:
+async def _run_dry(services: Services, graph: str, role: Role, calls: list[ToolCall]) -> list[Answered]:
+    """Run calls as those of a model are run; what they propose is kept in memory and forgotten."""
+    place = CallPlace(
+        context=ToolContext(
+            source=services.source,
+            graph_key=graph,
+            role=role,
+            language=services.settings.language,
+            search=services.retriever.search,
+        ),
+        person=services.local_person(role),
+        thread_id="dry-run",
+        turn=1,
+        model="person",
+    )
+    workspace = services.settings.workspace
+    async with open_database("memory:", workspace) as forgotten:
+        approvals = Approvals(services.source, forgotten.records(workspace))
+        running = ToolCalls(_BOX, approvals, limits=CallLimits(calls_a_step=len(calls)))
+        return [answered async for answered in running.run(Requested(calls=calls), place)]
+
+
+def _show_results(results: list[Answered], as_json: bool) -> None:
     if as_json:
         render.json(
             [
-                {"tool": name, "arguments": given, "error": result.is_error, "data": result.data}
-                | {"text": result.text, "tokens": count_tokens(result.text)}
-                for name, given, result in results
+                {"tool": one.call.name, "arguments": one.call.arguments, "error": one.result.is_error}
+                | {"data": one.result.data, "text": one.result.text}
+                | {"tokens": count_tokens(one.result.text)}
+                | ({"preview": one.approval.preview, "stored": False} if one.approval else {})
+                for one in results
             ]
         )
-    else:
-        for name, given, result in results:
-            shown = given if isinstance(given, str) else orjson.dumps(given).decode()
-            render.heading(f"── {name} {shown} ({count_tokens(result.text):,} tokens)")
-            render.passage(result.text, "red" if result.is_error else None)
+        return
+    for one in results:
+        text = one.result.text
+        render.heading(f"── {one.call.name} {one.call.arguments} ({count_tokens(text):,} tokens)")
+        render.passage(text, "red" if one.result.is_error else None)
+        if one.approval is not None:
+            print_preview(one.approval.preview)
+            render.note("Nothing was stored: a person would be asked to decide this.")
 
 
-def _list_tools(functions: list[dict[str, Any]], as_json: bool, *, whole: bool) -> None:
+def _list_tools(offered: list[Tool[Any]], as_json: bool, *, whole: bool) -> None:
+    functions = [{**tool.schema()["function"], "writes": tool.writes} for tool in offered]
     if as_json or whole:
         render.json(functions)
         return
     rows = [
         [
             function["name"],
-            ", ".join(function["parameters"].get("properties", {})),
+            _argument_names(function["parameters"]),
+            "proposes" if function["writes"] else "reads",
             function["description"].partition(". ")[0].rstrip(".") + ".",
         ]
         for function in functions
     ]
-    render.table(["tool", "arguments", "what it is for"], rows, folded=2)
+    render.table(["tool", "arguments", "does", "what it is for"], rows, folded=3)
+
+
+def _argument_names(parameters: dict[str, Any]) -> str:
+    """Return the arguments that must be given; `…` stands for those that may be."""
+    required = parameters.get("required", [])
+    more = ["…"] if len(parameters.get("properties", {})) > len(required) else []
+    return ", ".join([*required, *more])
 
 
 async def _sample_values(services: Services, graph: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,12 +162,18 @@ def test_tools_are_listed_with_their_schemas(demo_db: str) -> None:
     lines = invoke("tools", "testgraph001").stdout.splitlines()
     assert lines[0].split()[:2] == ["tool", "arguments"]
     assert len(lines) == len(functions) + 1
+    marks = {row.split()[0]: "proposes" in row.split() for row in lines[1:]}
+    assert marks == {function["name"]: function["writes"] for function in functions}
+    assert {name for name, writes in marks.items() if not writes} == READ_TOOLS
+    assert "propose_update_node" in marks
+    viewed = printed(invoke("tools", "testgraph001", "--json", "--role", "viewer"))
+    assert not any(function["writes"] for function in viewed)
 
 
-def test_every_tool_runs_on_every_sample(demo_db: str) -> None:
+def test_every_tool_that_reads_runs_on_every_sample(demo_db: str) -> None:
     for key in ("testgraph001", "order-refund", "greenhouse-climate"):
         results = printed(invoke("tools", key, "--run", "--json"))
-        assert {result["tool"] for result in results} >= READ_TOOLS
+        assert {result["tool"] for result in results} == READ_TOOLS
         assert [result["tool"] for result in results if result["error"]] == []
         assert all(result["text"] and result["tokens"] > 0 for result in results)
 
@@ -184,6 +191,53 @@ def test_wrong_arguments_get_the_answer_a_model_would_get(demo_db: str, argument
     result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments)
     assert result.exit_code == 1
     assert "ERROR" in result.stdout
+
+
+CHANGE = '{"nodeKey": "error-handler", "changes": {"data.level": "warning"}, "reason": "asked for"}'
+
+
+def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(demo_db: str) -> None:
+    def stored() -> tuple[Any, Any, Any]:
+        graphs, audit = invoke("graphs", "--json"), invoke("audit", "--json")
+        return printed(invoke("review", "list", "--json")), printed(graphs), printed(audit)
+
+    before = stored()
+    result = invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE)
+    assert result.exit_code == 0
+    assert "PROPOSED: change data.level of node error-handler" in result.stdout
+    assert "~ node error-handler" in result.stdout
+    assert '+ data.level: "warning"' in result.stdout
+    assert "Nothing was stored" in result.stderr
+    (found,) = printed(invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--json"))
+    assert (found["error"], found["stored"]) == (False, False)
+    assert found["data"]["type"] == "update_node"
+    assert [change["key"] for change in found["preview"]["nodesChanged"]] == ["error-handler"]
+    assert stored() == before
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("propose_update_node", '{"nodeKey": "nobody", "changes": {"data.x": 1}, "reason": "r"}'),
+        ("propose_update_node", '{"nodeKey": "error-handler"}'),
+        ("propose_delete_edge", '{"edgeKey": "none", "reason": "r"}'),
+        ("propose_delete_node", ""),
+    ],
+)
+def test_a_change_that_cannot_be_gets_the_answer_a_model_would_get(
+    demo_db: str, tool: str, arguments: str
+) -> None:
+    result = invoke("tools", "testgraph001", tool, "--args", arguments)
+    assert result.exit_code == 1
+    assert "ERROR" in result.stdout
+    assert "Nothing was stored" not in result.stderr
+
+
+def test_a_change_needs_arguments_and_a_role_that_may_propose(demo_db: str) -> None:
+    assert "--args" in invoke("tools", "testgraph001", "propose_delete_node", "--run").stderr
+    refused = invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--role", "viewer")
+    assert refused.exit_code == 2
+    assert "there is no tool 'propose_update_node'" in refused.stderr
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are(demo_db: str) -> None:
