@@ -72,7 +72,10 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "tools/test_read_tools.py::test_read_tools_take_the_names_of_write_tools_and_the_older_ones",
         "tools/test_read_tools.py::test_errors_name_an_argument_as_the_schema_does",
     ),
-    "the system prompt has the built-in types, the graph's own family first, and counts the rest": (),
+    "the system prompt has the built-in types, the graph's own family first, and counts the rest": (
+        "graphrag/test_prompts.py::test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first",
+        "tools/test_read_tools.py::test_overview_counts_and_names_entries_hubs_and_loose_ends",
+    ),
     "threads that Nodius stored go on where they wait": (),
     "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (
         "datasources/arango/test_server_version.py::test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_server",

@@ -83,6 +83,9 @@ def _graph(inputs: PromptInputs) -> str:
         "nodes": inputs.stats.nodes,
         "edges": inputs.stats.edges,
     }
+    if not inputs.compact:
+        category = cut_name(graph.category, MAX_NAME_CHARS)
+        shown |= {"version": graph.version, "category": category, "permission": graph.permission}
     return encode({name: value for name, value in shown.items() if value is not None})
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.builtin_types import types_by_name
+from datasources.builtin_types import BUILTIN_TYPES, types_by_name
 from datasources.mock import open_nba
 from datasources.types import Graph, GraphStats, NodeTypeConfig, TypeTemplate
 from graphrag.messages import Language
@@ -97,6 +97,24 @@ async def test_hundreds_of_types_are_bounded_and_the_used_ones_come_first() -> N
     assert count_tokens(prompt) < 2_500
 
 
+async def test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first() -> None:
+    names = ["other.z", "a.first", *(f"own.t{i:02}" for i in range(60))]
+    configs = dict(BUILTIN_TYPES) | {
+        name: NodeTypeConfig(key=name, workspace="w", display_name=name, node=TypeTemplate(type=name))
+        for name in names
+    }
+    stats = GraphStats(nodes=2, edges=0, types={"own.t07": 2})
+    for compact in (False, True):
+        prompt = render_system_prompt(await nba(configs=configs, stats=stats, compact=compact))
+        table = prompt.split("types[5]{type,name,handles,nodes,description}:\n")[1].splitlines()
+        assert [line.strip().split(",")[0] for line in table[:5]] == ["own.t07", *sorted(BUILTIN_TYPES)]
+        assert "61 more types: own.t00, own.t01," in prompt
+    everything = GraphStats(nodes=62, edges=0, types=dict.fromkeys(names, 1))
+    prompt = render_system_prompt(await nba(configs=configs, stats=everything))
+    assert all(f"\n  {name}," in prompt for name in BUILTIN_TYPES)
+    assert "22 more types: " in prompt
+
+
 async def test_many_sheets_are_bounded() -> None:
     prompt = render_system_prompt(await nba(sheets={str(i): f"sheet {i}" for i in range(100)}))
     assert "sheets[30]" in prompt
@@ -143,7 +161,7 @@ async def test_names_and_descriptions_stay_data(name: str, text: str, sheet: str
     assert len(lines) == len(plain)
     differing = [i for i, (a, b) in enumerate(zip(plain, lines, strict=True)) if a != b]
     table_header = next(i for i, line in enumerate(plain) if line.startswith("types["))
-    graph_lines = range(plain.index("graph: g"), plain.index("graph: g") + 7)
+    graph_lines = range(plain.index("graph: g"), plain.index("graph: g") + 10)
     assert set(differing) <= {*graph_lines, table_header, table_header + 1}
     assert len(shown) < 8_000
 

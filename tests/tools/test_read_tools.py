@@ -54,9 +54,10 @@ async def test_overview_counts_and_names_entries_hubs_and_loose_ends(nba: ToolCo
     assert (shown["nodes"], shown["edges"]) == (9, 6)
     assert {row["type"]: row["nodes"] for row in shown["types"]}["log-node"] == 2
     assert shown["sheets"] == [
-        {"sheet": "0 main", "nodes": 7},
-        {"sheet": "1 data-processing", "nodes": 2},
+        {"sheet": "0 main", "nodes": 7, "edges": 6},
+        {"sheet": "1 data-processing", "nodes": 2, "edges": 0},
     ]
+    assert (shown["version"], shown["category"], shown["permission"]) == (1, "analytics", 0)
     assert [row["_key"] for row in shown["entry_points"]] == ["entry-form"]
     assert [row["_key"] for row in shown["hubs"]] == ["fetch-api"]
     assert [row["_key"] for row in shown["without_edges"]] == ["disconnected-note", "sort-stats"]

@@ -51,9 +51,12 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
         "description": cut(graph.description or "", 400) or None,
         "nodes": stats.nodes,
         "edges": stats.edges,
+        "version": graph.version,
+        "category": cut_name(graph.category, 80),
+        "permission": graph.permission,
     }
     parts = [encode({name: value for name, value in head.items() if value is not None})]
-    parts += _counts(graph, stats, nodes, whole=whole)
+    parts += _counts(graph, stats, nodes, links if whole else None)
     if not whole:
         parts.append(f"The graph is large: what follows is of its first {len(nodes)} nodes by key only.")
     data: dict[str, Any] = {**head, "types": dict(stats.types), "sampled": not whole}
@@ -61,19 +64,28 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
     return ToolResult(text="\n".join(parts), data=data)
 
 
-def _counts(graph: Graph, stats: GraphStats, nodes: Sequence[Node], *, whole: bool) -> list[str]:
+def _counts(
+    graph: Graph, stats: GraphStats, nodes: Sequence[Node], links: Sequence[Link] | None
+) -> list[str]:
+    """Return types and sheets, counted unless it is a sample; an edge is on the sheet of its source."""
     types = sorted(stats.types.items(), key=lambda pair: (-pair[1], pair[0]))
     rows = [{"type": cut(name, MAX_TYPE_CHARS), "nodes": count} for name, count in types[:SHOWN_TYPES]]
     parts = [table("types", rows, ["type", "nodes"])]
     if len(types) > SHOWN_TYPES:
         parts.append(f"{len(types) - SHOWN_TYPES} more types: list_available_node_types.")
-    by_sheet = Counter(node.sheet for node in nodes)
+    sheet_of = {node.key: node.sheet for node in nodes}
+    by_sheet = Counter(sheet_of.values())
+    edges = Counter(sheet_of.get(source) for source, _ in links or ())
     sheets = list(dict.fromkeys([*graph.sheets_list, *by_sheet]))
     shown: list[Row] = [
-        {"sheet": sheet_label(graph, sheet), "nodes": by_sheet[sheet] if whole else None}
+        {
+            "sheet": sheet_label(graph, sheet),
+            "nodes": by_sheet[sheet] if links is not None else None,
+            "edges": edges[sheet] if links is not None else None,
+        }
         for sheet in sheets[:SHOWN_SHEETS]
     ]
-    parts.append(table("sheets", shown, ["sheet", "nodes"]))
+    parts.append(table("sheets", shown, ["sheet", "nodes", "edges"]))
     if len(sheets) > SHOWN_SHEETS:
         parts.append(f"{len(sheets) - SHOWN_SHEETS} more sheets.")
     return parts
