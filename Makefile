@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser slow lint format type bench bench-peers bench-load bench-scale bench-page screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real browser slow lint format type bench bench-peers bench-load bench-scale bench-page screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -26,6 +26,9 @@ demo: setup ## Import sample graphs, ask and change one, then serve the page (no
 
 test: setup ## Run the test suite (about a minute)
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not bench and not slow and not browser"
+
+test-real: setup ## Check real model and embedding services with whatever keys are set (each costs a few tokens)
+	$(PY) -m tests.real
 
 slow: setup ## Run the tests that kill, crash and flood, and more of the others (about six minutes)
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "slow and not bench and not browser"

@@ -23,7 +23,9 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 def doctor(
-    ask: Annotated[bool, typer.Option("--ask", help="Ask the model a short question, too.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask the model a short question and time an embedding, too.")
+    ] = False,
     as_json: JsonOption = False,
     db: DbOption = None,
     workspace: WorkspaceOption = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import sqlite3
+import time
 
 from datasources.base import Finding
 from datasources.errors import SourceError
@@ -33,7 +34,8 @@ _FILL = "nodius demo, or nodius import FILE"
 async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bool = False) -> list[Finding]:
     """Return one finding for each part; nothing is raised for what can be reported.
 
-    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short question.
+    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short question,
+    and how long a text took to embed is said.
     """
     return [
         Finding(
@@ -42,7 +44,7 @@ async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bo
             detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         ),
         *await _database(settings),
-        await _embeddings(settings, patience_s),
+        await _embeddings(settings, patience_s, ask=ask),
         _tokenizer(),
         await _model(settings, patience_s, ask=ask),
     ]
@@ -68,7 +70,7 @@ async def _database(settings: Settings) -> list[Finding]:
     return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
 
 
-async def _embeddings(settings: Settings, patience_s: float) -> Finding:
+async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
     name = "embeddings"
     local = "set NODIUS_EMBEDDINGS=local to embed without a key or network"
     try:
@@ -78,6 +80,7 @@ async def _embeddings(settings: Settings, patience_s: float) -> Finding:
     if embedder is None:
         fix = "set NODIUS_EMBEDDINGS=local (packaged, no key) to search by meaning too"
         return Finding(name=name, status="warning", detail="turned off: text search only", fix=fix)
+    started = time.perf_counter()
     try:
         async with asyncio.timeout(patience_s):
             vectors = await embedder.embed(["a first text"])
@@ -89,7 +92,9 @@ async def _embeddings(settings: Settings, patience_s: float) -> Finding:
     finally:
         await embedder.aclose()
     where = "in this process, no network" if isinstance(embedder, LocalEmbedder) else "over the network"
-    return Finding(name=name, status="ok", detail=f"{embedder.model}, {vectors.shape[1]} dimensions, {where}")
+    took = f"; a text took {(time.perf_counter() - started) * 1e3:.1f} ms" if ask else ""
+    detail = f"{embedder.model}, {vectors.shape[1]} dimensions, {where}{took}"
+    return Finding(name=name, status="ok", detail=detail)
 
 
 def _tokenizer() -> Finding:

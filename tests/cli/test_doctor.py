@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -120,3 +121,10 @@ def test_asking_shows_what_the_model_says(demo_db: str, monkeypatch: pytest.Monk
         server.play(streamed(openai_text("Blue.")), Answer(status=401, body={"error": "bad key"}))
         assert "it answers 'Blue.'" in invoke("doctor", "--ask").output
         assert invoke("doctor", "--ask").exit_code == 1
+
+
+def test_asking_says_how_long_the_embedder_took(demo_db: str) -> None:
+    assert re.search(
+        r", 256 dimensions, .*; a text took [\d.]+ ms", findings("--ask")["embeddings"]["detail"]
+    )
+    assert " ms" not in findings()["embeddings"]["detail"]
