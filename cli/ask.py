@@ -268,7 +268,9 @@ def _show_results(results: list[Answered], as_json: bool) -> None:
 
 
 def _list_tools(offered: list[Tool[Any]], as_json: bool, *, whole: bool) -> None:
-    functions = [{**tool.schema()["function"], "writes": tool.writes} for tool in offered]
+    functions: list[dict[str, Any]] = [
+        {**tool.schema()["function"], "writes": tool.writes} for tool in offered
+    ]
     if as_json or whole:
         render.json(functions)
         return
