@@ -321,7 +321,7 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
 
     Raises: SettingsError where the provider's key, model or address is missing.
     """
-    async with open_model(services.settings, provider) as model:
+    async with open_model(services.settings, provider, embedder=services.embedder) as model:
         yield agent_of(services, model)
 
 
@@ -334,13 +334,18 @@ class Model:
 
 
 @asynccontextmanager
-async def open_model(settings: Settings, provider: LLMProvider | None = None) -> AsyncGenerator[Model]:
-    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`."""
+async def open_model(
+    settings: Settings, provider: LLMProvider | None = None, *, embedder: EmbeddingProvider | None
+) -> AsyncGenerator[Model]:
+    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`.
+
+    `embedder` is named in the log beside it.
+    """
     if provider is not None:  # it is not of the settings, whose prices would be another's
         yield Model(provider=provider, pricing=Pricing(model=provider.model))
         return
     made = make_provider(settings, offline=RulesProvider)
-    facts = {"provider": made.name, "model": made.model, "embedder": settings.embeddings}
+    facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
     log.info("started", extra=facts)
     try:
         yield Model(provider=made, pricing=choose(settings).pricing)

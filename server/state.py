@@ -135,7 +135,8 @@ class ServerState:
         self.metrics.watch_embedding(self._shared.embedding_queue)
         live = LiveGraphs(database.source, database.records, embed=embed, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)
-        self._model = await self._stack.enter_async_context(open_model(self.settings, self._provider))
+        model = open_model(self.settings, self._provider, embedder=self._shared.embedder)
+        self._model = await self._stack.enter_async_context(model)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = frozenset(tool.name for tool in first.services.box.offered("admin"))
         expiring = asyncio.create_task(self._expire())

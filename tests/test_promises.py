@@ -45,11 +45,24 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/test_log_events.py::test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is_logged",
         "graphrag/test_log_events.py::test_a_person_of_no_debug_events_is_told_of_errors_and_usage",
     ),
-    "metrics count tokens by model; provider, model and embedder are logged at start": (),
-    "doctor asks the configured model a question": (
-        "cli/test_doctor.py::test_asking_shows_what_the_model_says",
+    "metrics count tokens by model; provider, model and embedder are logged at start": (
+        "server/test_metrics.py::test_tokens_are_counted_by_model_and_so_are_those_of_a_cache",
+        "graphrag/test_log_events.py::test_who_answers_and_who_embeds_is_logged_at_start",
     ),
-    "one command checks whatever keys are set, and says what it skipped": (),
+    "doctor asks the configured model a question and the embedder for a vector": (
+        "cli/test_doctor.py::test_asking_shows_what_the_model_says",
+        "cli/test_doctor.py::test_asking_says_how_long_the_embedder_took",
+    ),
+    "one command checks whatever keys are set, and says what it skipped": (
+        "real/test_checks.py::test_all_five_checks_pass_on_a_service_that_works",
+        "real/test_checks.py::test_what_a_service_does_wrong_fails_its_check_and_the_others_are_made",
+        "real/test_checks.py::test_without_keys_everything_is_said_to_be_skipped_and_why",
+    ),
+    "tools that propose are listed and tried on the command line; nothing is stored": (
+        "cli/test_ask.py::test_tools_are_listed_with_their_schemas",
+        "cli/test_ask.py::test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored",
+        "cli/test_ask.py::test_a_change_that_cannot_be_gets_the_answer_a_model_would_get",
+    ),
     "embeddings are chosen by the keys that are set, and never mixed": (
         "graphrag/embedders/test_openai_compatible.py::test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set",
         "graphrag/test_embed_nodes.py::test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed",

@@ -11,10 +11,13 @@ import pytest
 
 from datasources.mock import open_nba
 from graphrag.approvals import Reject
+from graphrag.config import load_settings
 from graphrag.events import ProposalPending
 from graphrag.log_events import LOG_EVENTS
 from graphrag.logs import bind_log_context, configure_logs
 from graphrag.providers.errors import ModelFailed
+from graphrag.wiring import open_agent, open_services
+from server.state import ServerState
 from tests.support.agents import EDITOR, only, setting_on
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
@@ -67,6 +70,36 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
     assert {entry["corrected"] for entry in entries if entry["event"] == "malformed_json"} == {True, False}
     assert named["llm_error"] | {"statusCode": 500, "code": "server_error"} == named["llm_error"]
     assert "secret players" not in orjson.dumps(entries, default=str).decode()
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "named"), [("auto", "wordllama-l2-256"), ("openai", "some-embedder"), ("none", "none")]
+)
+async def test_who_answers_and_who_embeds_is_logged_at_start(
+    entries: list[dict[str, Any]], embeddings: str, named: str
+) -> None:
+    settings = load_settings(
+        db="memory:",
+        provider="compatible",
+        llm_base_url="http://127.0.0.1:1/v1",
+        model="some-model",
+        embeddings=embeddings,
+        embeddings_model="some-embedder",
+        openai_api_key=None,
+    )
+    async with ServerState(settings):
+        pass
+    async with open_services(settings) as services, open_agent(services):
+        pass
+    started = [entry for entry in entries if entry["event"] == "started"]
+    assert len(started) == 2
+    for entry in started:
+        assert entry["level"] == LOG_EVENTS["started"].level
+        assert {name: entry[name] for name in LOG_EVENTS["started"].facts} == {
+            "provider": "compatible",
+            "model": "some-model",
+            "embedder": named,
+        }
 
 
 async def test_a_person_of_no_debug_events_is_told_of_errors_and_usage(entries: list[dict[str, Any]]) -> None:

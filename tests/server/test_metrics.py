@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
 from graphrag.people import Person
+from graphrag.providers.base import UsageReport
 from graphrag.wiring import LOCAL_USER
 from tests.server.test_ws_sync import move
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -70,6 +71,28 @@ async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
     assert found["nodius_tool_calls_total", "true", "other"] == 1
     assert sum(v for k, v in found.items() if k[0] == "nodius_tool_calls_total") >= 2
     assert sum(v for k, v in found.items() if k[0] == "nodius_model_calls_total") >= 3
+
+
+async def test_tokens_are_counted_by_model_and_so_are_those_of_a_cache() -> None:
+    usages = [UsageReport(prompt=300, completion=20, cached=200), UsageReport(prompt=40, completion=2)]
+    with ScriptedProvider(*(Says(text="Yes.", usage=usage) for usage in usages)) as model:
+        async with (
+            served(model, auth_secret=None, rate_limit=0) as running,
+            connect(f"ws://127.0.0.1:{running.port}/ws", proxy=None) as connection,
+        ):
+            ed = Socket(connection)
+            for number in (1, 2):
+                await ed.send("ai:chat", _id=number, graphKey=GRAPH, message=f"question {number}")
+                assert (await ed.turn(number))[-1]["type"] == "ai:complete"
+            found = counted(running)
+    tokens = {
+        k[1:]: v for k, v in found.items() if k[0] == "nodius_model_tokens_total" and k[3] == "scripted"
+    }
+    assert tokens == {
+        ("prompt", "script-1", "scripted"): 340,
+        ("completion", "script-1", "scripted"): 22,
+        ("cached", "script-1", "scripted"): 200,
+    }
 
 
 async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() -> None:
