@@ -89,7 +89,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/test_prompts.py::test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first",
         "tools/test_read_tools.py::test_overview_counts_and_names_entries_hubs_and_loose_ends",
     ),
-    "threads that Nodius stored go on where they wait": (),
+    "threads that Nodius stored go on where they wait": (
+        "graphrag/test_foreign_threads.py::test_old_instructions_and_contexts_are_replaced_by_ours",
+        "graphrag/test_foreign_threads.py::test_a_pending_interrupt_is_decided_and_the_turn_goes_on",
+        "graphrag/test_foreign_threads.py::test_a_pending_interrupt_that_no_longer_fits_is_told_to_the_model_instead",
+        "graphrag/test_foreign_threads.py::test_a_pending_tool_limit_is_granted",
+    ),
     "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (
         "datasources/arango/test_server_version.py::test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_server",
         "datasources/arango/test_statements.py::test_a_statement_uses_what_3_11_has_but_for_the_vector_index",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -26,11 +26,18 @@ CONTEXT = {"threadId", "turn", "sessionId"}
 SECRET = "Where do the secret players go?"
 
 
+def kept_in(found: list[dict[str, Any]]) -> Callable[[Mapping[str, Any]], None]:
+    def keep(entry: Mapping[str, Any]) -> None:
+        found.append(dict(entry))
+
+    return keep
+
+
 @pytest.fixture
 def entries() -> Iterator[list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, ROOMS)]
-    configure_logs("info", debug=True, sink=lambda entry: found.append(dict(entry)), entries=True)
+    configure_logs("info", debug=True, sink=kept_in(found), entries=True)
     yield found
     for log, handlers, level, propagate in before:
         log.handlers[:], log.propagate = handlers, propagate
@@ -73,7 +80,7 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "named"), [("auto", "wordllama-l2-256"), ("openai", "some-embedder"), ("none", "none")]
+    ("embeddings", "named"), [("local", "wordllama-l2-256"), ("openai", "some-embedder"), ("none", "none")]
 )
 async def test_who_answers_and_who_embeds_is_logged_at_start(
     entries: list[dict[str, Any]], embeddings: str, named: str
@@ -85,7 +92,7 @@ async def test_who_answers_and_who_embeds_is_logged_at_start(
         model="some-model",
         embeddings=embeddings,
         embeddings_model="some-embedder",
-        openai_api_key=None,
+        openai_api_key="sk-of-openai",
     )
     async with ServerState(settings):
         pass
@@ -103,7 +110,7 @@ async def test_who_answers_and_who_embeds_is_logged_at_start(
 
 
 async def test_a_person_of_no_debug_events_is_told_of_errors_and_usage(entries: list[dict[str, Any]]) -> None:
-    configure_logs("info", sink=lambda entry: entries.append(dict(entry)), entries=True)
+    configure_logs("info", sink=kept_in(entries), entries=True)
     with ScriptedProvider("Hello.") as model:
         async with open_nba("default") as database:
             await setting_on(database, model).ask("hello", by=EDITOR)
