@@ -84,7 +84,7 @@ async def check_taken_over(setting: Setting, thread_id: str) -> None:
         with ScriptedProvider("Moved.") as model:
             told = await setting_on(setting.database, model).ask("Done?", thread_id)
             assert isinstance(told[-1], Completed)
-            assert any("move node root" in m.content for m in model.requests[0].messages)
+            assert any("APPLIED: move " in m.content for m in model.requests[0].messages)
     assert await setting.database.records("default").get(KIND, f"turn/{thread_id}") is None
 
 
