@@ -142,7 +142,8 @@ class ContextNode(Answer):
 
 class ChatAnswer(Answer):
     """How a turn ended: with an answer, with proposals that wait, or, if it is `interactive`, at the limit of
-    tool rounds. `context` is what the model was shown of the graph, most relevant first."""
+    tool rounds. `context` is what the model was shown of the graph, most relevant first; `words_only`: the
+    embedding service failed, so it was found by its words alone."""
 
     thread_id: str
     type: Literal["message", "interrupt", "tool_limit"]
@@ -151,6 +152,7 @@ class ChatAnswer(Answer):
     usage: TokensUsed = TokensUsed()
     applied: list[Applied] = Field(default_factory=list[Applied])
     context: list[ContextNode] = Field(default_factory=list[ContextNode])
+    words_only: bool | None = None
     proposed_action: dict[str, Any] | None = None
     tool_call: ToolCallAsked | None = None
     code_diffs: list[dict[str, Any]] | None = None

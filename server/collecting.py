@@ -71,6 +71,7 @@ async def _gathered(state: ServerState, events: AsyncGenerator[Event]) -> list[E
 
 def _answer(events: list[Event], language: Language) -> ChatAnswer:
     ending = events[-1]
+    started = next((event for event in events if isinstance(event, TurnStarted)), None)
     if isinstance(ending, Failed):
         raise TurnBroken(thread_id=ending.thread_id, fault=ending.fault)
     if not isinstance(ending, Ending):
@@ -83,7 +84,8 @@ def _answer(events: list[Event], language: Language) -> ChatAnswer:
             "toolCalls": _calls(events),
             "usage": _usage(events),
             "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
-            "context": _context(events),
+            "context": _context(started),
+            "wordsOnly": True if started and started.words_only else None,
             **_waiting(ending, language),
         }
     )
@@ -97,8 +99,7 @@ def _waiting(ending: Ending, language: Language) -> dict[str, Any]:
     return {}
 
 
-def _context(events: list[Event]) -> list[ContextNode]:
-    started = next((event for event in events if isinstance(event, TurnStarted)), None)
+def _context(started: TurnStarted | None) -> list[ContextNode]:
     if started is None:
         return []
     reasons = started.reasons

@@ -27,6 +27,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/test_query_embedder.py::test_a_hung_service_is_waited_for_a_bounded_time",
         "graphrag/test_query_embedder.py::test_after_its_rest_a_service_is_tried_beside_a_question_that_does_not_wait",
         "graphrag/test_embedding_queue.py::test_an_approval_never_waits_for_an_embedding",
+        "server/test_rest_ai.py::test_an_answer_says_that_words_alone_were_searched_when_the_embedding_service_fails",
     ),
     "every error is a whole sentence of one language; a provider's words stand beside it": (
         "graphrag/test_sentences.py::test_no_french_text_is_english",

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphrag.providers.errors import ModelRateLimited
 from graphrag.service_documents import ChatAnswer, ThreadMessages
+from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, Service, error_of, service, token
 
@@ -129,6 +130,20 @@ async def test_an_answer_says_which_nodes_the_model_was_shown_and_why() -> None:
     shown = {node["nodeKey"]: node["reasons"] for node in answer["context"]}
     assert "error-handler" in shown
     assert "text" in shown["error-handler"]
+
+
+async def test_an_answer_says_that_words_alone_were_searched_when_the_embedding_service_fails() -> None:
+    asked = {"graphKey": GRAPH, "message": "Which node handles the error?"}
+    with ScriptedServer() as embeddings, ScriptedProvider("It is logged.", "It is logged.") as provider:
+        embeddings.play(Answer(status=503, body={"error": {"message": "overloaded"}}))  # one attempt
+        given = {"embeddings": "openai", "embeddings_base_url": embeddings.url, "embeddings_api_key": "k"}
+        async with service(provider, **given) as running, running.as_() as ed:
+            answer = (await ed.post("/api/ai/chat", json=asked)).json()
+        async with service(provider) as running, running.as_() as ed:
+            without = (await ed.post("/api/ai/chat", json=asked)).json()
+    assert answer["wordsOnly"] is True
+    assert "error-handler" in {node["nodeKey"] for node in answer["context"]}
+    assert "wordsOnly" not in without
 
 
 async def test_a_model_that_fails_is_an_error_with_its_thread_and_can_be_tried_again() -> None:
