@@ -45,6 +45,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "events are JSON lines in every command, under names and with fields of one table": (
         "graphrag/test_log_events.py::test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is_logged",
         "graphrag/test_log_events.py::test_a_person_of_no_debug_events_is_told_of_errors_and_usage",
+        "server/test_ws_log.py::test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_logged",
+        "server/test_ws_log.py::test_a_usage_limit_that_refuses_a_message_is_logged_with_its_session_and_thread",
     ),
     "metrics count tokens by model; provider, model and embedder are logged at start": (
         "server/test_metrics.py::test_tokens_are_counted_by_model_and_so_are_those_of_a_cache",
@@ -97,6 +99,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/test_foreign_threads.py::test_a_pending_tool_limit_is_granted",
     ),
     "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (
+        "datasources/arango/test_server_version.py::test_a_version_is_judged",
         "datasources/arango/test_server_version.py::test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_server",
         "datasources/arango/test_statements.py::test_a_statement_uses_what_3_11_has_but_for_the_vector_index",
         "server/test_database_down.py::test_reads_and_a_running_turn_fail_with_503_and_go_on_when_it_is_back",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -19,33 +17,14 @@ from graphrag.providers.errors import ModelFailed
 from graphrag.wiring import open_agent, open_services
 from server.state import ServerState
 from tests.support.agents import EDITOR, only, setting_on
+from tests.support.log_entries import check_entry, kept_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
-ROOMS = ("graphrag", "datasources", "tools", "server", "cli")
-CONTEXT = {"threadId", "turn", "sessionId"}
 SECRET = "Where do the secret players go?"
 
 
-def kept_in(found: list[dict[str, Any]]) -> Callable[[Mapping[str, Any]], None]:
-    def keep(entry: Mapping[str, Any]) -> None:
-        found.append(dict(entry))
-
-    return keep
-
-
-@pytest.fixture
-def entries() -> Iterator[list[dict[str, Any]]]:
-    found: list[dict[str, Any]] = []
-    before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, ROOMS)]
-    configure_logs("info", debug=True, sink=kept_in(found), entries=True)
-    yield found
-    for log, handlers, level, propagate in before:
-        log.handlers[:], log.propagate = handlers, propagate
-        log.setLevel(level)
-
-
 async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is_logged(
-    entries: list[dict[str, Any]],
+    log_entries: list[dict[str, Any]],
 ) -> None:
     bind_log_context(sessionId="s1")
     change = {"nodeKey": "disconnected-note", "reason": "unused"}
@@ -59,31 +38,29 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             setting = setting_on(database, model)
             pending = only(await setting.ask(SECRET), ProposalPending)
             await setting.resume(pending.thread_id, decision=Reject("no"))
-    named = {entry["event"]: entry for entry in entries}
+    named = {entry["event"]: entry for entry in log_entries}
     seen = {name: entry for name, entry in named.items() if name in LOG_EVENTS}
     assert set(LOG_EVENTS) - set(seen) == {
         *("started", "rag_embedding", "usage_limit"),  # no model, embedder and limit of settings here
-        *("ws_chat", "ws_resume", "client_disconnect_abort"),
+        *("ws_chat", "ws_resume", "client_disconnect_abort"),  # see tests/server/test_ws_log.py
     }
     for name, entry in seen.items():
-        event = LOG_EVENTS[name]
-        assert entry["level"] == event.level, name
-        facts = entry.keys() - {"time", "level", "logger", "event"} - CONTEXT
-        assert facts == set(event.facts) - CONTEXT, name
+        check_entry(entry)
         assert entry["sessionId"] == "s1"
         if name not in ("rag_retrieve",):
             assert entry["threadId"] == pending.thread_id, name
     assert named["tool_result"]["turn"] == 1
-    assert {entry["corrected"] for entry in entries if entry["event"] == "malformed_json"} == {True, False}
+    corrected = {entry["corrected"] for entry in log_entries if entry["event"] == "malformed_json"}
+    assert corrected == {True, False}
     assert named["llm_error"] | {"statusCode": 500, "code": "server_error"} == named["llm_error"]
-    assert "secret players" not in orjson.dumps(entries, default=str).decode()
+    assert "secret players" not in orjson.dumps(log_entries, default=str).decode()
 
 
 @pytest.mark.parametrize(
     ("embeddings", "named"), [("local", "wordllama-l2-256"), ("openai", "some-embedder"), ("none", "none")]
 )
 async def test_who_answers_and_who_embeds_is_logged_at_start(
-    entries: list[dict[str, Any]], embeddings: str, named: str
+    log_entries: list[dict[str, Any]], embeddings: str, named: str
 ) -> None:
     settings = load_settings(
         db="memory:",
@@ -98,7 +75,7 @@ async def test_who_answers_and_who_embeds_is_logged_at_start(
         pass
     async with open_services(settings) as services, open_agent(services):
         pass
-    started = [entry for entry in entries if entry["event"] == "started"]
+    started = [entry for entry in log_entries if entry["event"] == "started"]
     assert len(started) == 2
     for entry in started:
         assert entry["level"] == LOG_EVENTS["started"].level
@@ -109,11 +86,13 @@ async def test_who_answers_and_who_embeds_is_logged_at_start(
         }
 
 
-async def test_a_person_of_no_debug_events_is_told_of_errors_and_usage(entries: list[dict[str, Any]]) -> None:
-    configure_logs("info", sink=kept_in(entries), entries=True)
+async def test_a_person_of_no_debug_events_is_told_of_errors_and_usage(
+    log_entries: list[dict[str, Any]],
+) -> None:
+    configure_logs("info", sink=kept_in(log_entries), entries=True)
     with ScriptedProvider("Hello.") as model:
         async with open_nba("default") as database:
             await setting_on(database, model).ask("hello", by=EDITOR)
-    names = [entry["event"] for entry in entries]
+    names = [entry["event"] for entry in log_entries]
     assert "token_usage" in names
     assert "agent_chat_start" not in names
