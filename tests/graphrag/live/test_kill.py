@@ -37,6 +37,7 @@ async def test_after_a_kill_every_acknowledged_edit_is_there(
     for number in {number for number, _ in acknowledged}:
         counts = [int(word) for editor, word in acknowledged if editor == number and "+" not in word]
         stored = cast(dict[str, str], nodes[f"node-{number}"].data)
-        assert int(stored["name"]) in (max(counts), max(counts) + 1)  # one may be kept and not answered yet
+        # One may be kept and not answered yet, and of one before it the answer's line may be cut.
+        assert 0 <= int(stored["name"]) - max(counts) <= 2
         made = {word[1:] for editor, word in acknowledged if editor == number and "+" in word}
         assert all(f"node-{number}-{count}" in nodes for count in made)
