@@ -6,18 +6,21 @@ import asyncio
 import platform
 import sqlite3
 import time
+from collections import Counter
+from collections.abc import Sequence
 
 from datasources.base import Finding
 from datasources.errors import SourceError
+from datasources.types import GraphStats
 from graphrag.config import Settings, SettingsError
+from graphrag.embed_nodes import is_of_another_model
 from graphrag.embedders import LocalEmbedder, make_embedder
 from graphrag.embeddings import EmbeddingError
 from graphrag.providers.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
 from graphrag.providers.errors import ModelError
 from graphrag.providers.registry import choose, make_provider
-from graphrag.rules import RulesProvider
 from graphrag.tokens import tokenizer_name
-from graphrag.wiring import database_file, open_database
+from graphrag.wiring import database_file, open_database, rules_provider
 
 _KEYS = (
     ("deepseek_api_key", "DeepSeek", "DEEPSEEK_API_KEY"),
@@ -27,6 +30,9 @@ _KEYS = (
 
 PATIENCE_S = 5.0
 ASK_PATIENCE_S = 120.0
+MAX_GRAPHS = 500
+"""Graphs of which the models of vectors are counted."""
+
 _MODEL = "models"
 _FILL = "nodius demo, or nodius import FILE"
 
@@ -58,16 +64,46 @@ async def _database(settings: Settings) -> list[Finding]:
             return [Finding(name="database", status="warning", detail=detail, fix=_FILL)]
         async with open_database(settings.db, settings.workspace) as database:
             found = await database.check()
-            graphs = await database.source(settings.workspace).list_graphs()
+            source = database.source(settings.workspace)
+            graphs = await source.list_graphs()
+            stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
     if graphs:
         many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
         detail = f"{settings.workspace!r} holds {many}"
-        return [*found, Finding(name="workspace", status="ok", detail=detail)]
+        return [
+            *found,
+            Finding(name="workspace", status="ok", detail=detail),
+            *await _vectors(settings, stats),
+        ]
     detail = f"{settings.workspace!r} holds no graph yet"
     return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
+
+
+async def _vectors(settings: Settings, stats: Sequence[GraphStats]) -> list[Finding]:
+    """Say of which models the stored vectors are; a model that is not asked finds none of them."""
+    nodes: Counter[str] = Counter()
+    for graph in stats:
+        nodes.update(graph.vectors)
+    try:
+        embedder = make_embedder(settings)
+    except EmbeddingError:  # said by the next finding
+        return []
+    if embedder is None:
+        return []
+    await embedder.aclose()
+    if not nodes:
+        return []
+    named = ((model or "no named model", count) for model, count in nodes.most_common())
+    detail = ", ".join(f"{count:,} nodes of {model}" for model, count in named)
+    left = sum(is_of_another_model(graph, embedder.model) for graph in stats)
+    if not left:
+        return [Finding(name="vectors", status="ok", detail=detail)]
+    fix = "`nodius embed-nodes --force --dry-run` says what renewing them takes"
+    detail += f"; in {left} of {len(stats)} graphs none is of {embedder.model}, so words alone are searched"
+    return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
 
 
 async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
@@ -109,7 +145,7 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
     """Say which model answers and where; a local server is asked what it serves, any with `ask`."""
     try:
         choice = choose(settings)
-        provider = make_provider(settings, offline=RulesProvider)
+        provider = make_provider(settings, offline=rules_provider)
     except SettingsError as exc:
         fix = "NODIUS_PROVIDER=offline does without"
         return Finding(name=_MODEL, status="error", detail=str(exc), fix=fix)

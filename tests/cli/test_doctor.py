@@ -27,6 +27,22 @@ def test_a_good_installation_has_nothing_to_report(demo_db: str) -> None:
     assert {"python", "database", "embeddings", "tokenizer", "models"} <= set(found)
 
 
+def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
+    demo_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert invoke("embed-nodes").exit_code == 0
+    assert findings()["vectors"]["detail"] == "49 nodes of wordllama-l2-256"
+    with ScriptedServer() as server:
+        monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "another-model")
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{server.url}/v1")
+        server.play(Answer(status=401, body={"error": {"message": "no such key"}}))
+        found = findings()["vectors"]
+    assert found["status"] == "warning"
+    assert "in 3 of 3 graphs none is of another-model" in found["detail"]
+    assert "embed-nodes --force --dry-run" in found["fix"]
+
+
 def test_looking_makes_no_database(folder: Path) -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
