@@ -117,6 +117,7 @@ ENTRIES: dict[str, ProviderEntry] = {
             genai_provider="openai",
             price=Price(input=2.0, output=10.0, cached=0.1),
             max_tokens_field="max_completion_tokens",
+            supports_embedding=True,
         ),
         ProviderEntry(
             name="openai-mini",
@@ -129,6 +130,7 @@ ENTRIES: dict[str, ProviderEntry] = {
             genai_provider="openai",
             price=Price(input=0.10, output=0.50, cached=0.01),
             max_tokens_field="max_completion_tokens",
+            supports_embedding=True,
         ),
         ProviderEntry(
             name="anthropic",
