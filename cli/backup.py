@@ -12,9 +12,9 @@ import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, DbOption, JsonOption, LanguageOption, WorkspaceOption, fail, settings_of
+from graphrag.app.wiring import back_up_database, restore_database
 from graphrag.config import Settings
 from graphrag.errors import describe
-from graphrag.wiring import back_up_database, restore_database
 
 EVERY_S = 1.0
 ForceOption = Annotated[bool, typer.Option("--force", help="Also over what is there already.")]

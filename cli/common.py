@@ -13,10 +13,10 @@ import typer
 from cli import render
 from datasources.base import GraphDataSource
 from datasources.types import Graph
+from graphrag.app.logs import configure_logs
+from graphrag.app.wiring import Services, database_file, open_services
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
-from graphrag.logs import configure_logs
-from graphrag.wiring import Services, database_file, open_services
 
 T = TypeVar("T")
 

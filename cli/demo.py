@@ -15,18 +15,18 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.ask import summary
+from cli.browser import open_page
 from cli.common import DbOption, LanguageOption, WorkspaceOption, fail, run, settings_of
-from cli.embed import show_report
-from cli.importing import show_outcome
-from cli.opening_page import open_page
+from cli.embed_nodes import show_report
+from cli.import_files import show_outcome
+from cli.prompt import summary
 from cli.serve import serve_settings
 from cli.tour import tour
-from graphrag.embed_nodes import embed_nodes
-from graphrag.exchange import import_bytes
+from graphrag.app.wiring import Services
+from graphrag.embedding.refresh import embed_nodes
 from graphrag.importers import UnreadableWorkflow
-from graphrag.prepared_prompt import prepare_prompt
-from graphrag.wiring import Services
+from graphrag.importers.exchange import import_bytes
+from graphrag.retrieval.prepared_prompt import prepare_prompt
 from mock_data import load_text
 
 GRAPH = "testgraph001"

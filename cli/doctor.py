@@ -17,7 +17,7 @@ from cli.common import (
     WorkspaceOption,
     settings_of,
 )
-from graphrag.doctor import examine
+from graphrag.app.diagnostics import examine
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

@@ -22,8 +22,8 @@ from cli.common import (
     run,
     settings_of,
 )
-from graphrag.exchange import export_document
-from graphrag.wiring import Services
+from graphrag.app.wiring import Services
+from graphrag.importers.exchange import export_document
 
 
 def list_graphs(

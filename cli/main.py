@@ -12,17 +12,17 @@ import typer
 from cli import (
     ask,
     backup,
-    database,
+    db,
     demo,
     doctor,
-    embed,
-    evaluate,
+    embed_nodes,
+    eval,
     graphs,
-    importing,
+    import_files,
+    prompt,
     review,
     serve,
     stream,
-    talk,
     threads,
     usage,
 )
@@ -58,19 +58,19 @@ app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("stream")(stream.stream)
 app.command("graphs")(graphs.list_graphs)
-app.command("import")(importing.import_files)
+app.command("import")(import_files.import_files)
 app.command("export")(graphs.export)
-app.command("context")(ask.context)
-app.command("tools")(ask.tools)
-app.command("prompt")(ask.prompt)
-app.command("embed-nodes")(embed.embed)
-app.command("eval")(evaluate.run_evaluation)
+app.command("context")(prompt.context)
+app.command("tools")(prompt.tools)
+app.command("prompt")(prompt.prompt)
+app.command("embed-nodes")(embed_nodes.embed)
+app.command("eval")(eval.run_evaluation)
 app.command("doctor")(doctor.doctor)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
-app.add_typer(database.database, name="db")
-app.command("ask")(talk.ask)
-app.command("chat")(talk.chat)
+app.add_typer(db.database, name="db")
+app.command("ask")(ask.ask)
+app.command("chat")(ask.chat)
 app.add_typer(threads.threads, name="threads")
 app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")

@@ -27,6 +27,7 @@ from cli.common import (
     settings_of,
 )
 from cli.diff import print_preview
+from graphrag.app.wiring import Services
 from graphrag.approvals import (
     Approval,
     ApprovalNotFound,
@@ -39,11 +40,10 @@ from graphrag.approvals import (
     outcome_text,
     title,
 )
-from graphrag.audit import Entry, Verification
+from graphrag.approvals.audit import Entry, Verification
 from graphrag.config import Settings
-from graphrag.messages import Language, message
-from graphrag.people import Person
-from graphrag.wiring import Services
+from graphrag.i18n import Language, message
+from graphrag.roles import Person
 from tools.proposals import MalformedProposal, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from cli import render
+from cli.ask import ModelOption, ProviderOption
 from cli.common import EXIT_USAGE, DbOption, LanguageOption, WorkspaceOption, fail, settings_of
-from cli.talk import ModelOption, ProviderOption
+from graphrag.app.logs import configure_logs
 from graphrag.config import Settings
 from graphrag.errors import describe
-from graphrag.logs import configure_logs
 
 BACKLOG = 512
 
@@ -71,7 +71,7 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
     # The service is slow to import, and the other commands do without.
     from server.app import create_app
     from server.origin import is_loopback
-    from server.running import run_server
+    from server.run import run_server
 
     app = create_app(settings)
     if not is_loopback(settings.host) and not app.state.server.authenticator.is_configured:

@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.chatting import read_line
+from cli.chat import read_line
 from cli.common import (
     EXIT_FAILED,
     EXIT_NOTHING,
@@ -26,10 +26,10 @@ from cli.common import (
     settings_of,
 )
 from cli.diff import print_preview
-from cli.turn_view import readable
+from cli.turn_display import readable
+from graphrag.client.stream import Message, NodiusStream, StreamedTurn
 from graphrag.errors import describe as describe_error
-from graphrag.messages import Language
-from graphrag.stream_client import Message, NodiusStream, StreamedTurn
+from graphrag.i18n import Language
 from tools.proposals import MalformedProposal, describe, parse_action
 
 DECISIONS = ("ask", "approve", "reject", "wait", "leave")

@@ -18,11 +18,11 @@ from cli.common import (
     run,
     settings_of,
 )
-from cli.turn_view import readable
-from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
-from graphrag.threads import Thread
-from graphrag.turn.lease import TurnLeases, as_it_stands
-from graphrag.wiring import Services
+from cli.turn_display import readable
+from graphrag.agent.thread_store import Thread
+from graphrag.agent.turn_lease import TurnLeases, effective_status
+from graphrag.app.wiring import Services
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 
 threads = typer.Typer(help="See and delete stored conversations.", no_args_is_help=True)
 
@@ -99,7 +99,7 @@ def show(
 
 async def _as_it_stands(services: Services, thread: Thread) -> Thread:
     leases = TurnLeases(services.database.records(services.settings.workspace))
-    return await as_it_stands(services.threads, leases, thread, services.local_person())
+    return await effective_status(services.threads, leases, thread, services.local_person())
 
 
 def _show_message(message: Message) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from cli import render
 from cli.diff import print_preview
-from cli.turn_view import TurnView, show_proposal
-from graphrag.agent import Agent
+from cli.turn_display import TurnView, show_proposal
+from graphrag.agent.events import Event, ProposalPending, TurnStarted
+from graphrag.agent.loop import Agent
+from graphrag.app.wiring import Services, open_agent, rules_provider
 from graphrag.approvals import Approve, outcome_text
-from graphrag.events import Event, ProposalPending, TurnStarted
-from graphrag.messages import Language
-from graphrag.people import Person
-from graphrag.wiring import Services, open_agent, rules_provider
+from graphrag.i18n import Language
+from graphrag.roles import Person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

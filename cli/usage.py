@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cli import render
 from cli.common import DbOption, JsonOption, LanguageOption, WorkspaceOption, run, settings_of
-from graphrag.service_documents import UsageAnswer
-from graphrag.usage_report import usage_report
-from graphrag.wiring import LOCAL_USER, Services
+from graphrag.app.wiring import LOCAL_USER, Services
+from graphrag.client.documents import UsageAnswer
+from graphrag.llm.usage_report import usage_report
 
 
 def usage(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from datasources.base import AnswersFromMemory, GraphDataSource, LinkTables, MemoryGraphProvider
+from datasources.batch_reads import OneTripSource, SearchedAtOnce
 from datasources.builtin_types import types_by_name
 from datasources.lexical import LexicalIndex
-from datasources.one_trip import OneTripSource, SearchedAtOnce
 from datasources.text import node_text, tokenize
 from datasources.types import (
     Direction,

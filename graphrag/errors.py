@@ -7,20 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from datasources import errors as data
-from graphrag import client_errors as client
-from graphrag import embeddings
-from graphrag.approvals import errors as approvals
-from graphrag.config import SettingsError
-from graphrag.evaluation.workflows import QueryFileError
-from graphrag.importers import UnreadableWorkflow
-from graphrag.importers.knowledge import UnreadableKnowledge
-from graphrag.live import errors as live
-from graphrag.messages import Language, message
-from graphrag.messages.errors import ERRORS
-from graphrag.messages.told import ToldError
-from graphrag.prompts.library import PromptError
-from graphrag.providers import errors as models
-from graphrag.threads import (
+from graphrag.agent.thread_store import (
     EmptyMessage,
     NothingToResume,
     ThreadBusy,
@@ -28,9 +15,22 @@ from graphrag.threads import (
     ThreadOfOtherGraph,
     ThreadVersion,
 )
-from graphrag.turn.lease import TurnUnwanted
-from graphrag.turn.window import WindowTooSmall
-from graphrag.usage import UsageLimitReached
+from graphrag.agent.turn_lease import TurnUnwanted
+from graphrag.agent.window import WindowTooSmall
+from graphrag.approvals import errors as approvals
+from graphrag.client import errors as client
+from graphrag.config import SettingsError
+from graphrag.embedding import base
+from graphrag.evaluation.formats import UnreadableKnowledge
+from graphrag.evaluation.workflows import QueryFileError
+from graphrag.i18n import Language, message
+from graphrag.i18n.error_texts import ERRORS
+from graphrag.i18n.localized import LocalizedError
+from graphrag.importers import UnreadableWorkflow
+from graphrag.live import errors as live
+from graphrag.llm import errors as models
+from graphrag.llm.usage_meter import UsageLimitReached
+from graphrag.prompts.library import PromptError
 from graphrag.workers import WorkersBusy
 from tools.arguments import MalformedArguments
 from tools.proposals import MalformedProposal
@@ -83,10 +83,10 @@ MEANINGS: dict[type[Exception], Meaning] = {
     data.SourceBusy: Meaning(code="busy", http_status=503, retryable=True),
     data.SourceUnavailable: Meaning(code="unavailable", http_status=503, retryable=True),
     data.InstructionError: Meaning(code="invalid", http_status=422),
-    embeddings.EmbeddingUnauthorized: Meaning(code="auth_error", http_status=502),
-    embeddings.EmbeddingUnreachable: Meaning(code="network", http_status=502, retryable=True),
-    embeddings.EmbeddingMalformed: Meaning(code="server_error", http_status=502),
-    embeddings.EmbeddingRefused: Meaning(code="server_error", http_status=502, retryable=True),
+    base.EmbeddingUnauthorized: Meaning(code="auth_error", http_status=502),
+    base.EmbeddingUnreachable: Meaning(code="network", http_status=502, retryable=True),
+    base.EmbeddingMalformed: Meaning(code="server_error", http_status=502),
+    base.EmbeddingRefused: Meaning(code="server_error", http_status=502, retryable=True),
     models.ModelUnauthorized: Meaning(code="auth_error", http_status=502),
     models.ModelNoCredit: Meaning(code="no_credit", http_status=502),
     models.ModelRateLimited: Meaning(code="rate_limit", http_status=503, retryable=True),
@@ -160,7 +160,7 @@ _REASONS = ("{reason}", "{sentence}")
 
 
 def _sentence(exc: Exception, language: Language) -> str:
-    if isinstance(exc, ToldError | UsageLimitReached):
+    if isinstance(exc, LocalizedError | UsageLimitReached):
         return exc.text(language)
     facts = {name: _fact(value) for name, value in vars(exc).items()}
     return " ".join(_template(exc, language).format(sentence=exc, **facts).split())
@@ -181,7 +181,7 @@ def _details(exc: Exception, language: Language) -> str:
     """Return what an error says beside its sentence."""
     if isinstance(exc, approvals.ProposalRefused):
         return "; ".join(problem.what for problem in exc.problems) if language == "fr" else ""
-    if isinstance(exc, ToldError | UsageLimitReached):
+    if isinstance(exc, LocalizedError | UsageLimitReached):
         return ""
     reason = getattr(exc, "reason", None)
     is_told = any(part in _template(exc, language) for part in _REASONS)
@@ -189,9 +189,9 @@ def _details(exc: Exception, language: Language) -> str:
 
 
 def _meaning_of(exc: Exception) -> Meaning | None:
-    if isinstance(exc, embeddings.EmbeddingRefused):  # only the service knows whether waiting helps
+    if isinstance(exc, base.EmbeddingRefused):  # only the service knows whether waiting helps
         code = "rate_limit" if exc.status == 429 else "server_error"
-        return replace(MEANINGS[embeddings.EmbeddingRefused], code=code, retryable=exc.retryable)
+        return replace(MEANINGS[base.EmbeddingRefused], code=code, retryable=exc.retryable)
     meaning = next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
     if meaning is not None and isinstance(exc, models.ModelError | client.ServiceError):
         return replace(meaning, retryable=exc.retryable)

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.faults import respond
+from server.error_responses import respond
 from server.metrics import Metrics
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from graphrag.config import Settings
-from graphrag.providers.base import LLMProvider
+from graphrag.llm.base import LLMProvider
 from server import (
-    faults,
+    error_responses,
     health,
     pages,
     rest_ai,
@@ -53,7 +53,7 @@ def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> Fa
         redirect_slashes=False,
     )
     app.state.server = state
-    faults.install(app)
+    error_responses.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
     if origins:

@@ -17,9 +17,9 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 
+from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
-from graphrag.people import RANKS, Person
-from graphrag.wiring import LOCAL_USER
+from graphrag.roles import RANKS, Person
 from server.connections import HttpConnection
 from server.errors import AuthError, RoleNeeded
 from server.jwks import KeySet

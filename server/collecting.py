@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import Request
 
-from graphrag.events import (
+from graphrag.agent.events import (
     ActionApplied,
     Ending,
     Event,
@@ -22,10 +22,10 @@ from graphrag.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.messages import Language
-from graphrag.service_documents import Applied, ChatAnswer, ContextNode, TokensUsed, ToolCallMade
+from graphrag.client.documents import Applied, ChatAnswer, ContextNode, TokensUsed, ToolCallMade
+from graphrag.i18n import Language
+from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
-from server.faults import language_of
 from server.state import ServerState
 from server.ws_events import interrupt_document
 

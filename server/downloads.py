@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from datasources.errors import SourceUnavailable
-from graphrag.graph_pages import Step
+from graphrag.client.graph_pages import Step
 from graphrag.workers import WorkersBusy, run_limited
 from server.connections import HttpConnection
 

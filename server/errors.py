@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.faults import Fault
-from graphrag.messages import Language
-from graphrag.messages.told import ToldError
+from graphrag.agent.failures import Fault
+from graphrag.i18n import Language
+from graphrag.i18n.localized import LocalizedError
 from tools.base import Role
 
 
-class ServerError(ToldError):
+class ServerError(LocalizedError):
     """Base of what this room raises on purpose. `code` names the text that a person reads."""
 
 
@@ -132,4 +132,4 @@ class TurnBroken(ServerError):
         super().__init__(fault.code)
 
     def text(self, language: Language) -> str:
-        return self.fault.message(language)  # `server.faults` takes addresses out
+        return self.fault.message(language)  # `server.error_responses` takes addresses out

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.auth import sign_in
+from server.error_responses import respond
 from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFull, TooManyRequests
-from server.faults import respond
 
 MAX_CALLERS = 10_000
 EDIT_BYTES_A_MINUTE = 240_000_000

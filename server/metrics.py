@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from graphrag.agent.events import (
+    ActionApplied,
+    Completed,
+    Event,
+    Failed,
+    ProposalPending,
+    ToolFinished,
+    ToolLimit,
+)
 from graphrag.approvals import Approval
-from graphrag.embed_nodes import EmbedReport
-from graphrag.embedding_queue import EmbeddingQueue
-from graphrag.events import ActionApplied, Completed, Event, Failed, ProposalPending, ToolFinished, ToolLimit
-from graphrag.usage import CallUsage
+from graphrag.embedding.queue import EmbeddingQueue
+from graphrag.embedding.refresh import EmbedReport
+from graphrag.llm.usage_meter import CallUsage
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")

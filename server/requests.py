@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Query, Request
 
 from server.auth import Identity
-from server.places import Places
 from server.state import ServerState
+from server.workspaces import WorkspaceResolver
 
 Workspace = Annotated[
     str | None,
@@ -28,5 +28,5 @@ def state_of(request: Request) -> ServerState:
     return request.app.state.server
 
 
-def places_of(request: Request, who: Identity, workspace: str | None) -> Places:
-    return Places(state_of(request), who, workspace)
+def places_of(request: Request, who: Identity, workspace: str | None) -> WorkspaceResolver:
+    return WorkspaceResolver(state_of(request), who, workspace)

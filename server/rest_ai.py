@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 
-from graphrag.messages import Language
-from graphrag.service_documents import (
+from graphrag.agent.thread_store import Thread
+from graphrag.client.documents import (
     ChatAnswer,
     ChatRequest,
     Id,
@@ -18,15 +18,15 @@ from graphrag.service_documents import (
     ThreadsRequest,
     ThreadSummary,
 )
-from graphrag.threads import Thread
+from graphrag.i18n import Language
 from server.auth import Caller
 from server.collecting import collect
-from server.documents import ERRORS, MODEL_ERRORS
+from server.error_responses import language_of
 from server.examples import CHATS, RESUMES
-from server.faults import language_of
-from server.places import Place, Places
+from server.openapi_errors import ERRORS, MODEL_ERRORS
 from server.requests import Workspace, places_of, state_of
 from server.resuming import resumed
+from server.workspaces import WorkspaceContext, WorkspaceResolver
 from server.ws_events import interrupt_document
 
 router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
@@ -57,7 +57,7 @@ async def chat(
     return await collect(state, request, events)
 
 
-async def _where(places: Places, asked: ChatRequest) -> Place:
+async def _where(places: WorkspaceResolver, asked: ChatRequest) -> WorkspaceContext:
     if asked.thread_id is not None:
         return (await places.of_thread(asked.thread_id))[0]
     return (await places.of_graph(asked.graph_key))[0]
@@ -88,7 +88,7 @@ async def threads(
         stored = await place.services.threads.list(
             place.person, graph_key=asked.graph_key, context_type=asked.context_type, limit=asked.limit
         )
-        found += [await place.as_it_stands(thread) for thread in stored]
+        found += [await place.effective_status(thread) for thread in stored]
     found.sort(key=lambda thread: thread.last_updated_time, reverse=True)
     return ThreadList(threads=[ThreadSummary.model_validate(t.summary()) for t in found[: asked.limit]])
 
@@ -99,7 +99,7 @@ async def messages(
 ) -> ThreadMessages:
     """Return a conversation with what it waits for."""
     place, thread = await places_of(request, who, workspace).of_thread(thread_id)
-    thread = await place.as_it_stands(thread)
+    thread = await place.effective_status(thread)
     return ThreadMessages(
         thread_id=thread.key,
         conversation_history=thread.conversation_history,
@@ -108,7 +108,7 @@ async def messages(
     )
 
 
-async def _pending(place: Place, thread: Thread, language: Language) -> dict[str, Any] | None:
+async def _pending(place: WorkspaceContext, thread: Thread, language: Language) -> dict[str, Any] | None:
     """Return what waits as it was first sent, as long as it waits."""
     if thread.turn.status == "limit":
         return {

@@ -9,9 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.exchange import import_bytes
-from graphrag.graph_pages import GraphPages, Pages, Step, export_steps, json_steps
-from graphrag.service_documents import (
+from graphrag.client.documents import (
     EdgePage,
     GraphDetail,
     GraphList,
@@ -20,11 +18,13 @@ from graphrag.service_documents import (
     ImportAnswer,
     NodePage,
 )
+from graphrag.client.graph_pages import GraphPages, Pages, Step, export_steps, json_steps
+from graphrag.importers.exchange import import_bytes
 from server.auth import Caller
-from server.documents import ERRORS
-from server.places import Place
+from server.openapi_errors import ERRORS
 from server.requests import Workspace, places_of, state_of
 from server.whole_graph import whole_graph
+from server.workspaces import WorkspaceContext
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
 Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
@@ -42,7 +42,7 @@ async def graphs(request: Request, who: Caller, workspace: Workspace = None) -> 
     return GraphList(graphs=found)
 
 
-async def _summary(place: Place, graph: Graph) -> dict[str, Any]:
+async def _summary(place: WorkspaceContext, graph: Graph) -> dict[str, Any]:
     stats = await place.services.source.get_stats(graph.key)
     embedder = place.services.embedder
     return {

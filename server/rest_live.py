@@ -13,12 +13,12 @@ from fastapi import APIRouter, Request, Response
 
 from datasources.builtin_types import types_by_name
 from datasources.types import NodeTypeConfig
-from graphrag.graph_pages import GraphPages, Step, view_steps
-from graphrag.service_documents import Id
-from graphrag.view_documents import Editor, EditorList, GraphView
+from graphrag.client.documents import Id
+from graphrag.client.graph_pages import GraphPages, Step, view_steps
+from graphrag.client.view_documents import Editor, EditorList, GraphView
 from graphrag.workers import run_limited
 from server.auth import Caller
-from server.documents import ERRORS
+from server.openapi_errors import ERRORS
 from server.requests import Workspace, places_of, state_of
 from server.whole_graph import whole_graph
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from graphrag.service_documents import UsageAnswer, WhoAmI
-from graphrag.usage_report import usage_report
+from graphrag.client.documents import UsageAnswer, WhoAmI
+from graphrag.llm.usage_report import usage_report
 from server.auth import Caller
-from server.documents import ERRORS
-from server.faults import language_of
+from server.error_responses import language_of
+from server.openapi_errors import ERRORS
 from server.requests import GraphKey, Workspace, places_of, state_of
 
 router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)

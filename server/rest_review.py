@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 
 from graphrag.approvals import Approval, Status, outcome_text, title
-from graphrag.messages import Language
-from graphrag.service_documents import (
+from graphrag.client.documents import (
     ApprovalDocument,
     ApprovalList,
     AuditList,
@@ -17,10 +16,11 @@ from graphrag.service_documents import (
     Id,
     UndoRequest,
 )
+from graphrag.i18n import Language
 from server.auth import Caller
-from server.documents import ERRORS
+from server.error_responses import language_of
 from server.examples import DECISIONS
-from server.faults import language_of
+from server.openapi_errors import ERRORS
 from server.requests import GraphKey, Limit, Workspace, places_of
 from server.resuming import decision_of
 from server.ws_events import code_diffs

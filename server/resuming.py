@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Protocol
 
+from graphrag.agent.events import Event
+from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
-from graphrag.events import Event
-from graphrag.messages import Language
-from graphrag.threads import Thread
-from server.places import Place
+from graphrag.i18n import Language
+from server.workspaces import WorkspaceContext
 
 
 class ResumeAsked(Protocol):
@@ -29,7 +29,7 @@ class ResumeAsked(Protocol):
 
 
 async def resumed(
-    place: Place,
+    place: WorkspaceContext,
     thread: Thread,
     asked: ResumeAsked,
     *,
@@ -60,7 +60,7 @@ def _is_retry(thread: Thread, asked: ResumeAsked) -> bool:
     return broken and asked.approved and asked.approval_id is None and not thread.turn.open
 
 
-async def _is_decided(place: Place, thread: Thread, asked: ResumeAsked) -> bool:
+async def _is_decided(place: WorkspaceContext, thread: Thread, asked: ResumeAsked) -> bool:
     """What was decided elsewhere, and is said again before the thread has heard of it, lets it go on."""
     told = asked.approval_id
     if told is None or told not in thread.turn.open.values() or asked.edited_action is not None:

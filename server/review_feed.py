@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from datasources.errors import SourceError
 from graphrag.approvals import Approvals
-from graphrag.audit import Entry
+from graphrag.approvals.audit import Entry
 
 log = logging.getLogger(__name__)
 

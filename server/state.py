@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 
-from graphrag.agent import Agent
+from graphrag.agent.loop import Agent
+from graphrag.app.wiring import Model, Services, Shared, agent_of, open_model, open_shared
 from graphrag.config import Settings
 from graphrag.live import LiveGraphs
-from graphrag.live.services import with_live
-from graphrag.providers.base import LLMProvider
-from graphrag.wiring import Model, Services, Shared, agent_of, open_model, open_shared
+from graphrag.live.workspace_services import with_live
+from graphrag.llm.base import LLMProvider
 from server.auth import Authenticator
 from server.connections import Unsigned
 from server.downloads import Downloads

@@ -8,16 +8,16 @@ from fastapi import Request, Response
 
 from datasources.errors import RevisionConflict
 from datasources.types import Graph
-from graphrag.graph_pages import GraphPages, Step
-from server.places import Place
+from graphrag.client.graph_pages import GraphPages, Step
 from server.requests import state_of
+from server.workspaces import WorkspaceContext
 
 ATTEMPTS = 3
 
 
 async def whole_graph(
     request: Request,
-    place: Place,
+    place: WorkspaceContext,
     graph: Graph,
     steps: Callable[[GraphPages, int], AsyncIterator[Step]],
     headers: Mapping[str, str] | None = None,

@@ -17,20 +17,20 @@ from typing import Any
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from graphrag.logs import bind_log_context
-from graphrag.messages import Language
-from graphrag.messages import message as text_of
-from graphrag.threads import ThreadNotFound
+from graphrag.agent.thread_store import ThreadNotFound
+from graphrag.app.logs import bind_log_context
+from graphrag.i18n import Language
+from graphrag.i18n import message as text_of
 from server.auth import Identity, mark_signed
+from server.error_responses import language_of, told
 from server.errors import AuthError, ForeignPage, ServerError
-from server.faults import language_of, told
 from server.origin import check_own_page
-from server.places import Places
 from server.state import ServerState
+from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
+from server.ws_approval_watch import Watching
+from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal
 from server.ws_events import Message, error_message
-from server.ws_faults import auth_result, fault_message, is_unforeseen, refusal
-from server.ws_following import Following
 from server.ws_messages import (
     AiChat,
     AiFollow,
@@ -46,8 +46,8 @@ from server.ws_messages import (
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
 from server.ws_session import Session
 from server.ws_sync import LiveEditing
+from server.ws_thread_watch import Following
 from server.ws_turns import RunningTurns
-from server.ws_watching import Watching
 
 log = logging.getLogger(__name__)
 
@@ -243,7 +243,7 @@ class Connection:
                 text = self._say("no_turn_to_stop")
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
-        places = Places(self._state, identity)
+        places = WorkspaceResolver(self._state, identity)
         if isinstance(message, AiFollow):
             await self._follow(message, places, session)
             return
@@ -258,7 +258,7 @@ class Connection:
             place, thread = await places.of_thread(message.thread_id)
             await self._conversations.resume(place, thread, message, session)
 
-    async def _follow(self, message: AiFollow, places: Places, session: Session) -> None:
+    async def _follow(self, message: AiFollow, places: WorkspaceResolver, session: Session) -> None:
         await self._following.aclose()
         if message.thread_id:
             place, _ = await places.of_thread(message.thread_id)
@@ -267,7 +267,7 @@ class Connection:
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""
         try:
-            place, _ = await Places(self._state, identity).of_thread(thread_id)
+            place, _ = await WorkspaceResolver(self._state, identity).of_thread(thread_id)
         except ThreadNotFound:
             return False
         return await place.agent.stop(thread_id, place.person)

@@ -13,20 +13,20 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from graphrag.events import Completed, Event, Failed, ProposalPending, ToolLimit, TurnStarted
-from graphrag.messages import Language
-from graphrag.messages import message as text_of
-from graphrag.threads import NothingToResume, Thread, ThreadBusy
-from server.places import Place
+from graphrag.agent.events import Completed, Event, Failed, ProposalPending, ToolLimit, TurnStarted
+from graphrag.agent.thread_store import NothingToResume, Thread, ThreadBusy
+from graphrag.i18n import Language
+from graphrag.i18n import message as text_of
 from server.resuming import resumed
 from server.state import ServerState
+from server.workspaces import WorkspaceContext
+from server.ws_decision_watch import decided_elsewhere
+from server.ws_errors import fault_message, is_unforeseen
 from server.ws_events import Message, WireTurn
-from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiChat, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_session import Session
-from server.ws_turns import RunningTurn, RunningTurns, stop
-from server.ws_waiting import decided_elsewhere
+from server.ws_turns import ActiveTurn, RunningTurns, stop
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +59,10 @@ class Conversations:
         self._state, self._outbox, self._shared = state, outbox, shared
         self._language: Language = language
         self.limits = limits or AiLimits()
-        self._running: dict[int, RunningTurn] = {}
+        self._running: dict[int, ActiveTurn] = {}
         self._waits: dict[str, asyncio.Task[None]] = {}
 
-    async def chat(self, place: Place, asked: AiChat, session: Session) -> None:
+    async def chat(self, place: WorkspaceContext, asked: AiChat, session: Session) -> None:
         """Begin to answer a message; returns at once."""
         log.debug("ws_chat")
         events = place.agent.run(
@@ -75,7 +75,9 @@ class Conversations:
         )
         await self._begin(asked.id, place, events, asked.thread_id, session, question=asked.message)
 
-    async def resume(self, place: Place, thread: Thread, asked: AiResume, session: Session) -> None:
+    async def resume(
+        self, place: WorkspaceContext, thread: Thread, asked: AiResume, session: Session
+    ) -> None:
         """Begin to go on where a thread waits; returns at once."""
         log.debug("ws_resume", extra={"threadId": asked.thread_id})
         events = resumed(place, thread, asked, language=self._language)
@@ -96,7 +98,7 @@ class Conversations:
     async def _begin(
         self,
         id_: float,
-        place: Place,
+        place: WorkspaceContext,
         events: Events,
         thread_id: str | None,
         session: Session,
@@ -109,7 +111,7 @@ class Conversations:
             text = text_of("turns_at_once", self._language).format(turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
-        turn = RunningTurn(wire=wire, place=place, session=session, owner=self, question=question)
+        turn = ActiveTurn(wire=wire, place=place, session=session, owner=self, question=question)
         wire.thread_id = thread_id
         number = self._shared.add(turn)
         self._running[number] = turn
@@ -127,7 +129,7 @@ class Conversations:
         self._shared.remove(number)
         self._running.pop(number, None)
 
-    async def _run(self, turn: RunningTurn, events: Events) -> None:
+    async def _run(self, turn: ActiveTurn, events: Events) -> None:
         """Send a turn to its end, whatever that is."""
         turn.started = True
         if turn.interrupted:
@@ -151,11 +153,11 @@ class Conversations:
             log.warning("ws_turn_failed", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._last_word(turn, fault_message(turn.wire.id, exc, self._language))
 
-    def _left(self, turn: RunningTurn) -> None:
+    def _left(self, turn: ActiveTurn) -> None:
         facts = {"threadId": turn.wire.thread_id, "tokensStreamed": len(turn.wire.text)}
         log.warning("client_disconnect_abort", extra=facts)
 
-    async def _send_all(self, turn: RunningTurn, events: Events) -> ProposalPending | None:
+    async def _send_all(self, turn: ActiveTurn, events: Events) -> ProposalPending | None:
         pending: ProposalPending | None = None
         async with aclosing(events) as stream:
             async for event in stream:
@@ -171,7 +173,7 @@ class Conversations:
                     pending = event
         return pending
 
-    async def _last_word(self, turn: RunningTurn, message: Message) -> None:
+    async def _last_word(self, turn: ActiveTurn, message: Message) -> None:
         turn.log.add(message)
         try:
             await self._outbox.put(message)
@@ -179,7 +181,7 @@ class Conversations:
             log.debug("client_gone", extra={"thread_id": turn.wire.thread_id})
         turn.ended = True
 
-    def _wait_for(self, turn: RunningTurn, pending: ProposalPending) -> None:
+    def _wait_for(self, turn: ActiveTurn, pending: ProposalPending) -> None:
         """Have decisions that are made elsewhere reach this client."""
         earlier = self._waits.pop(pending.thread_id, None)
         if earlier is not None and earlier is not asyncio.current_task():
@@ -188,7 +190,7 @@ class Conversations:
             self._waits.pop(next(iter(self._waits))).cancel()
         self._waits[pending.thread_id] = asyncio.create_task(self._go_on_when_decided(turn, pending))
 
-    async def _go_on_when_decided(self, turn: RunningTurn, pending: ProposalPending) -> None:
+    async def _go_on_when_decided(self, turn: ActiveTurn, pending: ProposalPending) -> None:
         place, thread_id = turn.place, pending.thread_id
         decided = await decided_elsewhere(
             reviews=place.workspace.reviews,
@@ -205,7 +207,7 @@ class Conversations:
             events = self._going_on(place, thread_id)
             await self._begin(turn.wire.id, place, events, thread_id, turn.session)
 
-    async def _going_on(self, place: Place, thread_id: str) -> Events:
+    async def _going_on(self, place: WorkspaceContext, thread_id: str) -> Events:
         """Yield the events of a thread after a decision elsewhere; none if somebody else took it up."""
         try:
             events = place.agent.resume(thread_id, place.person, language=self._language)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from graphrag.approvals import Approval, title
-from graphrag.events import (
+from graphrag.agent.events import (
     ActionApplied,
     Completed,
     Event,
@@ -20,9 +19,10 @@ from graphrag.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.faults import Fault
-from graphrag.messages import Language
-from server.withheld import without_places
+from graphrag.agent.failures import Fault
+from graphrag.approvals import Approval, title
+from graphrag.i18n import Language
+from server.redaction import without_places
 from server.ws_outbox import encode
 from tools.proposals import to_document
 

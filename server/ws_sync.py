@@ -18,18 +18,18 @@ import orjson
 from pydantic import ValidationError
 
 from datasources.instructions import GraphInstruction
+from graphrag.i18n import Language
+from graphrag.i18n import message as text_of
 from graphrag.live.errors import EditRefused, LiveGraphClosed
-from graphrag.live.graph import Applied, LiveGraph
+from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.members import Broadcast, Member
-from graphrag.messages import Language
-from graphrag.messages import message as text_of
 from server.auth import Identity
+from server.error_responses import told
 from server.errors import NodeTypesNotLive, TooManyRequests
-from server.faults import told
-from server.places import Places
 from server.state import ServerState
+from server.workspaces import WorkspaceResolver
+from server.ws_errors import answer, is_unforeseen
 from server.ws_events import Message
-from server.ws_faults import answer, is_unforeseen
 from server.ws_messages import (
     ApplyInstructions,
     CreateElements,
@@ -155,9 +155,13 @@ class LiveEditing:
                 done = await here.live.undo(identity.user_id, redo=isinstance(message, RedoEdit))
                 if done is None:
                     return {"edit": None}, None
-                deed, applied = done
+                change_set, applied = done
                 return {
-                    "edit": {"id": str(applied.timestamp), "takesBack": deed.id, "steps": deed.steps()}
+                    "edit": {
+                        "id": str(applied.timestamp),
+                        "takesBack": change_set.id,
+                        "steps": change_set.steps(),
+                    }
                 }, None
             case _:
                 applied = await _edit(here, message, identity.user_id)
@@ -168,7 +172,7 @@ class LiveEditing:
         return {k: v for k, v in status.to_message().items() if k != "type"}, None
 
     async def _register(self, message: RegisterUser, identity: Identity) -> Message:
-        place, _ = await Places(self._state, identity).of_graph(message.graph_key)
+        place, _ = await WorkspaceResolver(self._state, identity).of_graph(message.graph_key)
         live = await self._state.live.open(place.person.workspace, message.graph_key)
         member = live.join(identity.user_id, message.sheet_id, int(message.from_timestamp))
         earlier = self._here
@@ -213,7 +217,7 @@ async def _ended(here: _Registered) -> None:
         await asyncio.gather(here.forwarding, return_exceptions=True)
 
 
-async def _edit(here: _Registered, message: SyncMessage, user_id: str) -> Applied:
+async def _edit(here: _Registered, message: SyncMessage, user_id: str) -> AppliedEdit:
     """Have the live graph carry an edit out. Raises: EditRefused, EditNotKept, LiveGraphClosed."""
     live, sender = here.live, here.member
     match message:

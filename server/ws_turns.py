@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 
 from server.auth import Identity
-from server.places import Place
+from server.workspaces import WorkspaceContext
 from server.ws_events import Message, WireTurn
 from server.ws_session import Session
 
@@ -82,7 +82,7 @@ class TurnLog:
 
 
 @dataclass(slots=True)
-class RunningTurn:
+class ActiveTurn:
     """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
 
     It is told as long as the `session` lasts that asked for it. `question` is what a person asked with it,
@@ -90,7 +90,7 @@ class RunningTurn:
     """
 
     wire: WireTurn
-    place: Place
+    place: WorkspaceContext
     session: Session
     owner: object
     question: str | None = None
@@ -111,23 +111,23 @@ class RunningTurns:
     """The turns under way in this process: from another connection a person may stop theirs, and look on."""
 
     def __init__(self) -> None:
-        self._turns: dict[int, RunningTurn] = {}
-        self._begun: dict[int, RunningTurn] = {}
+        self._turns: dict[int, ActiveTurn] = {}
+        self._begun: dict[int, ActiveTurn] = {}
         self._numbers = itertools.count()
         self._watchers: set[asyncio.Event] = set()
 
     def __len__(self) -> int:
         return len(self._turns)
 
-    def all(self) -> list[RunningTurn]:
+    def all(self) -> list[ActiveTurn]:
         return list(self._turns.values())
 
-    def add(self, turn: RunningTurn) -> int:
+    def add(self, turn: ActiveTurn) -> int:
         turn.number = next(self._numbers)
         self._turns[turn.number] = turn
         return turn.number
 
-    def begun(self, turn: RunningTurn) -> None:
+    def begun(self, turn: ActiveTurn) -> None:
         """The turn holds its conversation: from here on others may look on."""
         self._begun[turn.number] = turn
         for watcher in self._watchers:
@@ -139,7 +139,7 @@ class RunningTurns:
         if turn is not None:
             turn.log.end()
 
-    async def until_stopped(self, turn: RunningTurn) -> None:
+    async def until_stopped(self, turn: ActiveTurn) -> None:
         """Wait for the turns of the same conversation that a person has stopped: they are being stored."""
         leaving = {
             other.task
@@ -158,7 +158,7 @@ class RunningTurns:
 
     async def next_of(
         self, identity: Identity, thread_id: str, seen: int, wait_s: float
-    ) -> RunningTurn | None:
+    ) -> ActiveTurn | None:
         """Return the first turn of a thread whose number is above `seen`; None when none began in a while."""
         began = asyncio.Event()
         self._watchers.add(began)
@@ -176,7 +176,7 @@ class RunningTurns:
             self._watchers.discard(began)
 
 
-def stop(turns: Iterable[RunningTurn]) -> bool:
+def stop(turns: Iterable[ActiveTurn]) -> bool:
     """Stop turns as a person does; say whether there was one that had not ended."""
     found = [turn for turn in turns if not turn.ended]
     for turn in found:

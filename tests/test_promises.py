@@ -23,10 +23,10 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_review_news.py::test_a_remark_goes_with_an_approval_and_stays_with_it",
     ),
     "a failing embedding service stalls no question and no approval": (
-        "graphrag/test_query_embedder.py::test_a_question_makes_one_attempt_and_the_next_ones_none",
-        "graphrag/test_query_embedder.py::test_a_hung_service_is_waited_for_a_bounded_time",
-        "graphrag/test_query_embedder.py::test_after_its_rest_a_service_is_tried_beside_a_question_that_does_not_wait",
-        "graphrag/test_embedding_queue.py::test_an_approval_never_waits_for_an_embedding",
+        "graphrag/embedding/test_query_embedder.py::test_a_question_makes_one_attempt_and_the_next_ones_none",
+        "graphrag/embedding/test_query_embedder.py::test_a_hung_service_is_waited_for_a_bounded_time",
+        "graphrag/embedding/test_query_embedder.py::test_after_its_rest_a_service_is_tried_beside_a_question_that_does_not_wait",
+        "graphrag/embedding/test_queue.py::test_an_approval_never_waits_for_an_embedding",
         "server/test_rest_ai.py::test_an_answer_says_that_words_alone_were_searched_when_the_embedding_service_fails",
     ),
     "every error is a whole sentence of one language; a provider's words stand beside it": (
@@ -67,21 +67,21 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "cli/test_ask.py::test_a_change_that_cannot_be_gets_the_answer_a_model_would_get",
     ),
     "embeddings are chosen by the keys that are set, and never mixed": (
-        "graphrag/embedders/test_openai_compatible.py::test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set",
-        "graphrag/test_embed_nodes.py::test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed",
+        "graphrag/embedding/test_openai_compatible.py::test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set",
+        "graphrag/embedding/test_refresh.py::test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed",
     ),
     "vectors that an editor wrote are adopted, not overwritten": (
         "cli/test_embed_arango.py::test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed_by_force",
-        "cli/test_embed.py::test_a_model_that_does_not_search_adopts_nothing",
+        "cli/test_embed_nodes.py::test_a_model_that_does_not_search_adopts_nothing",
     ),
     "all workspaces are embedded by one command, which says when the chosen one is empty": (
-        "cli/test_embed.py::test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are",
+        "cli/test_embed_nodes.py::test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are",
     ),
     "the first 8,000 characters of a node are embedded": (
-        "graphrag/test_embeddings.py::test_long_code_is_embedded_further_and_renewed_while_short_texts_keep_their_vectors",
+        "graphrag/embedding/test_base.py::test_long_code_is_embedded_further_and_renewed_while_short_texts_keep_their_vectors",
     ),
     "a provider is one entry of the registry": (
-        "graphrag/providers/test_registry.py::test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting",
+        "graphrag/llm/test_registry.py::test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting",
     ),
     "a new node may have handles; read tools take the argument names of write tools": (
         "tools/test_write_tools.py::test_a_new_node_may_have_handles_of_its_own",
@@ -89,14 +89,14 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "tools/test_read_tools.py::test_errors_name_an_argument_as_the_schema_does",
     ),
     "the system prompt has the built-in types, the graph's own family first, and counts the rest": (
-        "graphrag/test_prompts.py::test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first",
+        "graphrag/prompts/test_prompts.py::test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first",
         "tools/test_read_tools.py::test_overview_counts_and_names_entries_hubs_and_loose_ends",
     ),
     "threads that Nodius stored go on where they wait": (
-        "graphrag/test_foreign_threads.py::test_old_instructions_and_contexts_are_replaced_by_ours",
-        "graphrag/test_foreign_threads.py::test_a_pending_interrupt_is_decided_and_the_turn_goes_on",
-        "graphrag/test_foreign_threads.py::test_a_pending_interrupt_that_no_longer_fits_is_told_to_the_model_instead",
-        "graphrag/test_foreign_threads.py::test_a_pending_tool_limit_is_granted",
+        "graphrag/agent/test_editor_threads.py::test_old_instructions_and_contexts_are_replaced_by_ours",
+        "graphrag/agent/test_editor_threads.py::test_a_pending_interrupt_is_decided_and_the_turn_goes_on",
+        "graphrag/agent/test_editor_threads.py::test_a_pending_interrupt_that_no_longer_fits_is_told_to_the_model_instead",
+        "graphrag/agent/test_editor_threads.py::test_a_pending_tool_limit_is_granted",
     ),
     "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (
         "datasources/arango/test_server_version.py::test_a_version_is_judged",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tools import slips
+from tools import lenient_json
 
 MAX_ARGUMENT_CHARS = 200_000
 
@@ -87,7 +87,7 @@ def _constant(name: str) -> Any:
 def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
     fenced = _FENCE.match(raw)
     try:
-        return _dictionaries(slips.read(fenced.group(1) if fenced else raw))
+        return _dictionaries(lenient_json.read(fenced.group(1) if fenced else raw))
     except MalformedArguments:
         raise
     except ValueError:
@@ -98,7 +98,7 @@ def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
 
 
 def _dictionaries(value: Any) -> Any:
-    if isinstance(value, slips.Pairs):
+    if isinstance(value, lenient_json.Pairs):
         return _object([(name, _dictionaries(inner)) for name, inner in value])
     if isinstance(value, list):
         return [_dictionaries(inner) for inner in cast(list[Any], value)]

@@ -34,7 +34,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mention:
+class NameReference:
     """One reference in a text. `start` and `end` are where its name is written, `name` what it says.
 
     `quote` is what encloses the name, "" in `$node.Name`; `level` how often the text is escaped.
@@ -53,15 +53,15 @@ class Reference:
 
     node_key: str
     path: Path
-    mention: Mention
+    mention: NameReference
 
 
-def mentions(text: str) -> Iterator[Mention]:
+def mentions(text: str) -> Iterator[NameReference]:
     """Yield the names that a text calls nodes by, in order; whether there are such nodes is not asked."""
     for found in _OPENING.finditer(text):
         if found["name"]:
             start, end = found.span("name")
-            yield Mention(start=start, end=end, name=found["name"], quote="", level=0)
+            yield NameReference(start=start, end=end, name=found["name"], quote="", level=0)
             continue
         end = _closing(text, found.end(), found["slashes"] + found["quote"])
         if end is None:
@@ -70,7 +70,7 @@ def mentions(text: str) -> Iterator[Mention]:
         name = text[found.end() : end]
         for _ in range(level + 1):
             name = _ESCAPED.sub(r"\1", name)
-        yield Mention(start=found.end(), end=end, name=name, quote=found["quote"], level=level)
+        yield NameReference(start=found.end(), end=end, name=name, quote=found["quote"], level=level)
 
 
 def _closing(text: str, start: int, token: str) -> int | None:

@@ -78,7 +78,7 @@ class Engine:
             self.sums.clear()
         self.sums[name] = sums
 
-    def shun(self, statement: Statement) -> None:
+    def mark_unavailable(self, statement: Statement) -> None:
         self.shunned[statement.name] = time.monotonic() + SHUNNED_S
 
     def is_usable(self, statement: Statement) -> bool:

@@ -22,9 +22,9 @@ from datasources.arango.searching import SearchAsked, read_hits, read_links, val
 from datasources.arango.statements import Statement
 from datasources.arango.statements_large import SEARCH_NEAR, SEARCH_VIEW, TEXT_SUMS
 from datasources.arango.words import TypeWords
+from datasources.batch_reads import SearchedAtOnce
 from datasources.errors import DatabaseUnprepared
 from datasources.lexical import best_hits, idf, saturation
-from datasources.one_trip import SearchedAtOnce
 from datasources.types import Hit, NodeTypeConfig
 
 MAX_TERMS = 64
@@ -50,7 +50,7 @@ async def search_large(
         except (ServerRefused, DatabaseUnprepared) as exc:
             if exc.code not in NO_INDEX:
                 raise
-            engine.shun(statement)
+            engine.mark_unavailable(statement)
             continue
         engine.learn_size(name, sum(amount for *_, amount, _, _ in sums.rows))
         return _scored(row, graph_key, asked, sums, types)

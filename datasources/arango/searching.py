@@ -11,7 +11,7 @@ import numpy as np
 
 from datasources.arango.keys import end_key
 from datasources.arango.words import lent_by, lent_by_none, terms_of
-from datasources.one_trip import SearchedAtOnce
+from datasources.batch_reads import SearchedAtOnce
 from datasources.types import Hit, Link, NodeTypeConfig, Vector
 
 

@@ -36,10 +36,10 @@ from datasources.arango.statements import Statement
 from datasources.arango.statements_around import AROUND
 from datasources.arango.statements_search import SEARCH
 from datasources.base import RecordWrite
+from datasources.batch_reads import SearchedAtOnce
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
 from datasources.mutations import check_owner, check_vectors
-from datasources.one_trip import SearchedAtOnce
 from datasources.types import (
     ROOT_WORKSPACE,
     Direction,

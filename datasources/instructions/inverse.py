@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from datasources.instructions.model import Instruction, Op, read_instruction
+from datasources.instructions.instruction import Instruction, Op, read_instruction
 from datasources.instructions.operations import apply_instruction, utf16_length, utf16_slice
-from datasources.instructions.places import Place, find
+from datasources.instructions.paths import Place, find
 
 
 def inverse_of(document: Any, instruction: Instruction | Mapping[str, Any]) -> list[Instruction]:

@@ -11,8 +11,8 @@ from datasources.errors import (
     InstructionMalformed,
     WrongTarget,
 )
-from datasources.instructions.model import Instruction, Op, read_instruction
-from datasources.instructions.places import MISSING, POLLUTING, Place, find, kind_of
+from datasources.instructions.instruction import Instruction, Op, read_instruction
+from datasources.instructions.paths import MISSING, POLLUTING, Place, find, kind_of
 from datasources.instructions.values import json_fault
 
 IDENTITY_FIELDS = frozenset(("_key", "graphKey", "sheet"))

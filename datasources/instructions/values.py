@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from datasources.instructions.places import kind_of
+from datasources.instructions.paths import kind_of
 
 MAX_VALUE_DEPTH = 100
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from datasources.errors import SourceError
 from datasources.sqlite import statements as sql
-from datasources.sqlite.keeper import IndexKeeper
+from datasources.sqlite.index_manager import IndexManager
 from datasources.sqlite.pool import Pool
 from datasources.sqlite.side_files import SideFiles
 from datasources.sqlite.snapshot import Snapshots
@@ -61,7 +61,7 @@ class Engine:
         except SourceError:
             self.pool.close()
             raise
-        self.indexes = IndexKeeper(self.pool, files)
+        self.indexes = IndexManager(self.pool, files)
         self.snapshots = Snapshots(limits.memory)
         self._loading: dict[tuple[object, ...], asyncio.Future[tuple[object, object, int]]] = {}
         self._asked: dict[tuple[object, ...], tuple[object, int]] = {}

@@ -18,10 +18,10 @@ import numpy as np
 from datasources.base import RecordWrite
 from datasources.sqlite import large, writes
 from datasources.sqlite import statements as sql
+from datasources.sqlite.cached_vectors import HeldVectors
+from datasources.sqlite.cached_words import HeldWords
 from datasources.sqlite.engine import Engine
-from datasources.sqlite.held_vectors import HeldVectors
-from datasources.sqlite.held_words import HeldWords
-from datasources.sqlite.keeper import IndexKind
+from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, storable, vector_of
 from datasources.sqlite.snapshot import GraphDocuments
 from datasources.sqlite.text_index import TEXT_INDEX

@@ -27,7 +27,7 @@ from datasources.lexical import K1, B, idf
 from datasources.sqlite import statements as sql
 from datasources.sqlite.array_file import ArrayWriter, read_arrays, write_arrays
 from datasources.sqlite.change_log import TEXT_LOG
-from datasources.sqlite.keeper import IndexKind, Older
+from datasources.sqlite.index_manager import IndexKind, Older
 from datasources.sqlite.node_table import NodeTable, write_nodes
 from datasources.sqlite.rows import GraphRow, best_among, likely_bound
 from datasources.sqlite.words import NAME_COLUMNS

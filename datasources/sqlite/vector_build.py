@@ -15,7 +15,7 @@ from usearch.index import Index
 from datasources.sqlite import statements as sql
 from datasources.sqlite.array_file import ArrayWriter, read_arrays, write_arrays
 from datasources.sqlite.change_log import MAX_BEHIND, VECTOR_LOG
-from datasources.sqlite.keeper import IndexKind, Older
+from datasources.sqlite.index_manager import IndexKind, Older
 from datasources.sqlite.node_table import Rids, write_nodes
 from datasources.sqlite.rows import GraphRow, array, matrix_of
 from datasources.sqlite.vector_codes import LEAST_DIM, Halves, Scales, codes_of, halves_of

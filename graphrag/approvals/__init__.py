@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from graphrag.approvals.approval import (
+    Approval,
+    Approve,
+    ApproveEdited,
+    Decided,
+    Decision,
+    Outcome,
+    Reason,
+    Reject,
+    Status,
+)
+from graphrag.approvals.approval_service import Approvals
 from graphrag.approvals.errors import (
     AlreadyDecided,
     AlreadyProposed,
@@ -15,21 +27,9 @@ from graphrag.approvals.errors import (
     ProposalWaits,
     UndoRefused,
 )
-from graphrag.approvals.model import (
-    Approval,
-    Approve,
-    ApproveEdited,
-    Decided,
-    Decision,
-    Outcome,
-    Reason,
-    Reject,
-    Status,
-)
 from graphrag.approvals.outcome import outcome_text, reason_text
-from graphrag.approvals.service import Approvals
 from graphrag.approvals.titles import title
-from graphrag.people import Person, Policy
+from graphrag.roles import Person, Policy
 
 __all__ = [
     "AlreadyDecided",

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.messages.told import ToldError
+from graphrag.i18n.localized import LocalizedError
 from tools.write_tools import Fault
 
 
-class ApprovalError(ToldError):
+class ApprovalError(LocalizedError):
     """Base of what proposals and decisions raise on purpose."""
 
     code = "conflict"

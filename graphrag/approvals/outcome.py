@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphrag.approvals.model import Approval, Outcome
+from graphrag.approvals.approval import Approval, Outcome
 from graphrag.approvals.titles import names_in, title
-from graphrag.messages import Language, message
+from graphrag.i18n import Language, message
 
 _SHOWN = 20
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphrag.approvals.desk import Desk
+from graphrag.approvals.action_review import Reviewed, review
+from graphrag.approvals.approval import Action, Approval, clean
+from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import AlreadyProposed, ApprovalNotFound, NotPermitted, ProposalRefused
-from graphrag.approvals.model import Action, Approval, clean
-from graphrag.approvals.store import Through
+from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
 from graphrag.approvals.waiting import additions_of, own_names, renamed, used_by, with_additions
-from graphrag.people import Person
-from graphrag.review import Reviewed, review
+from graphrag.roles import Person
 from tools.proposals import canonical_hash, parse_action
 from tools.write_tools import Snapshot, load_snapshot
 
@@ -25,7 +25,7 @@ MAX_WAITING = 100
 class Asked:
     """Where a proposal comes from. `model` is `person` for what somebody proposes by hand.
 
-    `through` stores it only as long as its turn is not another process's.
+    `write_guard` stores it only as long as its turn is not another process's.
     """
 
     graph_key: str
@@ -35,36 +35,36 @@ class Asked:
     asker: Person
     model: str
     reason: str = ""
-    through: Through | None = None
+    write_guard: WriteGuard | None = None
 
 
-async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
+async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
     """Review an action and store it as pending.
 
     Raises: ProposalRefused, AlreadyProposed, NotPermitted, ApprovalNotFound (another workspace),
-    MalformedProposal, GraphNotFound, and what `through` raises.
+    MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
     asker = asked.asker
-    if not desk.is_home(asker):
+    if not context.is_home(asker):
         raise ApprovalNotFound(approval_id=asked.graph_key)
     if not asker.at_least("editor"):
         raise NotPermitted(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
     proposed = parse_action(action)
-    waiting = await _waiting(desk, asked)
+    waiting = await _waiting(context, asked)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
-    snapshot = await load_snapshot(desk.source, asked.graph_key, proposed)
+    snapshot = await load_snapshot(context.source, asked.graph_key, proposed)
     meant = renamed(proposed, names, snapshot.nodes)
     if meant is not proposed:
-        snapshot = await load_snapshot(desk.source, asked.graph_key, meant)
+        snapshot = await load_snapshot(context.source, asked.graph_key, meant)
     reviewed, depends_on = _reviewed(meant, snapshot, waiting)
     digest = canonical_hash(reviewed.action)
     same = next((approval for approval in waiting if approval.action_hash == digest), None)
     if same is not None:
         raise AlreadyProposed(approval_id=same.id)
-    now = desk.clock()
+    now = context.clock()
     approval = Approval(
-        id=desk.ids(),
-        workspace=desk.source.workspace,
+        id=context.ids(),
+        workspace=context.source.workspace,
         graph_key=asked.graph_key,
         thread_id=asked.thread_id,
         turn=asked.turn,
@@ -78,20 +78,20 @@ async def propose(desk: Desk, action: Action | Mapping[str, Any], asked: Asked) 
         asker=asker.user_id,
         model=asked.model,
         created=now,
-        expires=now + desk.ttl_ms,
+        expires=now + context.ttl_ms,
         depends_on=depends_on,
         names=own_names(meant, reviewed.action),
         labels=labels_of(reviewed.action, snapshot, waiting),
     )
-    return await desk.store.put(approval, through=asked.through)
+    return await context.store.put(approval, write_guard=asked.write_guard)
 
 
-async def _waiting(desk: Desk, asked: Asked) -> list[Approval]:
+async def _waiting(context: ApprovalContext, asked: Asked) -> list[Approval]:
     """Return what this thread has proposed for the graph and nobody has decided, newest first."""
-    found = await desk.store.find(
+    found = await context.store.find(
         graph_key=asked.graph_key, thread_id=asked.thread_id, status="pending", limit=MAX_WAITING
     )
-    now = desk.clock()
+    now = context.clock()
     return [approval for approval in found if approval.expires > now]
 
 

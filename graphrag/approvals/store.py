@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from datasources.base import Record, RecordStore, RecordWrite
-from graphrag.approvals.model import CLAIMED, KIND, Approval, Status, from_record
+from graphrag.approvals.approval import CLAIMED, KIND, Approval, Status, from_record
 
-Through = Callable[[RecordWrite], Awaitable[None]]
+WriteGuard = Callable[[RecordWrite], Awaitable[None]]
 """Carries out a write together with a check of its own, or raises."""
 
 
@@ -24,11 +24,11 @@ class ApprovalStore:
         approval = from_record(record) if record else None
         return approval if approval and approval.workspace == self.workspace else None
 
-    async def put(self, approval: Approval, *, through: Through | None = None) -> Approval:
-        """Store it; return it with its new version. `through` carries the write out, or refuses to."""
-        if through is not None:
+    async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
+        """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
+        if write_guard is not None:
             data = approval.to_document()
-            await through(
+            await write_guard(
                 RecordWrite(kind=KIND, key=approval.id, data=data, expected_version=approval.version)
             )
             return await self.get(approval.id) or approval

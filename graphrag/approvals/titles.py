@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from datasources.text import node_label
-from graphrag.approvals.model import Action, Approval
-from graphrag.messages import Language, message
+from graphrag.approvals.approval import Action, Approval
+from graphrag.i18n import Language, message
 from tools.compact import cut_name
 from tools.proposals import (
     BatchAction,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from datasources.types import Edge, Node, NodeTypeConfig, parse_document
-from graphrag.approvals.model import Action, Approval
+from graphrag.approvals.approval import Action, Approval
 from tools.proposals import (
     ConfigureNodeTypeAction,
     CreateNodeAction,
@@ -18,7 +18,7 @@ from tools.proposals import (
     to_document,
 )
 from tools.write_tools import Snapshot
-from tools.write_tools.snapshot import edges_named, nodes_named
+from tools.write_tools.graph_reads import edges_named, nodes_named
 
 _NODE_FIELDS = ("nodeKey", "sourceKey", "targetKey", "targetNodeKey")
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from datasources.base import MutableGraphDataSource
 from datasources.types import Graph, Mutation, Node
-from graphrag.embed_nodes import embed_nodes
-from graphrag.embeddings import EmbeddingProvider
-from graphrag.evaluation.workflows import QueryFileError
-from graphrag.importers.knowledge import (
+from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.refresh import embed_nodes
+from graphrag.evaluation.formats import (
     ENTITY,
     PASSAGE,
     Knowledge,
@@ -25,8 +24,9 @@ from graphrag.importers.knowledge import (
     entity_key,
     passage_key,
 )
-from graphrag.rank import RankOptions
-from graphrag.retriever import RetrievalOptions, Retriever
+from graphrag.evaluation.workflows import QueryFileError
+from graphrag.retrieval.rank import RankOptions
+from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 
 RECALL_CUTS = (2, 5, 10)
 HIT_CUTS = (1, 5, 10)

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from datasources.base import GraphDataSource, MutableGraphDataSource
 from datasources.errors import BadDocument, GraphExists, InvalidMutation
 from datasources.types import Mutation, Node
-from graphrag.context import ContextOptions, build_context
-from graphrag.embed_nodes import embed_nodes
-from graphrag.embeddings import EmbeddingProvider
+from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.refresh import embed_nodes
 from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow
-from graphrag.rank import RankOptions
-from graphrag.retriever import Mode, RetrievalOptions, Retriever
-from graphrag.tokens import count_tokens
+from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval.context import ContextOptions, build_context
+from graphrag.retrieval.rank import RankOptions
+from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retriever
 
 NOTE_TYPE = "note"
 RANKED = 60

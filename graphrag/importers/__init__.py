@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from graphrag.importers.align import GraphContent
 from graphrag.importers.assemble import ImportResult
-from graphrag.importers.door import detect_format, import_workflow
+from graphrag.importers.dispatch import detect_format, import_workflow
 from graphrag.importers.exporter import export_graph
-from graphrag.importers.merge import Merged, merged
 from graphrag.importers.report import Dropped, Format, ImportReport, Repaired, UnreadableWorkflow
+from graphrag.importers.three_way_merge import Merged, merged
 
 __all__ = [
     "Dropped",

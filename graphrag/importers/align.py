@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig
 from graphrag.importers.assemble import ORIGIN, ImportResult
-from graphrag.importers.keys import KeyMaker, edge_key
+from graphrag.importers.json_values import Json, as_dict
+from graphrag.importers.readable_keys import KeyMaker, edge_key
 from graphrag.importers.report import Format
-from graphrag.importers.values import Json, as_dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
-from graphrag.importers.draft import Draft, DraftNode, DraftSheet
-from graphrag.importers.keys import KeyMaker, clean, edge_key, node_key_base
+from graphrag.importers.readable_keys import KeyMaker, clean, edge_key, node_key_base
 from graphrag.importers.report import ImportReport
 from graphrag.importers.type_configs import handles_of, make_configs
+from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft
 
 ORIGIN = "origin"
 """The field by which an importer knows its own: `{format, id?, name?}`. People's nodes have none."""
@@ -32,7 +32,7 @@ class ImportResult:
     kept: bytes = b""
 
 
-def assemble(draft: Draft, *, workspace: str, graph_key: str) -> ImportResult:
+def assemble(draft: WorkflowDraft, *, workspace: str, graph_key: str) -> ImportResult:
     """Return the draft as documents, the same ones each time."""
     _give_keys(draft)
     sheets = {sheet.ref: str(number) for number, sheet in enumerate(draft.sheets)}
@@ -54,7 +54,7 @@ def assemble(draft: Draft, *, workspace: str, graph_key: str) -> ImportResult:
     )
 
 
-def _give_keys(draft: Draft) -> None:
+def _give_keys(draft: WorkflowDraft) -> None:
     """Give each node its key; nodes that the file does not tell apart are numbered in their origin."""
     maker, seen = KeyMaker(), Counter[Hashable]()
     for node in draft.nodes:
@@ -87,7 +87,7 @@ def _node(node: DraftNode, graph_key: str, sheets: dict[str, str]) -> Node:
     return Node.model_validate(fields)
 
 
-def _edges(draft: Draft, graph_key: str, sheets: dict[str, str]) -> tuple[Edge, ...]:
+def _edges(draft: WorkflowDraft, graph_key: str, sheets: dict[str, str]) -> tuple[Edge, ...]:
     maker = KeyMaker()
     edges: list[Edge] = []
     for edge in draft.edges:
@@ -108,7 +108,7 @@ def _edges(draft: Draft, graph_key: str, sheets: dict[str, str]) -> tuple[Edge, 
     return tuple(edges)
 
 
-def _graph(draft: Draft, workspace: str, graph_key: str, sheets: dict[str, str]) -> Graph:
+def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[str, str]) -> Graph:
     refs = {sheet: ref for ref, sheet in sheets.items()}
     fields: dict[str, Any] = {
         "_key": graph_key,

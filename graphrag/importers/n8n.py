@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from graphrag.importers.draft import Draft, DraftSheet
-from graphrag.importers.keys import clean, file_stem
+from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_text, rest
 from graphrag.importers.n8n_edges import read_connections
 from graphrag.importers.n8n_nodes import read_nodes
+from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
-from graphrag.importers.values import Json, as_dict, as_id, as_list, as_text, rest
+from graphrag.importers.workflow_draft import DraftSheet, WorkflowDraft
 
 MAX_KEPT_BYTES = 20_000
 """Recorded test data larger than this would only weigh on the graph."""
@@ -25,11 +25,11 @@ _READ = frozenset({"name", "nodes", "connections", "id", "description", "created
 _BULKY = ("pinData", "staticData")
 
 
-def read_n8n(document: Json, *, file_name: str) -> Draft:
+def read_n8n(document: Json, *, file_name: str) -> WorkflowDraft:
     """Read one workflow. Raises: UnreadableWorkflow when no node of it can be read."""
     name = as_text(document.get("name"))
     foreign_id = as_id(document.get("id"))
-    draft = Draft(
+    draft = WorkflowDraft(
         format="n8n",
         name=clean(name or "") or file_stem(file_name) or "workflow",
         identity=foreign_id and f"{foreign_id}\x00{name or ''}",
@@ -55,7 +55,7 @@ def _description(document: Json) -> str | None:
     return as_text(document.get("description")) or as_text(meta.get("description"))
 
 
-def _workflow_fields(draft: Draft, document: Json) -> Json:
+def _workflow_fields(draft: WorkflowDraft, document: Json) -> Json:
     kept = rest(document, _READ)
     for field in _BULKY:
         value = kept.get(field)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graphrag.importers.draft import Draft, DraftEdge, DraftNode, is_note
+from graphrag.importers.json_values import Json, as_dict, as_index, as_list, as_text
 from graphrag.importers.n8n_ports import input_port, kind_label, output_port
-from graphrag.importers.values import Json, as_dict, as_index, as_list, as_text
+from graphrag.importers.workflow_draft import DraftEdge, DraftNode, WorkflowDraft, is_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class _Slot:
 class _Ends:
     """Finds the node a connection means: by its name, else by its id."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: WorkflowDraft) -> None:
         self._draft = draft
         self._names: dict[str, DraftNode] = {}
         self._ids: dict[str, list[DraftNode]] = {}
@@ -44,7 +44,7 @@ class _Ends:
         return same[0]
 
 
-def read_connections(draft: Draft, raw: Any) -> None:
+def read_connections(draft: WorkflowDraft, raw: Any) -> None:
     """Add an edge for every connection between two nodes; the others are counted."""
     by_source = as_dict(raw)
     if by_source is None:
@@ -57,7 +57,7 @@ def read_connections(draft: Draft, raw: Any) -> None:
         _connect(draft, ends, slot, seen)
 
 
-def _slots(draft: Draft, by_source: Json) -> Iterator[_Slot]:
+def _slots(draft: WorkflowDraft, by_source: Json) -> Iterator[_Slot]:
     for source, held in by_source.items():
         kinds = as_dict(held)
         if kinds is None:
@@ -71,7 +71,7 @@ def _slots(draft: Draft, by_source: Json) -> Iterator[_Slot]:
                 yield from _outputs(draft, source, kind, listed)
 
 
-def _outputs(draft: Draft, source: str, kind: str, outputs: list[Any]) -> Iterator[_Slot]:
+def _outputs(draft: WorkflowDraft, source: str, kind: str, outputs: list[Any]) -> Iterator[_Slot]:
     flat = bool(outputs) and all(isinstance(item, dict) for item in outputs)
     if flat:  # the list of targets stands where the list of outputs should
         draft.tally.repair(
@@ -94,7 +94,7 @@ def _outputs(draft: Draft, source: str, kind: str, outputs: list[Any]) -> Iterat
                 yield _Slot(source=source, kind=kind, output=index, target=target)
 
 
-def _malformed(draft: Draft, value: Any, source: str) -> None:
+def _malformed(draft: WorkflowDraft, value: Any, source: str) -> None:
     if value is not None and value not in ([], {}):
         draft.tally.drop(
             "edge", "it is not written as n8n writes it", source, count=max(1, count_targets(value))
@@ -118,7 +118,7 @@ def count_targets(value: Any) -> int:
     return count
 
 
-def _connect(draft: Draft, ends: _Ends, slot: _Slot, seen: set[tuple[int, str, int, str]]) -> None:
+def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot, seen: set[tuple[int, str, int, str]]) -> None:
     target_name = str(slot.target["node"])
     shown = f"{slot.source} → {target_name}"
     source, target = ends.find(slot.source), ends.find(target_name)

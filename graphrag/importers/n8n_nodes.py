@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from graphrag.importers.draft import NOTE_TYPE, Draft, DraftNode
-from graphrag.importers.keys import clean
+from graphrag.importers.json_values import (
+    Json,
+    as_dict,
+    as_id,
+    as_list,
+    as_number,
+    as_text,
+    rest,
+    without_empty,
+)
 from graphrag.importers.n8n_ports import (
     STICKY,
     add_usual_ports,
@@ -15,9 +23,10 @@ from graphrag.importers.n8n_ports import (
     short_type,
     subnode_kind,
 )
+from graphrag.importers.readable_keys import clean
 from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import NOTE_FACTS, n8n_facts
-from graphrag.importers.values import Json, as_dict, as_id, as_list, as_number, as_text, rest, without_empty
+from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode, WorkflowDraft
 
 _OPTIONS = (
     "onError",
@@ -46,7 +55,7 @@ _CODE_FIELDS = {"jsCode": "javascript", "functionCode": "javascript", "pythonCod
 _BUILT_IN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, "group"})
 
 
-def read_nodes(draft: Draft, listed: list[Any]) -> None:
+def read_nodes(draft: WorkflowDraft, listed: list[Any]) -> None:
     """Add every node that can be read; the others are counted."""
     for place, item in enumerate(listed, start=1):
         raw = as_dict(item)
@@ -57,7 +66,7 @@ def read_nodes(draft: Draft, listed: list[Any]) -> None:
     _say_duplicates(draft)
 
 
-def _read_node(draft: Draft, raw: Json, place: int) -> DraftNode:
+def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
     foreign_type = as_text(raw.get("type"))
     given = as_text(raw.get("name"))
     name = given or short_type(foreign_type or "") or f"node {place}"
@@ -95,7 +104,7 @@ def _type_name(foreign: str | None) -> str:
     return f"n8n.{name}" if name in _BUILT_IN_NAMES else name
 
 
-def _place(draft: Draft, node: DraftNode, position: Any) -> None:
+def _place(draft: WorkflowDraft, node: DraftNode, position: Any) -> None:
     pair = as_list(position)
     if pair is None and (point := as_dict(position)) is not None:
         pair = [point.get("x"), point.get("y")]
@@ -106,7 +115,7 @@ def _place(draft: Draft, node: DraftNode, position: Any) -> None:
         node.x, node.y = x, y
 
 
-def _fill_note(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> None:
+def _fill_note(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:
     node.type = NOTE_TYPE
     node.width = _extent(parameters.get("width"), 240)
     node.height = _extent(parameters.get("height"), 160)
@@ -139,7 +148,7 @@ def _extent(value: Any, default: int) -> int | float:
     return default if number is None or number <= 0 else number
 
 
-def _fill_step(draft: Draft, node: DraftNode, parameters: Json, raw: Json) -> None:
+def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:
     short = short_type(node.type)
     options = {option: raw[option] for option in _OPTIONS if raw.get(option) not in (None, False)}
     subnode = subnode_kind(node.type)
@@ -180,7 +189,7 @@ def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:
     return rest(parameters, frozenset({field})), str(parameters[field]), _CODE_FIELDS[field]
 
 
-def _credential_names(draft: Draft, node: DraftNode, raw: Any) -> Json:
+def _credential_names(draft: WorkflowDraft, node: DraftNode, raw: Any) -> Json:
     """Return the name of each credential by its type; values and ids stay behind."""
     names: Json = {}
     held = as_dict(raw)
@@ -201,7 +210,7 @@ def _credential_names(draft: Draft, node: DraftNode, raw: Any) -> Json:
     return names
 
 
-def _say_duplicates(draft: Draft) -> None:
+def _say_duplicates(draft: WorkflowDraft) -> None:
     names: dict[str, DraftNode] = {}
     ids: set[str] = set()
     for node in draft.nodes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from graphrag.importers.draft import MAIN_IN, MAIN_OUT, DraftNode, Port
-from graphrag.importers.keys import clean, slug
-from graphrag.importers.values import Json, as_dict, as_list, as_text
+from graphrag.importers.json_values import Json, as_dict, as_list, as_text
+from graphrag.importers.readable_keys import clean, slug
+from graphrag.importers.workflow_draft import MAIN_IN, MAIN_OUT, DraftNode, Port
 
 STICKY = "n8n-nodes-base.stickyNote"
 

@@ -9,13 +9,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag.importers.draft import Draft, DraftNode, DraftSheet, is_note
-from graphrag.importers.keys import clean, file_stem
+from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
 from graphrag.importers.node_red_nodes import fill_config, fill_group, fill_note, fill_step, start_node
 from graphrag.importers.node_red_wires import connect_all
+from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
-from graphrag.importers.values import Json, as_dict, as_id, as_list, as_number, as_text, rest
+from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft, is_note
 
 CONFIG_SHEET = "config nodes"
 _GENERIC = re.compile(r"(flow|sheet|tab)\s*\d*$", re.IGNORECASE)
@@ -33,9 +33,9 @@ class Parts:
     steps: list[Json] = field(default_factory=list[Json])
 
 
-def read_node_red(document: Json, *, file_name: str) -> Draft:
+def read_node_red(document: Json, *, file_name: str) -> WorkflowDraft:
     """Read a flow file. Raises: UnreadableWorkflow when no node of it can be read."""
-    draft = Draft(format="node-red", name=file_stem(file_name) or "flow")
+    draft = WorkflowDraft(format="node-red", name=file_stem(file_name) or "flow")
     parts = _sort(draft, as_list(document.get("flows")) or [])
     if not any((parts.tabs, parts.subflows, parts.groups, parts.configs, parts.steps)):
         raise UnreadableWorkflow(
@@ -60,7 +60,7 @@ def read_node_red(document: Json, *, file_name: str) -> Draft:
     return draft
 
 
-def _sort(draft: Draft, listed: list[Any]) -> Parts:
+def _sort(draft: WorkflowDraft, listed: list[Any]) -> Parts:
     parts = Parts()
     for place, item in enumerate(listed, start=1):
         raw = as_dict(item)
@@ -92,7 +92,7 @@ def _identity(parts: Parts) -> str | None:
     return None
 
 
-def _add_sheets(draft: Draft, parts: Parts) -> None:
+def _add_sheets(draft: WorkflowDraft, parts: Parts) -> None:
     known: set[str] = set()
 
     def add(ref: str, label: str, details: Json) -> None:
@@ -129,7 +129,7 @@ def _details(raw: Json, *known: str) -> Json:
     return {name: value for name, value in kept.items() if value not in (None, "", [], {})}
 
 
-def _add_nodes(draft: Draft, parts: Parts) -> None:
+def _add_nodes(draft: WorkflowDraft, parts: Parts) -> None:
     """Add every node and what joins them; where several have one id, wires go to the first."""
     by_id: dict[str, DraftNode] = {}
     wired: list[tuple[DraftNode, Json]] = []
@@ -165,7 +165,9 @@ def _add_nodes(draft: Draft, parts: Parts) -> None:
     connect_all(draft, by_id, wired, parts.subflows)
 
 
-def _join_groups(draft: Draft, by_id: dict[str, DraftNode], wired: list[tuple[DraftNode, Json]]) -> None:
+def _join_groups(
+    draft: WorkflowDraft, by_id: dict[str, DraftNode], wired: list[tuple[DraftNode, Json]]
+) -> None:
     joined: dict[DraftNode, DraftNode] = {}
     for node, raw in wired:
         group = by_id.get(as_id(raw.get("g")) or "")

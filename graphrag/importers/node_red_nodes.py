@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphrag.importers.draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, Draft, DraftNode, Port
-from graphrag.importers.keys import clean
+from graphrag.importers.json_values import (
+    Json,
+    as_dict,
+    as_id,
+    as_list,
+    as_number,
+    as_text,
+    rest,
+    without_empty,
+)
+from graphrag.importers.readable_keys import clean
 from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import GROUP_FACTS, NOTE_FACTS, red_facts, subflow_facts
-from graphrag.importers.values import Json, as_dict, as_id, as_list, as_number, as_text, rest, without_empty
+from graphrag.importers.workflow_draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, DraftNode, Port, WorkflowDraft
 
 STEP_WIDTH, STEP_HEIGHT = 160, 40
 JUNCTION_EXTENT = 20
@@ -30,7 +39,7 @@ _CODE = {
 _TAKEN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, GROUP_TYPE})
 
 
-def start_node(draft: Draft, raw: Json, sheet: str) -> DraftNode:
+def start_node(draft: WorkflowDraft, raw: Json, sheet: str) -> DraftNode:
     """Return a node with its name, type and origin."""
     foreign_type = clean(as_text(raw.get("type")) or "", limit=120)
     if not foreign_type:
@@ -70,7 +79,7 @@ def _stand_in_name(foreign_type: str, raw: Json) -> str:
     return foreign_type or "node"
 
 
-def fill_group(draft: Draft, node: DraftNode, raw: Json) -> None:
+def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a node of a group: its frame stays where it was."""
     node.type = GROUP_TYPE
     node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
@@ -83,7 +92,7 @@ def fill_group(draft: Draft, node: DraftNode, raw: Json) -> None:
     draft.types.setdefault(GROUP_TYPE, GROUP_FACTS)
 
 
-def fill_note(draft: Draft, node: DraftNode, raw: Json) -> None:
+def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a note of a comment: its title is its name, its text the description behind it."""
     node.type = NOTE_TYPE
     node.width, node.height = STEP_WIDTH, STEP_HEIGHT
@@ -103,14 +112,14 @@ def fill_note(draft: Draft, node: DraftNode, raw: Json) -> None:
             node.take_out(Port(str(place), "R", order=place))
 
 
-def fill_config(draft: Draft, node: DraftNode, raw: Json) -> None:
+def fill_config(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a node of settings that other nodes share; secrets stay behind."""
     node.width, node.height = STEP_WIDTH, STEP_HEIGHT
     _fill_data(draft, node, raw, rest(raw, _FRAME | _LOOKS))
     draft.types.setdefault(node.type, red_facts(str(raw.get("type") or node.type), config=True))
 
 
-def fill_step(draft: Draft, node: DraftNode, raw: Json, subflows: Mapping[str, Json]) -> None:
+def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mapping[str, Json]) -> None:
     """Make a step: its code, its settings and a port for each of its outputs."""
     kind = as_text(raw.get("type")) or node.type
     node.width, node.height = (
@@ -138,7 +147,9 @@ def fill_step(draft: Draft, node: DraftNode, raw: Json, subflows: Mapping[str, J
     _add_outputs(node, raw)
 
 
-def _fill_data(draft: Draft, node: DraftNode, raw: Json, settings: Json, language: str | None = None) -> None:
+def _fill_data(
+    draft: WorkflowDraft, node: DraftNode, raw: Json, settings: Json, language: str | None = None
+) -> None:
     empty = [name for name, value in settings.items() if value == ""]
     if empty:
         node.origin["empty"] = empty
@@ -155,18 +166,18 @@ def _fill_data(draft: Draft, node: DraftNode, raw: Json, settings: Json, languag
     _keep_looks(draft, node, raw)
 
 
-def _info(draft: Draft, node: DraftNode, raw: Json) -> str | None:
+def _info(draft: WorkflowDraft, node: DraftNode, raw: Json) -> str | None:
     text = as_text(raw.get("info"))
     return scrub_text(text, draft.tally, node.name) if text else None
 
 
-def _keep_looks(draft: Draft, node: DraftNode, raw: Json) -> None:
+def _keep_looks(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     looks = {name: raw[name] for name in sorted(_LOOKS) if name in raw}
     if looks:
         node.origin["fields"] = scrub(looks, draft.tally, node.name)
 
 
-def _place(draft: Draft, node: DraftNode, raw: Json) -> None:
+def _place(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     x, y = as_number(raw.get("x")), as_number(raw.get("y"))
     if x is None or y is None:
         draft.tally.repair("position", "it could not be read and is 0, 0", node.name)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from graphrag.importers.draft import MAIN_IN, Draft, DraftEdge, DraftNode, Port
+from graphrag.importers.json_values import Json, as_dict, as_id, as_index, as_list, as_number
 from graphrag.importers.node_red_nodes import MAX_OUTPUTS
 from graphrag.importers.type_facts import red_facts
-from graphrag.importers.values import Json, as_dict, as_id, as_index, as_list, as_number
+from graphrag.importers.workflow_draft import MAIN_IN, DraftEdge, DraftNode, Port, WorkflowDraft
 
 LINK = "link"
 END_EXTENT = 40
 
 
 def connect_all(
-    draft: Draft,
+    draft: WorkflowDraft,
     by_id: dict[str, DraftNode],
     wired: Sequence[tuple[DraftNode, Json]],
     subflows: Sequence[Json],
@@ -33,7 +33,7 @@ def connect_all(
 class _Wires:
     """Draws edges between nodes named by id, each once."""
 
-    def __init__(self, draft: Draft, by_id: dict[str, DraftNode]) -> None:
+    def __init__(self, draft: WorkflowDraft, by_id: dict[str, DraftNode]) -> None:
         self.draft = draft
         self.by_id = by_id
         self._seen: set[tuple[int, str, int, str]] = set()
@@ -134,7 +134,9 @@ def _end_wires(wires: _Wires, end: DraftNode, item: Any, inlet: DraftNode | None
         wires.join(source, Port(str(port), "R", order=port), end, MAIN_IN)
 
 
-def _end(draft: Draft, sheet: str, kind: Literal["in", "out", "status"], place: int, item: Any) -> DraftNode:
+def _end(
+    draft: WorkflowDraft, sheet: str, kind: Literal["in", "out", "status"], place: int, item: Any
+) -> DraftNode:
     fields = as_dict(item) or {}
     name = f"subflow {kind}" if kind == "status" else f"subflow {kind} {place + 1}"
     x, y = as_number(fields.get("x")) or 0, as_number(fields.get("y")) or 0

@@ -10,8 +10,8 @@ from datasources.mutations import Existing, check_mutation
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.importers.assemble import ImportResult
 from graphrag.importers.exporter import DERIVED_FIELDS, FORMAT_VERSION
+from graphrag.importers.json_values import Json, as_dict, as_list, rest
 from graphrag.importers.report import Tally, UnreadableWorkflow
-from graphrag.importers.values import Json, as_dict, as_list, rest
 
 _FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "configs"})
 D = TypeVar("D", bound=Document)

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Any, cast
 
+from graphrag.importers.json_values import Json, as_dict
 from graphrag.importers.report import Tally
-from graphrag.importers.values import Json, as_dict
 
 PLACEHOLDER = "(secret left out)"
 

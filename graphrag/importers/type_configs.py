@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from datasources.types import HandleGroup, HandlePoint, Handles, NodeTypeConfig, Side, Size, TypeTemplate
-from graphrag.importers.draft import Draft, DraftNode, Port
+from graphrag.importers.workflow_draft import DraftNode, Port, WorkflowDraft
 
 _SIDES: tuple[Side, ...] = ("L", "D", "R", "T", "0")
 
@@ -31,7 +31,7 @@ def handles_of(inputs: Iterable[Port], outputs: Iterable[Port]) -> Handles:
     }
 
 
-def make_configs(draft: Draft, workspace: str) -> tuple[NodeTypeConfig, ...]:
+def make_configs(draft: WorkflowDraft, workspace: str) -> tuple[NodeTypeConfig, ...]:
     """Return the types of the draft's nodes, in key order."""
     of_type: dict[str, list[DraftNode]] = {}
     for node in draft.nodes:
@@ -39,7 +39,9 @@ def make_configs(draft: Draft, workspace: str) -> tuple[NodeTypeConfig, ...]:
     return tuple(_make_config(draft, workspace, name, of_type[name]) for name in sorted(of_type))
 
 
-def _make_config(draft: Draft, workspace: str, type_name: str, nodes: Sequence[DraftNode]) -> NodeTypeConfig:
+def _make_config(
+    draft: WorkflowDraft, workspace: str, type_name: str, nodes: Sequence[DraftNode]
+) -> NodeTypeConfig:
     facts = draft.types[type_name]
     inputs: dict[str, Port] = {}
     outputs: dict[str, Port] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from graphrag.importers.draft import TypeFacts
+from graphrag.importers.workflow_draft import TypeFacts
 
 NOTE_FACTS = TypeFacts(
     display_name="Note",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphrag.live.deeds import Deed, deeds_of
+from graphrag.live.edit_history import ChangeSet, change_sets_of
 from graphrag.live.errors import (
     EditNotFound,
     EditNotKept,
@@ -11,15 +11,15 @@ from graphrag.live.errors import (
     LiveError,
     LiveGraphClosed,
 )
-from graphrag.live.graph import Applied, LiveGraph
-from graphrag.live.graphs import LiveGraphs
+from graphrag.live.live_graph import AppliedEdit, LiveGraph
+from graphrag.live.live_graphs import LiveGraphs
 from graphrag.live.members import Member
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.source import LiveSource, SettledSource
 
 __all__ = [
-    "Applied",
-    "Deed",
+    "AppliedEdit",
+    "ChangeSet",
     "EditNotFound",
     "EditNotKept",
     "EditRefused",
@@ -34,5 +34,5 @@ __all__ = [
     "Member",
     "SaveStatus",
     "SettledSource",
-    "deeds_of",
+    "change_sets_of",
 ]

@@ -15,8 +15,8 @@ from datasources.instructions import json_fault
 from datasources.mutations import encode_document
 from datasources.types import Document, Edge, Graph, Node, parse_document
 from graphrag.live.errors import EditRefused
-from graphrag.live.state import Draft
-from tools.write_tools.changes import json_document
+from graphrag.live.graph_state import GraphDraft
+from tools.write_tools.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
 
@@ -53,7 +53,7 @@ def new_key() -> str:
 
 
 def create_elements(
-    draft: Draft, sheet_id: str, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
+    draft: GraphDraft, sheet_id: str, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
 ) -> Edit:
     """Add nodes and edges to a sheet. Raises: EditRefused."""
     _check_count(len(nodes) + len(edges))
@@ -82,7 +82,9 @@ def create_elements(
     )
 
 
-def delete_elements(draft: Draft, sheet_id: str, node_keys: Sequence[str], edge_keys: Sequence[str]) -> Edit:
+def delete_elements(
+    draft: GraphDraft, sheet_id: str, node_keys: Sequence[str], edge_keys: Sequence[str]
+) -> Edit:
     """Delete nodes of a sheet, with all their edges, and edges. Raises: EditRefused."""
     _check_count(len(node_keys) + len(edge_keys))
     check_sheet(draft, sheet_id, "sheetId")
@@ -106,7 +108,7 @@ def delete_elements(draft: Draft, sheet_id: str, node_keys: Sequence[str], edge_
     )
 
 
-def create_sheet(draft: Draft, name: str, key: str | None = None) -> Edit:
+def create_sheet(draft: GraphDraft, name: str, key: str | None = None) -> Edit:
     """Add a sheet; without a key it gets the next number. Raises: EditRefused."""
     sheets = draft.graph.sheets_list
     _check_sheets_allowed(draft.graph)
@@ -127,7 +129,7 @@ def create_sheet(draft: Draft, name: str, key: str | None = None) -> Edit:
     )
 
 
-def rename_sheet(draft: Draft, key: str, name: str) -> Edit:
+def rename_sheet(draft: GraphDraft, key: str, name: str) -> Edit:
     """Raises: EditRefused."""
     sheets = draft.graph.sheets_list
     _check_sheets_allowed(draft.graph)
@@ -141,7 +143,7 @@ def rename_sheet(draft: Draft, key: str, name: str) -> Edit:
     )
 
 
-def delete_sheet(draft: Draft, key: str) -> Edit:
+def delete_sheet(draft: GraphDraft, key: str) -> Edit:
     """Delete a sheet with all that is on it; a graph keeps at least one. Raises: EditRefused."""
     sheets = draft.graph.sheets_list
     _check_sheets_allowed(draft.graph)
@@ -162,7 +164,7 @@ def delete_sheet(draft: Draft, key: str) -> Edit:
     )
 
 
-def known_node(draft: Draft, key: str, sheet_id: str, where: str) -> Node:
+def known_node(draft: GraphDraft, key: str, sheet_id: str, where: str) -> Node:
     """Raises: EditRefused when the sheet has no such node."""
     node = draft.node(key)
     if node is None or node.sheet != sheet_id:
@@ -170,7 +172,7 @@ def known_node(draft: Draft, key: str, sheet_id: str, where: str) -> Node:
     return node
 
 
-def known_edge(draft: Draft, key: str, sheet_id: str, where: str) -> Edge:
+def known_edge(draft: GraphDraft, key: str, sheet_id: str, where: str) -> Edge:
     """Raises: EditRefused when the sheet has no such edge."""
     edge = draft.edge(key)
     if edge is None or edge.sheet != sheet_id:
@@ -178,7 +180,7 @@ def known_edge(draft: Draft, key: str, sheet_id: str, where: str) -> Edge:
     return edge
 
 
-def check_sheet(draft: Draft, sheet_id: str, where: str) -> None:
+def check_sheet(draft: GraphDraft, sheet_id: str, where: str) -> None:
     if sheet_id not in draft.graph.sheets_list:
         raise EditRefused(where=where, reason=f"the graph has no sheet {sheet_id[:80]!r}")
 
@@ -188,14 +190,14 @@ def check_name(name: str) -> None:
         raise EditRefused(where="name", reason=f"the name must have 1 to {MAX_NAME_CHARS} characters")
 
 
-def check_ends(draft: Draft, edge: Edge, where: str) -> None:
+def check_ends(draft: GraphDraft, edge: Edge, where: str) -> None:
     """Raises: EditRefused for an edge whose ends are not both there."""
     for end in (edge.source, edge.target):
         if draft.node(end) is None:
             raise EditRefused(where=where, reason=f"there is no node {end!r} for the edge {edge.key!r}")
 
 
-def read_element(model: type[D], raw: Mapping[str, Any], draft: Draft, sheet_id: str, where: str) -> D:
+def read_element(model: type[D], raw: Mapping[str, Any], draft: GraphDraft, sheet_id: str, where: str) -> D:
     """Read a node or edge that a client sent for this graph and sheet. Raises: EditRefused."""
     fault = json_fault(raw if isinstance(raw, dict) else dict(raw))
     if fault:

@@ -17,9 +17,9 @@ import orjson
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Node, parse_document
+from graphrag.live.graph_state import Changes
 from graphrag.live.members import Broadcast
-from graphrag.live.merge import Unsaved
-from graphrag.live.state import Changes
+from graphrag.live.merge_remote import Unsaved
 
 D = TypeVar("D", bound=Document)
 KIND = "journal"
@@ -29,7 +29,7 @@ _CLOSED = "it belongs to the journal, which was damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class JournalEntry:
     """One accepted change. `was` is what it made unsaved, as it is stored.
 
     Units: `timestamp` in milliseconds since 1970, that of its last message; `history_bytes` as JSON.
@@ -50,7 +50,7 @@ class Kept:
         """Whether its messages are all here."""
         return all(broadcast.text for broadcast in self.broadcasts)
 
-    def encoded(self) -> Kept:
+    def encoded(self) -> JournalEntry:
         """Return it with its text."""
         history = orjson.dumps(self.history)
         document = {
@@ -83,7 +83,7 @@ class Journal:
     def is_empty(self) -> bool:
         return not self._written
 
-    async def append(self, changes: Sequence[Kept]) -> None:
+    async def append(self, changes: Sequence[JournalEntry]) -> None:
         """Write changes down, all or none. Raises: SourceError; then none of them counts."""
         await self._settle()
         self._sequence += 1
@@ -113,12 +113,12 @@ class Journal:
         self._doubtful.add(key)
         await self._settle()
 
-    async def read(self) -> list[Kept]:
+    async def read(self) -> list[JournalEntry]:
         """Return what is written, oldest first. Raises: SourceError, BadDocument."""
         where = {"graphKey": self._graph_key}
         records = await self._records.query(KIND, where, order_by="sequence", limit=_ALL)
         self._written = {record.key: str(record.version) for record in records}
-        found: list[Kept] = []
+        found: list[JournalEntry] = []
         for record in records:
             try:
                 self._sequence = int(record.data["sequence"])
@@ -173,7 +173,7 @@ def _small(text: bytes) -> orjson.Fragment | None:
     return orjson.Fragment(text) if len(text) <= _LARGE_BYTES else None
 
 
-def _kept(raw: Mapping[str, Any]) -> Kept:
+def _kept(raw: Mapping[str, Any]) -> JournalEntry:
     now, was = _read_parts(raw["now"]), _read_parts(raw["was"])
     broadcasts = tuple(
         Broadcast(
@@ -183,7 +183,7 @@ def _kept(raw: Mapping[str, Any]) -> Kept:
         )
         for told in raw["told"]
     )
-    return Kept(
+    return JournalEntry(
         user_id=str(raw["userId"]),
         timestamp=max(broadcast.timestamp for broadcast in broadcasts),
         broadcasts=broadcasts,

@@ -10,7 +10,7 @@ from datasources.errors import SourceBusy
 from datasources.memory_overlay import MemoryOverlay
 from datasources.types import Graph, Mutation, NodeTypeConfig, NodeVector
 from graphrag.live.errors import LiveError, LiveGraphClosed
-from graphrag.live.graphs import LiveGraphs
+from graphrag.live.live_graphs import LiveGraphs
 
 
 @contextmanager

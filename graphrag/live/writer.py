@@ -19,13 +19,13 @@ from typing import Any
 from datasources.errors import SourceError
 from graphrag.live.edits import Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere
-from graphrag.live.journal import Kept
-from graphrag.live.lease import Lease
+from graphrag.live.graph_lease import Lease
+from graphrag.live.graph_state import GraphDraft
+from graphrag.live.journal import JournalEntry
 from graphrag.live.members import Broadcast, Member, Room
-from graphrag.live.merge import Unsaved
+from graphrag.live.merge_remote import Unsaved
 from graphrag.live.options import LiveWatch
-from graphrag.live.state import Draft
-from graphrag.live.working import WorkingCopy
+from graphrag.live.working_copy import WorkingCopy
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +35,11 @@ BATCH_BYTES = 8_000_000
 
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="live-edit")
 
-Work = Callable[[Draft], Edit]
+Work = Callable[[GraphDraft], Edit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedEdit:
     """An accepted request: its time, the live revision after it, and the messages as others get them.
 
     `message` is all of it in one, where an editor asked for it. Units: `size` in bytes of the journal.
@@ -57,7 +57,9 @@ class _Request:
     work: Work
     user_id: str
     sender: Member | None
-    done: asyncio.Future[Applied] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    done: asyncio.Future[AppliedEdit] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class _Tried:
     """How a request went on the draft: what to keep, or why it is refused."""
 
     request: _Request
-    kept: Kept | None = None
+    kept: JournalEntry | None = None
     message: dict[str, Any] = field(default_factory=dict[str, Any])
     messages: tuple[dict[str, Any], ...] = ()
     error: Exception | None = None
@@ -118,7 +120,7 @@ class Writer:
         self._refusal = self._refusal or exc
         self._wake.set()
 
-    async def ask(self, work: Work, user_id: str, sender: Member | None) -> Applied:
+    async def ask(self, work: Work, user_id: str, sender: Member | None) -> AppliedEdit:
         """Have a request carried out. Raises: what refuses it, EditNotKept; then nothing of it was done."""
         if len(self._queue) >= self._pending:
             raise EditNotKept(graph_key=self._copy.graph_key, reason="too many changes wait")
@@ -180,7 +182,7 @@ class Writer:
             self._room.send(broadcast, one.request.sender)
         if not one.request.done.done():
             one.request.done.set_result(
-                Applied(
+                AppliedEdit(
                     timestamp=self._room.latest if one.kept is None else one.kept.timestamp,
                     revision=self._copy.revision,
                     message=one.message,
@@ -189,7 +191,7 @@ class Writer:
                 )
             )
 
-    async def _keep(self, kept: Sequence[Kept]) -> None:
+    async def _keep(self, kept: Sequence[JournalEntry]) -> None:
         if not kept:
             return
         began, is_kept = time.perf_counter(), False
@@ -212,7 +214,7 @@ class Writer:
 
         Runs in a thread, while the lock is held: nothing changes the graph meanwhile.
         """
-        draft = Draft(self._copy.state)
+        draft = GraphDraft(self._copy.state)
         known = self._copy.unsaved.copied()
         tried: list[_Tried] = []
         size = 0
@@ -228,9 +230,9 @@ class Writer:
                 break
         return tried
 
-    def _try(self, one: _Tried, draft: Draft, known: Unsaved) -> None:
+    def _try(self, one: _Tried, draft: GraphDraft, known: Unsaved) -> None:
         """Carry a request out on the draft. Raises: what refuses it; then the draft is as before."""
-        trial = Draft(draft)
+        trial = GraphDraft(draft)
         user = one.request.user_id
         edit = one.request.work(trial)
         changes = trial.changes()
@@ -240,7 +242,7 @@ class Writer:
             return
         at = one.message["timestamp"]
         broadcasts = tuple(map(Broadcast.of, one.messages, (sheets for _, sheets in edit.broadcasts)))
-        one.kept = Kept(
+        one.kept = JournalEntry(
             user_id=user,
             timestamp=at,
             broadcasts=broadcasts,

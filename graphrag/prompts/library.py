@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from graphrag.messages import Language
+from graphrag.i18n import Language
 
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _PLACEHOLDER = re.compile(r"<<([a-z_]*)>>")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Graph, GraphStats, NodeTypeConfig
-from graphrag.messages import Language
+from graphrag.i18n import Language
 from graphrag.prompts.library import load_phrases, load_template
 from tools.base import Role
 from tools.compact import compact_handles, cut, cut_name

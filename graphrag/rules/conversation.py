@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from graphrag.context import CONTEXT_MARKER
-from graphrag.messages import Language
-from graphrag.providers.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from graphrag.i18n import Language
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from graphrag.retrieval.context import CONTEXT_MARKER
+from graphrag.rules.normalized_text import read_wording
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tables import Answer, Row, parse_answer
-from graphrag.rules.wording import read_wording
+from graphrag.rules.tool_tables import Answer, Row, parse_answer
 
 CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")
 _WORD = re.compile(r"[a-z]+")

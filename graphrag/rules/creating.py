@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, NoReturn
 
-from graphrag.rules.changes import action, detail_of, edges_at
+from graphrag.rules.change_requests import action, detail_of, edges_at
 from graphrag.rules.conversation import Call
 from graphrag.rules.markup import cite, code, ends_of, plain
-from graphrag.rules.resolve import (
+from graphrag.rules.normalized_text import EntityMention
+from graphrag.rules.resolver import (
     Found,
     Handle,
     fitting_pair,
@@ -20,9 +21,8 @@ from graphrag.rules.resolve import (
     the_sheet,
     the_type,
 )
-from graphrag.rules.tables import Answer, Row, cell, key_of
-from graphrag.rules.turn import Turn
-from graphrag.rules.wording import Mention
+from graphrag.rules.tool_tables import Answer, Row, cell, key_of
+from graphrag.rules.turn_state import Turn
 
 
 def create(turn: Turn) -> NoReturn:
@@ -66,11 +66,11 @@ def _clauses(turn: Turn) -> dict[str, tuple[int, int]]:
 
 def _propose_node(
     turn: Turn,
-    kind: Mention | None,
+    kind: EntityMention | None,
     name: str,
-    after: Mention | None,
-    before: Mention | None,
-    sheet: Mention | None,
+    after: EntityMention | None,
+    before: EntityMention | None,
+    sheet: EntityMention | None,
 ) -> NoReturn:
     ends = [one for one in (after, before) if one is not None]
     (overview, types), found = turn.together(

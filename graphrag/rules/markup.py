@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.rules.tables import Row, cell, key_of
-from graphrag.rules.wording import letters
+from graphrag.rules.normalized_text import letters
+from graphrag.rules.tool_tables import Row, cell, key_of
 from tools.compact import cut_name, squeeze
 
 MAX_VALUE = 400

@@ -15,8 +15,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from graphrag.messages import Language
-from graphrag.rules.wording import QUOTE, Mention, Wording, read_wording
+from graphrag.i18n import Language
+from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, read_wording
 
 MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
@@ -40,7 +40,7 @@ class Request:
     """What a message asks for: an intent, where each slot stands, and what the pattern adds."""
 
     intent: str
-    wording: Wording
+    wording: NormalizedText
     grammar: Grammar
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     options: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,11 +54,11 @@ class Request:
         start, end = self.spans.get(slot, (0, 0))
         return self.wording.folded[start:end].strip()
 
-    def mention(self, slot: str) -> Mention | None:
+    def mention(self, slot: str) -> EntityMention | None:
         """Return a slot as a name, or None where it took no part or holds no name."""
         return self.mention_at(self.spans[slot]) if slot in self.spans else None
 
-    def mention_at(self, span: tuple[int, int]) -> Mention | None:
+    def mention_at(self, span: tuple[int, int]) -> EntityMention | None:
         """Return a part of the message as a name."""
         return self.wording.mention(*span, self.grammar.articles, self.grammar.nouns)
 
@@ -173,15 +173,15 @@ COMMANDS = {
 }
 
 
-def _search(wording: Wording, languages: tuple[Language, ...]) -> Request:
+def _search(wording: NormalizedText, languages: tuple[Language, ...]) -> Request:
     return Request(intent="search", wording=wording, grammar=grammar(languages[0]))
 
 
-def _matter(wording: Wording, rules: Grammar) -> tuple[int, int]:
+def _matter(wording: NormalizedText, rules: Grammar) -> tuple[int, int]:
     return _without_politeness(wording, 0, len(wording.folded), rules)
 
 
-def _without_politeness(wording: Wording, start: int, end: int, rules: Grammar) -> tuple[int, int]:
+def _without_politeness(wording: NormalizedText, start: int, end: int, rules: Grammar) -> tuple[int, int]:
     """Return where a part of a message begins and ends without polite words and marks around it."""
     polite = rules.word("polite").match(wording.folded, start, end)
     start = polite.end() if polite else start
@@ -189,7 +189,7 @@ def _without_politeness(wording: Wording, start: int, end: int, rules: Grammar) 
     return start, (start + tail.start() if tail else end)
 
 
-def _parts(wording: Wording, start: int, end: int, rules: Grammar) -> list[tuple[int, int]]:
+def _parts(wording: NormalizedText, start: int, end: int, rules: Grammar) -> list[tuple[int, int]]:
     """Return where the parts of a message stand, if joints divide it into a few."""
     stops = list(rules.word("joint").finditer(wording.folded, start, end))
     if not 0 < len(stops) < MAX_PARTS:
@@ -199,7 +199,7 @@ def _parts(wording: Wording, start: int, end: int, rules: Grammar) -> list[tuple
     return list(zip(starts, ends, strict=True))
 
 
-def _first(wording: Wording, part: tuple[int, int], languages: tuple[Language, ...]) -> Request | None:
+def _first(wording: NormalizedText, part: tuple[int, int], languages: tuple[Language, ...]) -> Request | None:
     for language in languages:
         rules = grammar(language)
         start, end = _without_politeness(wording, *part, rules)

@@ -12,8 +12,8 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from graphrag.messages import Language
-from graphrag.providers.base import (
+from graphrag.i18n import Language
+from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
     Finished,
@@ -26,16 +26,16 @@ from graphrag.providers.base import (
     ToolSchema,
     UsageReport,
 )
-from graphrag.providers.identity import Identified
-from graphrag.rules import changes, creating, nodes, overview
+from graphrag.llm.identity import Identified
+from graphrag.llm.tokens import fits
+from graphrag.rules import change_requests, creating, graph_answers, node_answers
 from graphrag.rules.conversation import Conversation, read_conversation
+from graphrag.rules.fallback import MAX_QUERY, search
 from graphrag.rules.markup import cite, plain
+from graphrag.rules.normalized_text import EntityMention, read_wording
 from graphrag.rules.patterns import Request, grammar, is_command, understand
-from graphrag.rules.search import MAX_QUERY, search
-from graphrag.rules.tables import Answer
-from graphrag.rules.turn import Step, Turn, run
-from graphrag.rules.wording import Mention, read_wording
-from graphrag.tokens import fits
+from graphrag.rules.tool_tables import Answer
+from graphrag.rules.turn_state import Step, Turn, run
 
 MAX_NAME_WORDS = 3
 _PIECE = re.compile(r"\S*\s*\S*\s*\S*\s*", re.DOTALL)
@@ -64,30 +64,30 @@ _CREATED = re.compile(r"(?:new nodes|nœuds créés): (?P<keys>ai_\w+(?:, ai_\w+
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
 HANDLERS: Mapping[str, Callable[[Turn], str | None]] = {
-    "describe_graph": overview.describe_graph,
-    "starts": overview.starts,
-    "count": overview.count,
-    "list_nodes": overview.list_nodes,
-    "list_types": overview.list_types,
-    "list_sheets": overview.list_sheets,
-    "unconnected": overview.unconnected,
-    "describe_type": overview.describe_type_asked,
-    "describe_node": nodes.describe_node,
-    "show_code": nodes.show_code,
-    "show_field": nodes.show_field,
-    "neighbors": nodes.neighbors,
-    "path": nodes.path,
+    "describe_graph": graph_answers.describe_graph,
+    "starts": graph_answers.starts,
+    "count": graph_answers.count,
+    "list_nodes": graph_answers.list_nodes,
+    "list_types": graph_answers.list_types,
+    "list_sheets": graph_answers.list_sheets,
+    "unconnected": graph_answers.unconnected,
+    "describe_type": graph_answers.describe_type_asked,
+    "describe_node": node_answers.describe_node,
+    "show_code": node_answers.show_code,
+    "show_field": node_answers.show_field,
+    "neighbors": node_answers.neighbors,
+    "path": node_answers.path,
     "create": creating.create,
-    "connect": changes.connect,
-    "delete_node": changes.delete_node,
-    "delete_edge": changes.delete_edge,
-    "rename": changes.rename,
-    "set": changes.set_field,
-    "move": changes.move,
-    "move_sheet": changes.move_sheet,
-    "tidy": changes.tidy,
-    "incomplete": changes.incomplete,
-    "several": changes.several,
+    "connect": change_requests.connect,
+    "delete_node": change_requests.delete_node,
+    "delete_edge": change_requests.delete_edge,
+    "rename": change_requests.rename,
+    "set": change_requests.set_field,
+    "move": change_requests.move,
+    "move_sheet": change_requests.move_sheet,
+    "tidy": change_requests.tidy,
+    "incomplete": change_requests.incomplete,
+    "several": change_requests.several,
     "help": lambda turn: turn.say(f"help_{turn.request.options.get('topic', 'all')}"),
 }
 
@@ -198,7 +198,7 @@ def _understood(conversation: Conversation) -> tuple[list[Request], dict[str, st
     ], {}
 
 
-def _bare_name(message: str, languages: Sequence[Language]) -> Mention | None:
+def _bare_name(message: str, languages: Sequence[Language]) -> EntityMention | None:
     """Return a message as a name, where it can be one."""
     wording, rules = read_wording(message), grammar(languages[0])
     mention = wording.mention(0, len(wording.folded), rules.articles, rules.nouns)

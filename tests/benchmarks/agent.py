@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from cli.demo import GRAPH
+from graphrag.agent.events import Completed
+from graphrag.app.wiring import Services, open_agent, open_services
 from graphrag.config import load_settings
-from graphrag.embed_nodes import embed_nodes
-from graphrag.events import Completed
-from graphrag.exchange import import_bytes
-from graphrag.providers.base import (
+from graphrag.embedding.refresh import embed_nodes
+from graphrag.importers.exchange import import_bytes
+from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     AssistantMessage,
     Chunk,
@@ -37,7 +38,6 @@ from graphrag.providers.base import (
     ToolSchema,
     UsageReport,
 )
-from graphrag.wiring import Services, open_agent, open_services
 from mock_data import load_text
 
 WARM_UP = 20

@@ -15,8 +15,8 @@ import numpy as np
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import MutableGraphDataSource, RecordWrite
 from datasources.types import Mutation
-from graphrag.embedders.local import LocalEmbedder
-from graphrag.retriever import RetrievalOptions, Retriever
+from graphrag.embedding.local import LocalEmbedder
+from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_vector, make_flow
 from tests.support.arango import ArangoServer, running_server
 from tests.support.arango_counting import Journeys, journeys_of

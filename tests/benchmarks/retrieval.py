@@ -28,10 +28,10 @@ from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.vector_search import FIELDS
 from datasources.types import Hit, Mutation, Node, NodeVector, Vector
 from graphrag.config import load_settings
-from graphrag.embedders import make_embedder
-from graphrag.embeddings import EmbeddingProvider, content_text, embedding_hash, name_text
-from graphrag.retriever import Mode, RetrievalOptions, Retriever
-from server.running import GC_ALLOCATIONS
+from graphrag.embedding import make_embedder
+from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
+from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retriever
+from server.run import GC_ALLOCATIONS
 from tests.benchmarks import synthetic
 from tests.benchmarks.exhaustive import ExhaustiveSource
 from tests.benchmarks.machine import described, resident

@@ -25,13 +25,13 @@ import orjson
 from datasources.instructions import GraphInstruction
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Node
+from graphrag.app.wiring import Services, open_services
 from graphrag.approvals import Approvals, Approve, Person
 from graphrag.config import load_settings
-from graphrag.embed_nodes import embed_nodes, embed_some
-from graphrag.embedders import make_embedder
-from graphrag.exchange import import_bytes
+from graphrag.embedding import make_embedder
+from graphrag.embedding.refresh import embed_nodes, embed_some
+from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
-from graphrag.wiring import Services, open_services
 from tests.benchmarks import retrieval, synthetic
 from tests.benchmarks.machine import described, resident
 
@@ -59,7 +59,7 @@ OPERATIONS = {
 _FIRST_ANSWER = """
 import asyncio, sys
 from graphrag.config import load_settings
-from graphrag.wiring import open_services
+from graphrag.app.wiring import open_services
 async def main():
     async with open_services(load_settings(db=sys.argv[1], workspace=sys.argv[2])) as services:
         found = await services.retriever.retrieve(sys.argv[3], sys.argv[4])

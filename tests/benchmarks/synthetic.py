@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
-from graphrag.embedders.local import packaged_tokenizer
+from graphrag.embedding.local import packaged_tokenizer
 
 WORKSPACE = "bench"
 TOPIC_SHARE = 0.7

@@ -15,9 +15,9 @@ from datasources.base import Record
 from datasources.errors import DatabaseBusy, DatabaseDamaged
 from datasources.sqlite import SqliteDatabase, backup
 from datasources.types import Graph, Mutation, Node
-from graphrag.approvals.service import now_ms
-from graphrag.audit import Audit
-from graphrag.backups import back_up_folder, restore_folder
+from graphrag.app.backups import back_up_folder, restore_folder
+from graphrag.approvals.approval_service import now_ms
+from graphrag.approvals.audit import Audit
 from tests.support.commands import run_command
 
 FLOW = "flow"

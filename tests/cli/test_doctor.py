@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from graphrag.app.diagnostics import examine
 from graphrag.config import load_settings
-from graphrag.doctor import examine
 from tests.cli.conftest import invoke, printed
-from tests.graphrag.providers.wire import openai_text, streamed
+from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
 
 

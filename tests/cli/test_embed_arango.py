@@ -12,7 +12,7 @@ from arango.database import StandardDatabase
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.names import NODES
 from datasources.types import Mutation
-from graphrag.embed_nodes import EmbedReport, embed_nodes
+from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
 from tests.support.arango import PASSWORD, ArangoServer

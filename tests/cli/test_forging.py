@@ -14,7 +14,7 @@ from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person
 from mock_data import load_json
 from tests.cli.conftest import invoke
-from tests.graphrag.providers.wire import openai_text, streamed
+from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.scripted_http import ScriptedServer
 
 GRAPH = "testgraph001"

@@ -12,7 +12,7 @@ import pytest
 from datasources.base import Record
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person
-from graphrag.audit import KIND
+from graphrag.approvals.audit import KIND
 from mock_data import load_json
 from tests.cli.conftest import invoke, printed
 

@@ -15,7 +15,7 @@ import orjson
 
 from datasources.sqlite import SqliteDatabase, pool
 from graphrag.approvals import Approvals, Person, Policy
-from graphrag.exchange import import_bytes
+from graphrag.importers.exchange import import_bytes
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 
 WORKSPACE = "team"

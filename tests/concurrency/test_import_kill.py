@@ -9,7 +9,7 @@ import pytest
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.approvals import Approvals
-from graphrag.exchange import export_document
+from graphrag.importers.exchange import export_document
 from tests.concurrency.import_workers import WORKSPACE, import_and_die, import_version
 from tests.datasources.sqlite.helpers import line_of, start
 

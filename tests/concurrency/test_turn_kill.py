@@ -14,12 +14,12 @@ import pytest
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
+from graphrag.agent.events import Completed, ProposalPending
+from graphrag.agent.history import repaired, unanswered
+from graphrag.agent.thread_store import ThreadBusy
+from graphrag.agent.turn_lease import KIND
 from graphrag.approvals import Approve
-from graphrag.events import Completed, ProposalPending
-from graphrag.history import repaired, unanswered
-from graphrag.providers.base import UserMessage
-from graphrag.threads import ThreadBusy
-from graphrag.turn.lease import KIND
+from graphrag.llm.base import UserMessage
 from tests.concurrency import turn_workers
 from tests.concurrency.turn_workers import MOVE, Reader
 from tests.datasources.sqlite.helpers import line_of, start

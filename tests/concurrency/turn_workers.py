@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.providers.base import (
+from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
     Finished,

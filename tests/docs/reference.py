@@ -11,11 +11,11 @@ from typing import Any
 import grimp
 from pydantic import BaseModel
 
-from graphrag import events
+from graphrag.agent import events
 from graphrag.config import Settings, settings_table
+from graphrag.llm.prices import FREE
+from graphrag.llm.registry import DETECTED, ENTRIES, ProviderEntry
 from graphrag.log_events import LOG_EVENTS
-from graphrag.providers.prices import FREE
-from graphrag.providers.registry import DETECTED, ENTRIES, ProviderEntry
 from tests.docs.program import ROOMS
 
 _METHODS = ("get", "post", "put", "patch", "delete")

@@ -16,7 +16,7 @@ import httpx2
 import uvicorn
 
 from graphrag.config import Settings
-from graphrag.providers.base import LLMProvider
+from graphrag.llm.base import LLMProvider
 from mock_data import load_text
 from server.app import create_app
 from server.state import ServerState

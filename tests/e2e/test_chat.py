@@ -6,7 +6,7 @@ import asyncio
 
 from playwright.sync_api import Page, expect
 
-from graphrag.providers.errors import ModelFailed
+from graphrag.llm.errors import ModelFailed
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site
 from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, node, press, proposes, texts

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from datasources import errors as data
-from graphrag import embeddings
 from graphrag.config import SettingsError
+from graphrag.embedding import base
 from graphrag.errors import EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
-from graphrag.messages import MESSAGES, message
+from graphrag.i18n import MESSAGES, message
 
 ROOMS = ("datasources", "graphrag", "tools")
 
@@ -32,7 +32,7 @@ def exceptions_of_the_rooms() -> Iterator[type[Exception]]:
 
 def test_every_exception_that_is_raised_has_a_meaning() -> None:
     found = set(exceptions_of_the_rooms())
-    assert {data.GraphNotFound, SettingsError, embeddings.EmbeddingRefused} <= found
+    assert {data.GraphNotFound, SettingsError, base.EmbeddingRefused} <= found
     raised = {kind for kind in found if not kind.__subclasses__()}  # a base is caught, never raised
     unmapped = {kind for kind in raised if not any(parent in MEANINGS for parent in kind.__mro__)}
     assert unmapped == set(), f"give these a row in graphrag.errors.MEANINGS: {unmapped}"
@@ -89,7 +89,7 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
 def test_a_refused_embedding_may_be_tried_again_when_the_service_says_so(
     status: int, retryable: bool
 ) -> None:
-    refused = embeddings.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
+    refused = base.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
     described = describe(refused, "en")
     assert described is not None
     assert described.retryable is retryable

@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
+from graphrag.agent.failures import classify
 from graphrag.approvals import errors as approvals
 from graphrag.errors import MEANINGS, describe
-from graphrag.faults import classify
-from graphrag.messages import MESSAGES
-from graphrag.messages.errors import ERRORS
-from graphrag.messages.told import ToldError
-from graphrag.providers.errors import ModelError
-from graphrag.usage import UsageLimitReached
+from graphrag.i18n import MESSAGES
+from graphrag.i18n.error_texts import ERRORS
+from graphrag.i18n.localized import LocalizedError
+from graphrag.llm.errors import ModelError
+from graphrag.llm.usage_meter import UsageLimitReached
 from tests.graphrag.test_errors import exceptions_of_the_rooms
 from tools.write_tools import Fault
 
@@ -85,7 +85,7 @@ def made(kind: type[Exception]) -> Exception:
         return kind(problems=[Fault(where="", what=REASON)])
     if issubclass(kind, approvals.AlreadyDecided):
         return kind(approval_id="a", status="applied", by="ed", at=1)
-    if issubclass(kind, ToldError) and kind.__init__ is ToldError.__init__:
+    if issubclass(kind, LocalizedError) and kind.__init__ is LocalizedError.__init__:
         return kind()
     given = inspect.signature(kind).parameters.values()
     wanted = [p for p in given if p.default is p.empty and p.kind is p.KEYWORD_ONLY]

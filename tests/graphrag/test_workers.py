@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from graphrag.workers import Workers, WorkersBusy, run_limited
-from server.faults import told
+from server.error_responses import told
 from tests.support.health_probe import HealthProbe
 from tests.support.served import served
 

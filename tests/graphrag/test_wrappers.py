@@ -19,22 +19,22 @@ from datasources.errors import SourceError
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag import embeddings
 from graphrag.approvals import Approve
 from graphrag.approvals.view import PendingView
-from graphrag.embedding_queue import EmbeddingQueue
-from graphrag.embeddings import EmbeddingError, EmbeddingProvider
+from graphrag.embedding import base
+from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.embedding.query_embedder import QueryEmbedder
+from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
 from graphrag.live.source import LiveSource, SettledSource
-from graphrag.providers import errors as model_errors
-from graphrag.providers.base import LLMProvider, UsageReport, UserMessage
-from graphrag.providers.errors import ModelError
-from graphrag.providers.metered import MeteredEmbedder, MeteredProvider
-from graphrag.providers.prices import Pricing
-from graphrag.query_embedder import QueryEmbedder
-from graphrag.retriever import Retriever
-from graphrag.usage import CallUsage, UsageLimitReached, UsageLimits, UsageMeter
+from graphrag.llm import errors as model_errors
+from graphrag.llm.base import LLMProvider, UsageReport, UserMessage
+from graphrag.llm.errors import ModelError
+from graphrag.llm.metered import MeteredEmbedder, MeteredProvider
+from graphrag.llm.prices import Pricing
+from graphrag.llm.usage_meter import CallUsage, UsageLimitReached, UsageLimits, UsageMeter
+from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
 from tests.graphrag.approvals.helpers import EDITOR
 from tests.graphrag.approvals.helpers import a_bench as an_approval_bench
@@ -142,7 +142,7 @@ def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) 
     assert all(implements(kind, protocol) for kind in known)
 
 
-@pytest.mark.parametrize("error", [*subclasses(embeddings, EmbeddingError), UsageLimitReached])
+@pytest.mark.parametrize("error", [*subclasses(base, EmbeddingError), UsageLimitReached])
 @pytest.mark.parametrize("kind", EMBEDDERS)
 async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[Exception]) -> None:
     with pytest.raises(EmbeddingError):
@@ -201,7 +201,7 @@ async def test_a_source_raises_source_errors_only(kind: type, error: type[Except
 
 
 @asynccontextmanager
-async def taken_over() -> AsyncIterator[tuple[Any, Mutation]]:
+async def take_over() -> AsyncIterator[tuple[Any, Mutation]]:
     """Yield a live graph with unsaved changes that another server has taken over, and a change of it."""
     clock = Clock()
     async with a_bench() as bench:
@@ -213,13 +213,13 @@ async def taken_over() -> AsyncIterator[tuple[Any, Mutation]]:
 
 
 async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_writes_or_settles() -> None:
-    async with taken_over() as (bench, mutation):
+    async with take_over() as (bench, mutation):
         with pytest.raises(LiveElsewhere):
             await bench.live.save()
-    async with taken_over() as (bench, mutation):
+    async with take_over() as (bench, mutation):
         with pytest.raises(SourceError, match="another server"):
             await LiveSource(bench.stored, bench.graphs).apply(mutation)
-    async with taken_over() as (bench, mutation):
+    async with take_over() as (bench, mutation):
         with pytest.raises(SourceError, match="another server"):
             await SettledSource(bench.stored, bench.graphs).get_graph(FLOW)
 

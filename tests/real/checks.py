@@ -16,11 +16,11 @@ from typing import Literal
 import numpy as np
 
 from graphrag.config import Settings, SettingsError
-from graphrag.embedders import LocalEmbedder, make_embedder
-from graphrag.embeddings import EmbeddingError
-from graphrag.providers.base import LLMProvider, ModelOptions, TextDelta, UserMessage, complete
-from graphrag.providers.errors import ModelError
-from graphrag.providers.registry import COMPATIBLE, ENTRIES, choose, detect, make_provider
+from graphrag.embedding import LocalEmbedder, make_embedder
+from graphrag.embedding.base import EmbeddingError
+from graphrag.llm.base import LLMProvider, ModelOptions, TextDelta, UserMessage, complete
+from graphrag.llm.errors import ModelError
+from graphrag.llm.registry import COMPATIBLE, ENTRIES, choose, detect, make_provider
 from graphrag.rules import RulesProvider
 
 PATIENCE_S = 120.0

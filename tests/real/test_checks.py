@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from graphrag.config import Settings, SettingsError, load_settings
-from graphrag.providers.registry import ENTRIES, choose
-from tests.graphrag.providers.wire import (
+from graphrag.llm.registry import ENTRIES, choose
+from tests.graphrag.llm.wire import (
     EVENT_STREAM,
     anthropic_text,
     call_delta,

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from datasources.errors import SourceUnavailable
-from graphrag.faults import FaultCode
-from graphrag.service_documents import ChatRequest, DecisionRequest, ResumeRequest
+from graphrag.agent.failures import FaultCode
+from graphrag.client.documents import ChatRequest, DecisionRequest, ResumeRequest
 from server import errors, examples
+from server.error_responses import MEANINGS, TURN_STATUS, told
 from server.errors import TooManyRequests
-from server.faults import MEANINGS, TURN_STATUS, told
 from server.health import WriteProbe
 from server.limits import RateLimiter
 from tests.server.test_isolation import described, endpoints

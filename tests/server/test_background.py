@@ -12,11 +12,11 @@ import pytest
 
 from datasources.errors import SourceUnavailable
 from graphrag.approvals import Approvals, Reject
-from graphrag.approvals.service import now_ms
-from graphrag.people import Person
-from graphrag.stream_client import NodiusStream
+from graphrag.approvals.approval_service import now_ms
+from graphrag.client.stream import NodiusStream
+from graphrag.roles import Person
 from server import state as states
-from server.ws_waiting import decided_elsewhere
+from server.ws_decision_watch import decided_elsewhere
 from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, service, token
 

@@ -14,12 +14,12 @@ from starlette.requests import ClientDisconnect, Request
 from datasources.base import MutableGraphDataSource
 from datasources.errors import RevisionConflict
 from datasources.types import Edge, Graph, Mutation, Node
-from graphrag.exchange import export_document
-from graphrag.graph_pages import PAGE, GraphPages, Pages, Step, json_steps, view_steps
+from graphrag.client.graph_pages import PAGE, GraphPages, Pages, Step, json_steps, view_steps
+from graphrag.importers.exchange import export_document
 from graphrag.workers import WorkersBusy
 from server.downloads import IN_MEMORY, OF_ONE, Downloads
-from server.places import Places
 from server.whole_graph import whole_graph
+from server.workspaces import WorkspaceResolver
 from tests.support.served import served
 from tests.support.service import GRAPH, Service, error_of, service, token
 
@@ -152,7 +152,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
     source = running.state.shared.database.source("default")
     await filled(source)
     identity = await running.state.authenticator.authenticate(token())
-    place, graph = await Places(running.state, identity).of_graph(LARGE)
+    place, graph = await WorkspaceResolver(running.state, identity).of_graph(LARGE)
     changes = iter([*range(2)])
 
     async def changing(content: GraphPages) -> AsyncIterator[Step]:

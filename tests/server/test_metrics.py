@@ -7,9 +7,9 @@ import json
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
-from graphrag.people import Person
-from graphrag.providers.base import UsageReport
-from graphrag.wiring import LOCAL_USER
+from graphrag.app.wiring import LOCAL_USER
+from graphrag.llm.base import UsageReport
+from graphrag.roles import Person
 from tests.server.test_ws_sync import move
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served

@@ -18,8 +18,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from datasources.sqlite import SqliteDatabase
+from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Person
-from graphrag.threads import Threads
 from tests.server.test_two_on_arango import EVENTS, a_process, streamed
 from tests.server.test_ws_sync import apply, move, node, register
 from tests.server.test_ws_two import opened

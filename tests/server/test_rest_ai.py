@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from graphrag.providers.errors import ModelRateLimited
-from graphrag.service_documents import ChatAnswer, ThreadMessages
+from graphrag.client.documents import ChatAnswer, ThreadMessages
+from graphrag.llm.errors import ModelRateLimited
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, Service, error_of, service, token

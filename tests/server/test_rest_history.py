@@ -11,11 +11,11 @@ import httpx2
 import pytest
 
 from datasources.instructions import GraphInstruction
-from graphrag.client import NodiusClient, ServiceError
-from graphrag.live import Applied, LiveGraph
+from graphrag.client.rest import NodiusClient, ServiceError
+from graphrag.live import AppliedEdit, LiveGraph
 from tests.graphrag.live.helpers import heard
 from tests.support.service import GRAPH, Service, error_of, service, token
-from tools.write_tools.changes import json_document
+from tools.write_tools.field_changes import json_document
 
 PATH = f"/api/graphs/{GRAPH}/history"
 
@@ -33,7 +33,7 @@ class Edited:
     live: LiveGraph
     ed: httpx2.AsyncClient
 
-    async def does(self, node: str, field: str, value: Any, user: str = "ed") -> Applied:
+    async def does(self, node: str, field: str, value: Any, user: str = "ed") -> AppliedEdit:
         return await self.live.apply_instructions([put(node, field, value)], user)
 
     async def edits(self) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ class Edited:
         assert answer.status_code == 200, answer.text
         return answer.json()["edits"]
 
-    async def takes_back(self, edit: Applied | str) -> httpx2.Response:
+    async def takes_back(self, edit: AppliedEdit | str) -> httpx2.Response:
         edit_id = edit if isinstance(edit, str) else str(edit.timestamp)
         return await self.ed.post(f"{PATH}/{edit_id}/take-back")
 
@@ -163,7 +163,7 @@ async def test_the_client_lists_and_takes_back() -> None:
         transport = httpx2.ASGITransport(app=it.running.app)
         async with NodiusClient(token=token(), transport=transport) as client:
             [edit] = await client.history(GRAPH)
-            taken = await client.take_back(GRAPH, edit.id)
+            taken = await client.undo_edit(GRAPH, edit.id)
             assert taken.taken_back == str(done.timestamp)
             with pytest.raises(ServiceError, match="changed since"):
-                await client.take_back(GRAPH, edit.id)
+                await client.undo_edit(GRAPH, edit.id)

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from graphrag.providers.base import UsageReport
-from graphrag.service_documents import ApprovalDocument, AuditVerdict, GraphDetail, UsageAnswer
+from graphrag.client.documents import ApprovalDocument, AuditVerdict, GraphDetail, UsageAnswer
+from graphrag.llm.base import UsageReport
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, error_of, service
 

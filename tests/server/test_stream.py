@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from graphrag.approvals import Person, Reject
-from graphrag.client import ServiceError, ServiceUnreachable
-from graphrag.stream_client import NodiusStream, websocket_address
+from graphrag.client.rest import ServiceError, ServiceUnreachable
+from graphrag.client.stream import NodiusStream, websocket_address
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import propose

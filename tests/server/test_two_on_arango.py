@@ -16,10 +16,10 @@ import pytest
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.mock import open_nba
 from datasources.types import Mutation
+from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Approve, Person
 from graphrag.live import LiveElsewhere
-from graphrag.providers.base import AssistantMessage, UserMessage
-from graphrag.threads import Threads
+from graphrag.llm.base import AssistantMessage, UserMessage
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.graphrag.live.helpers import a_bench, rename

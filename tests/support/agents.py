@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 from datasources.base import Database, MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Node
-from graphrag.agent import Agent, AgentLimits
+from graphrag.agent.events import Event
+from graphrag.agent.loop import Agent, AgentLimits
+from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.thread_store import Threads
+from graphrag.agent.tool_calls import CallLimits, ToolCalls
+from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person, Policy
-from graphrag.context import ContextOptions
-from graphrag.events import Event
-from graphrag.providers.base import LLMProvider, Message
-from graphrag.providers.prices import FREE, Pricing
-from graphrag.retriever import Retriever
-from graphrag.threads import Threads
-from graphrag.tool_calls import CallLimits, ToolCalls
-from graphrag.turn.asking import Asker
-from graphrag.turn.lease import TurnLeases
-from graphrag.usage import UsageLimits, UsageMeter
+from graphrag.llm.base import LLMProvider, Message
+from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.usage_meter import UsageLimits, UsageMeter
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.retriever import Retriever
 from tools.base import Tool, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
@@ -79,7 +79,7 @@ def setting_on(
     agent = Agent(
         source=source,
         retriever=retriever,
-        asker=Asker(
+        asker=ModelCaller(
             provider,
             box,
             source,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from graphrag.providers.base import (
+from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
     Finished,

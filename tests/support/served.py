@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
-from graphrag.providers.base import LLMProvider
+from graphrag.llm.base import LLMProvider
 from server.app import create_app
-from server.running import config_of
+from server.run import config_of
 from server.state import ServerState
 from server.ws import WsOptions
 from tests.support.service import settings_of

@@ -13,7 +13,7 @@ import jwt
 from fastapi import FastAPI
 
 from graphrag.config import Settings
-from graphrag.providers.base import LLMProvider
+from graphrag.llm.base import LLMProvider
 from server.app import create_app
 from server.state import ServerState
 

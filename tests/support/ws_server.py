@@ -22,8 +22,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from graphrag.config import Settings
-from graphrag.providers.base import LLMProvider
-from server.running import config_of
+from graphrag.llm.base import LLMProvider
+from server.run import config_of
 from server.state import ServerState
 from server.ws import WsOptions, router
 

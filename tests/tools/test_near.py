@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datasources.mock import open_nba
-from tools.near import describe_near, near_nodes
+from tools.key_suggestions import describe_near, near_nodes
 
 GRAPH = "testgraph001"
 

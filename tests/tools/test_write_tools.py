@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.mock import open_nba
-from graphrag.messages import Language
+from graphrag.i18n import Language
+from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.library import load_phrases
-from graphrag.tokens import count_tokens, tokenizer_name
 from tests.contracts.samples import snapshot as seen
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.base import ToolContext, ToolResult

@@ -12,7 +12,7 @@ from datasources.text import node_label
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from tools.base import Problem, ToolContext, ToolResult, failure
 from tools.compact import compact_value, cut, cut_name, sheet_label
-from tools.near import describe_near, near_nodes
+from tools.key_suggestions import describe_near, near_nodes
 from tools.toon import encode_table
 
 MAX_NAME_CHARS = 80

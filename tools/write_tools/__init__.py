@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tools.base import ToolBox
 from tools.write_tools.checks import Fault, find_faults
+from tools.write_tools.graph_reads import Snapshot, load_snapshot
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
-from tools.write_tools.snapshot import Snapshot, load_snapshot
 from tools.write_tools.tools import WRITE_TOOLS
 
 

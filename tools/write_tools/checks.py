@@ -25,10 +25,10 @@ from tools.proposals import (
     UpdateNodeAction,
     single_actions,
 )
-from tools.write_tools.draft import Draft, Fault, at, draft_of
 from tools.write_tools.edge_checks import End, faults_of_ends, orphaned_handles, repeated_edges
-from tools.write_tools.snapshot import Snapshot
-from tools.write_tools.types import fault_of_type, nearest, repeated_handles
+from tools.write_tools.graph_draft import Draft, Fault, at, draft_of
+from tools.write_tools.graph_reads import Snapshot
+from tools.write_tools.type_checks import fault_of_type, nearest, repeated_handles
 
 _SHOWN = 80
 

@@ -12,7 +12,7 @@ from tools.proposals import (
     CreateNodeWithEdgesAction,
     SingleAction,
 )
-from tools.write_tools.draft import Draft, Fault, at
+from tools.write_tools.graph_draft import Draft, Fault, at
 
 _SHOWN = 80
 

@@ -18,8 +18,8 @@ from tools.proposals import (
     single_actions,
 )
 from tools.references import NOTE_TYPE, Path, Reference, by_name, name_of, references, renamed, texts_of
-from tools.write_tools.changes import changed_node, json_document
-from tools.write_tools.snapshot import Snapshot
+from tools.write_tools.field_changes import changed_node, json_document
+from tools.write_tools.graph_reads import Snapshot
 
 MAX_PATHS = 100
 """A node with more fields that change is written as a whole."""

@@ -16,8 +16,8 @@ from tools.proposals import (
 )
 from tools.read_tools.views import find_sheet
 from tools.write_tools.checks import Fault, find_faults
+from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.patches import PatchFailed, apply_patches
-from tools.write_tools.snapshot import Snapshot
 
 
 def resolve_action(

@@ -35,9 +35,9 @@ from tools.proposals import (
 )
 from tools.read_tools.views import missing_node
 from tools.write_tools.checks import Fault
+from tools.write_tools.graph_reads import Snapshot, load_near
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
-from tools.write_tools.snapshot import Snapshot, load_near
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_FAULTS = 8

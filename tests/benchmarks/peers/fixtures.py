@@ -19,11 +19,11 @@ from datasources.builtin_types import types_by_name
 from datasources.text import node_label
 from datasources.types import Edge, Node, NodeTypeConfig
 from graphrag.config import load_settings
-from graphrag.embedders import make_embedder
-from graphrag.embeddings import EmbeddingProvider, content_text, embedding_hash, name_text
+from graphrag.embedding import make_embedder
+from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
+from graphrag.evaluation.formats import PASSAGE, build_mutation, passage_key, read_knowledge
 from graphrag.evaluation.workflows import NOTE_TYPE, node_name, read_queries
 from graphrag.importers import UnreadableWorkflow, import_workflow
-from graphrag.importers.knowledge import PASSAGE, build_mutation, passage_key, read_knowledge
 from tests.benchmarks import synthetic
 from tests.benchmarks.peers.peer import Data, GraphData, Question
 

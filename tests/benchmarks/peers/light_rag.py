@@ -16,7 +16,7 @@ from lightrag import LightRAG, QueryParam
 from lightrag.utils import EmbeddingFunc, Tokenizer, normalize_entity_name
 
 from datasources.types import Vector
-from graphrag.embedders.local import LocalEmbedder, packaged_tokenizer
+from graphrag.embedding.local import LocalEmbedder, packaged_tokenizer
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 
 

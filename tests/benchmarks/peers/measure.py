@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from graphrag.evaluation.workflows import score_ranking
-from graphrag.tokens import count_tokens, tokenizer_name
+from graphrag.llm.tokens import count_tokens, tokenizer_name
 from tests.benchmarks.peers import fixtures
 from tests.benchmarks.peers.peer import Answer, Data, Peer, Question
 

@@ -10,12 +10,12 @@ from typing import cast
 import numpy as np
 
 from datasources.types import Graph, Mutation, NodeVector, Vector
+from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
-from graphrag.context import ContextOptions, build_context_of
-from graphrag.embed_nodes import IndexBuilder
-from graphrag.retriever import Mode, Retrieval, RetrievalOptions, Retriever
-from graphrag.tokens import count_tokens
-from graphrag.wiring import open_services
+from graphrag.embedding.refresh import IndexBuilder
+from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval.context import ContextOptions, build_context_of
+from graphrag.retrieval.retriever import Mode, Retrieval, RetrievalOptions, Retriever
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 
 BATCH = 5_000

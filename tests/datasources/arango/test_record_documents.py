@@ -16,8 +16,8 @@ from datasources.arango.names import THREADS
 from datasources.arango.record_documents import from_document, names_of, to_document
 from datasources.base import Record
 from datasources.errors import BadDocument, RecordConflict
-from graphrag.people import Person
-from graphrag.threads import Threads
+from graphrag.agent.thread_store import Threads
+from graphrag.roles import Person
 
 ANN = Person("ann", "editor", "acme")
 REFERENCE = {

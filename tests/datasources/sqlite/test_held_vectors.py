@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from datasources.sqlite.held_vectors import CODED_FROM, HeldVectors
+from datasources.sqlite.cached_vectors import CODED_FROM, HeldVectors
 from datasources.sqlite.vector_codes import LEAST_DIM
 from datasources.types import Vector
 from datasources.vectors import VectorMatrix

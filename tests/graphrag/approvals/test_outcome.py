@@ -7,7 +7,7 @@ import string
 import pytest
 
 from graphrag.approvals import Approve, Reject, outcome_text
-from graphrag.messages.approvals import APPROVALS
+from graphrag.i18n.approval_texts import APPROVALS
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
 
 

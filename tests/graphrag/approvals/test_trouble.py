@@ -18,11 +18,11 @@ from graphrag.approvals import (
     Approvals,
     Approve,
     UndoRefused,
-    desk,
+    approval_context,
     graph_queues,
     outcome_text,
 )
-from graphrag.usage import UsageLimitReached
+from graphrag.llm.usage_meter import UsageLimitReached
 from tests.contracts.samples import a_node
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
 
@@ -92,7 +92,7 @@ async def test_a_store_that_refuses_the_change_fails_the_approval_with_the_reaso
 async def test_a_graph_that_changes_each_time_gives_the_approval_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(desk, "ATTEMPTS", 3)
+    monkeypatch.setattr(approval_context, "ATTEMPTS", 3)
     bench = await a_bench()
     tries: list[int] = []
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
+from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
-from graphrag.embedders import LocalEmbedder
+from graphrag.embedding import LocalEmbedder
+from graphrag.evaluation.formats import Fact, Knowledge, Passage, Question, read_knowledge
 from graphrag.evaluation.knowledge import (
     ABLATION,
     DENSE,
@@ -21,9 +23,7 @@ from graphrag.evaluation.knowledge import (
     score_knowledge,
 )
 from graphrag.evaluation.workflows import QueryFileError
-from graphrag.importers.knowledge import Fact, Knowledge, Passage, Question, read_knowledge
-from graphrag.retriever import Retriever
-from graphrag.wiring import open_services
+from graphrag.retrieval.retriever import Retriever
 
 DATA = Path(__file__).parents[3] / "../shared/data/multihop"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
 from datasources.types import Node
-from graphrag.embedders import LocalEmbedder
+from graphrag.embedding import LocalEmbedder
 from graphrag.evaluation.workflows import (
     ABLATION,
     NOTE_TYPE,
@@ -26,7 +26,7 @@ from graphrag.evaluation.workflows import (
     read_queries,
     score_ranking,
 )
-from graphrag.retriever import Retriever
+from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import a_graph
 
 names = st.sampled_from("abcdefghijklmnop")

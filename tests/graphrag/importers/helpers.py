@@ -10,8 +10,8 @@ import orjson
 from datasources.base import Database
 from datasources.mock.database import MemoryDatabase
 from graphrag.approvals import Approvals, Person, Policy
-from graphrag.exchange import ImportOutcome, export_document, import_bytes, read_content
 from graphrag.importers import GraphContent, ImportResult, import_workflow
+from graphrag.importers.exchange import ImportOutcome, export_document, import_bytes, read_content
 
 WORKSPACE = "team"
 

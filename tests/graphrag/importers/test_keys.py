@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.exchange import import_file
-from graphrag.importers.keys import derive_graph_key, key_fault
+from graphrag.importers.exchange import import_file
+from graphrag.importers.readable_keys import derive_graph_key, key_fault
 from tests.graphrag.importers.helpers import Workbench
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.importers.knowledge import (
+from graphrag.evaluation.formats import (
     ENTITY,
     FORMATS,
     PASSAGE,

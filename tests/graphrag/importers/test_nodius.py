@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from datasources.mock.database import open_nba
-from graphrag.exchange import export_document
 from graphrag.importers import UnreadableWorkflow, export_graph
+from graphrag.importers.exchange import export_document
 from mock_data import load_json
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, read
 

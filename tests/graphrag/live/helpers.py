@@ -14,7 +14,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, Node
 from graphrag.live import LiveGraph, LiveGraphs, LiveOptions, Member
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
-from tools.write_tools.changes import json_document
+from tools.write_tools.field_changes import json_document
 
 START = 1_700_000_000_000
 NEVER = LiveOptions(tick_ms=3_600_000)

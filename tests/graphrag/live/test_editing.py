@@ -11,7 +11,7 @@ import pytest
 from datasources.errors import GraphNotFound
 from datasources.types import Mutation
 from graphrag.live import EditRefused, LiveGraphClosed, LiveOptions
-from graphrag.live.graph import LiveGraph
+from graphrag.live.live_graph import LiveGraph
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
     a_bench,

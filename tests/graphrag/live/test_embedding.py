@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from datasources.mock import MemoryDatabase
-from graphrag.embedding_queue import EmbeddingQueue, QueueOptions
-from graphrag.embeddings import EmbeddingUnreachable
+from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from tests.contracts.samples import FLOW, floats
 from tests.graphrag.live.helpers import Bench, a_bench, a_raw_node, instruct, rename
 

@@ -10,7 +10,7 @@ import pytest
 
 from datasources.base import Record
 from datasources.mock import MemoryDatabase
-from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, deeds_of
+from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, change_sets_of
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import (
     Bench,
@@ -26,8 +26,8 @@ from tests.graphrag.live.helpers import (
 
 
 async def _latest(bench: Bench) -> str:
-    [deed] = await deeds_of(bench.database.records(WORKSPACE), FLOW, (), limit=1)
-    return deed.id
+    [change_set] = await change_sets_of(bench.database.records(WORKSPACE), FLOW, (), limit=1)
+    return change_set.id
 
 
 APPENDED = instruct("b", 10, ["process"], v="\U0001f525")
@@ -46,22 +46,22 @@ DEEDS: list[Ask] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("deed", DEEDS)
-async def test_what_was_done_is_taken_back_and_told_to_the_others(deed: Ask) -> None:
+@pytest.mark.parametrize("change_set", DEEDS)
+async def test_what_was_done_is_taken_back_and_told_to_the_others(change_set: Ask) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
-        await deed(bench.live)
+        await change_set(bench.live)
         await bench.live.save()
         assert plain(bench.live) != before
         members = [
             bench.live.join("bob", sheet) for sheet in ("0", "1") if sheet in plain(bench.live)["sheets"]
         ]
-        await bench.live.take_back(await _latest(bench), "ann")
+        await bench.live.undo_edit(await _latest(bench), "ann")
         assert plain(bench.live) == before
         assert all(m["userId"] == "ann" for member in members for m in heard(member) if "userId" in m)
         await bench.live.save()
         assert await plain_stored(bench.stored) == before
-        await bench.live.take_back(await _latest(bench), "ann")  # and back again
+        await bench.live.undo_edit(await _latest(bench), "ann")  # and back again
         assert plain(bench.live) != before
 
 
@@ -69,8 +69,8 @@ async def test_own_edits_are_undone_one_by_one_and_redone_after_a_restart() -> N
     database = MemoryDatabase()
     async with a_bench(database) as bench:
         states = [plain(bench.live)]
-        for number, deed in enumerate((*DEEDS[:5], *DEEDS[6:])):
-            await deed(bench.live)
+        for number, change_set in enumerate((*DEEDS[:5], *DEEDS[6:])):
+            await change_set(bench.live)
             states.append(plain(bench.live))
             if number == 3:
                 await bench.live.save()
@@ -113,7 +113,7 @@ async def test_what_another_took_back_is_not_undone_again() -> None:
         before = plain(bench.live)
         one = await bench.live.apply_instructions([MOVED], "ann")
         two = await bench.live.apply_instructions([rename("b", "x")], "ann")
-        await bench.live.take_back(str(two.timestamp), "bob")
+        await bench.live.undo_edit(str(two.timestamp), "bob")
         undone = await bench.live.undo("ann")
         assert undone is not None
         assert undone[0].id == str(one.timestamp)
@@ -178,7 +178,7 @@ async def test_history_tells_who_did_what_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "meanwhile"),
+    ("change_set", "meanwhile"),
     [
         (DEEDS[3], lambda live: live.delete_elements("0", ["n"], [], "u")),
         (DEEDS[3], lambda live: live.create_elements("0", [], [a_raw_edge("e2", "a", "n")], "u")),
@@ -187,15 +187,15 @@ async def test_history_tells_who_did_what_when() -> None:
         (DEEDS[6], lambda live: live.create_elements("2", [a_raw_node("m", sheet="2")], [], "u")),
     ],
 )
-async def test_what_a_later_change_x_not_taken_back_at_all(deed: Ask, meanwhile: Ask) -> None:
+async def test_what_a_later_change_x_not_taken_back_at_all(change_set: Ask, meanwhile: Ask) -> None:
     async with a_bench() as bench:
-        await deed(bench.live)
+        await change_set(bench.live)
         await bench.live.save()
         key = await _latest(bench)
         await meanwhile(bench.live)
         before = plain(bench.live)
         with pytest.raises(EditRefused, match="history"):
-            await bench.live.take_back(key, "ann")
+            await bench.live.undo_edit(key, "ann")
         assert plain(bench.live) == before
 
 
@@ -203,4 +203,4 @@ async def test_history_of_another_graph_is_not_there() -> None:
     async with a_bench() as bench:
         for key in ("nobody", "other/000001"):
             with pytest.raises(EditNotFound):
-                await bench.live.take_back(key, "ann")
+                await bench.live.undo_edit(key, "ann")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import orjson
 
+from graphrag.app.wiring import open_services
 from graphrag.approvals import Person
 from graphrag.config import Settings
-from graphrag.exchange import import_bytes
+from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
-from graphrag.live.services import with_live
-from graphrag.wiring import open_services
+from graphrag.live.workspace_services import with_live
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, heard, rename
 

@@ -16,7 +16,7 @@ from datasources.errors import InvalidMutation
 from datasources.instructions import GraphInstruction, apply_instruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, deeds_of
+from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, change_sets_of
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
@@ -179,7 +179,7 @@ class Story:
             case ("look",):
                 await self.live.refresh()
             case ("take back",):
-                await self._take_back()
+                await self._undo()
             case ("crash",):
                 await self._crash()
             case _:
@@ -208,13 +208,13 @@ class Story:
         except EditRefused:
             assert plain(live) == before
 
-    async def _take_back(self) -> None:
+    async def _undo(self) -> None:
         records, unsaved = self.database.records(WORKSPACE), self.live.unsaved_history
-        found = await deeds_of(records, FLOW, unsaved, limit=1)
+        found = await change_sets_of(records, FLOW, unsaved, limit=1)
         before = plain(self.live)
         if found:
             try:
-                await self.live.take_back(found[0].id, "ann")
+                await self.live.undo_edit(found[0].id, "ann")
             except EditRefused:
                 assert plain(self.live) == before
 

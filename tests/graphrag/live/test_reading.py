@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from datasources.mock import open_nba
-from graphrag.live import working
-from graphrag.live.state import LiveState
-from graphrag.live.working import read_stored
+from graphrag.live import working_copy
+from graphrag.live.graph_state import LiveState
+from graphrag.live.working_copy import read_stored
 
 GRAPH = "testgraph001"
 
@@ -25,7 +25,7 @@ async def test_the_working_copy_is_made_in_a_thread_and_garbage_is_looked_for_ag
         seen.append((threading.get_ident(), gc.isenabled()))
         return LiveState(*given)
 
-    monkeypatch.setattr(working, "LiveState", made)
+    monkeypatch.setattr(working_copy, "LiveState", made)
     async with open_nba("default") as database:
         source = database.source("default")
         state = await read_stored(source, GRAPH)

@@ -14,7 +14,7 @@ from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveOptions
-from graphrag.live.working import LIVE_STEP
+from graphrag.live.working_copy import LIVE_STEP
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
 from tests.graphrag.live.helpers import (
     a_bench,

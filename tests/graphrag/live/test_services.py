@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from datasources.types import Mutation
+from graphrag.app.wiring import Services, open_services
 from graphrag.approvals import Approve, Person
 from graphrag.config import Settings
 from graphrag.live import LiveGraph, LiveGraphs
-from graphrag.live.services import with_live
-from graphrag.wiring import Services, open_services
+from graphrag.live.workspace_services import with_live
 from tests.graphrag.live.helpers import (
     NEVER,
     heard,

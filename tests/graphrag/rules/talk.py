@@ -11,8 +11,8 @@ from typing import Any
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
 from graphrag.approvals import Approvals, Person
-from graphrag.exchange import import_bytes
-from graphrag.providers.base import (
+from graphrag.importers.exchange import import_bytes
+from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     AssistantMessage,
     Message,

@@ -9,10 +9,8 @@ import pytest
 
 from datasources.mock import open_nba
 from graphrag.approvals import Approvals, Approve, ApproveEdited, Decision, Person, Reject, outcome_text
-from graphrag.context import ContextOptions
-from graphrag.messages import Language
-from graphrag.prepared_prompt import CONTEXT_MARKER, prepare_prompt
-from graphrag.providers.base import (
+from graphrag.i18n import Language
+from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
     Finished,
@@ -28,7 +26,9 @@ from graphrag.providers.base import (
     UserMessage,
     complete,
 )
-from graphrag.retriever import Retriever
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.prepared_prompt import CONTEXT_MARKER, prepare_prompt
+from graphrag.retrieval.retriever import Retriever
 from graphrag.rules import RulesProvider
 from graphrag.rules.conversation import read_conversation
 from graphrag.rules.patterns import grammar

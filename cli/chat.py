@@ -1,0 +1,218 @@
+"""A conversation at a terminal: reads what a person types, shows turns, asks for decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import click
+import orjson
+
+from cli import render
+from cli.turn_display import Ending, TurnView, show_proposal
+from graphrag.agent.events import Event, Failed, ProposalPending, ToolLimit, TurnStarted
+from graphrag.agent.loop import Agent
+from graphrag.agent.thread_store import NothingToResume
+from graphrag.approvals import (
+    Approval,
+    ApprovalError,
+    Approve,
+    ApproveEdited,
+    Decision,
+    Reject,
+)
+from graphrag.errors import describe
+from graphrag.roles import Person
+from tools.proposals import MalformedProposal, parse_action, to_document
+
+HELP = """\
+Ask anything about the graph, or for a change of it. Changes are proposed: you decide each.
+  /retry   try a turn that failed again       /later   see what still waits for a decision
+  /help    this list                          /exit    end (Ctrl-D too); Ctrl-C stops a turn"""
+_CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
+
+
+class Chat:
+    """One conversation. `thread` None: a new one, made with the first message."""
+
+    def __init__(self, agent: Agent, person: Person, graph: str, view: TurnView, thread: str | None) -> None:
+        self._agent, self._person, self._graph, self._view = agent, person, graph, view
+        self._thread = thread
+
+    async def run(self) -> None:
+        """Talk until the person ends it."""
+        render.note("Ask about the graph, or for a change; /help lists the commands, /exit or Ctrl-D ends.")
+        if self._thread is not None:
+            await self._look()
+        while (text := read_line("> ")) is not None:
+            match text.strip():
+                case "":
+                    continue
+                case "/exit" | "/quit":
+                    break
+                case "/help":
+                    for line in HELP.splitlines():
+                        render.note(line)
+                case "/retry" | "/later":
+                    await self._look()
+                case message if message.startswith("/"):
+                    render.fault(f"there is no command {message.split()[0]}; /help lists them")
+                case message:
+                    await self._turn(self._agent.run(self._thread, self._graph, message, self._person))
+        if self._thread is not None:
+            render.note(f"To go on: nodius chat {self._graph} --thread {self._thread}")
+
+    async def _look(self) -> None:
+        """Take the thread up where it waits or broke off."""
+        if self._thread is None:
+            render.note("There is no conversation yet.")
+            return
+        await self._turn(self._agent.resume(self._thread, self._person))
+
+    async def _turn(self, events: AsyncGenerator[Event]) -> None:
+        """Show a turn, and what follows from the person's decisions in it."""
+        going_on: AsyncGenerator[Event] | None = events
+        while going_on is not None:
+            ending = await self._shown(going_on)
+            going_on = None
+            if isinstance(ending, ProposalPending):
+                going_on = await self._decided(ending)
+            elif isinstance(ending, ToolLimit):
+                going_on = self._limit(ending)
+            elif isinstance(ending, Failed) and ending.fault.retryable:
+                render.note("/retry tries it again.")
+        if self._view.usage():
+            render.note(self._view.usage())
+        self._view.events.clear()
+
+    async def _shown(self, events: AsyncGenerator[Event]) -> Ending | None:
+        """Show a turn to its end; Ctrl-C stops the turn, not the conversation."""
+        task = asyncio.ensure_future(self._view.show(events))
+        with _interrupting(task.cancel):
+            try:
+                ending = await task
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    raise
+                self._view.end_line()
+                render.note("Stopped.")
+                return None
+            except NothingToResume:
+                render.note("Nothing waits here.")
+                return None
+            except Exception as exc:
+                known = describe(exc, self._view.language)
+                if known is None:
+                    raise
+                render.fault(known.message)
+                return None
+            finally:
+                for event in self._view.events:
+                    if isinstance(event, TurnStarted):
+                        self._thread = event.thread_id
+        return ending
+
+    def _limit(self, limit: ToolLimit) -> AsyncGenerator[Event]:
+        more = limit.max_extended - limit.rounds_used
+        answer = read_line(f"{limit.rounds_used} rounds of tools are used up. Grant {more} more? [y/n] ")
+        granted = (answer or "").strip().casefold()[:1] in ("y", "o")
+        return self._agent.resume(limit.thread_id, self._person, grant_rounds=granted)
+
+    async def _decided(self, pending: ProposalPending) -> AsyncGenerator[Event] | None:
+        """Ask about proposals, the oldest first, until one is decided; None: all are left for later."""
+        for approval in pending.approvals:
+            show_proposal(approval, self._view.language)
+            decision = ask_decision(approval)
+            if decision is None:
+                continue
+            return self._deciding(pending.thread_id, approval, decision)
+        render.note("Left to be decided: /later here, or nodius review approve|reject ID.")
+        return None
+
+    async def _deciding(
+        self, thread_id: str, approval: Approval, decision: Decision
+    ) -> AsyncGenerator[Event]:
+        """Resume with a decision; one that is refused is said, and the rest is looked at again."""
+        try:
+            decided = self._agent.resume(thread_id, self._person, decision=decision, approval_id=approval.id)
+            async with aclosing(decided) as events:
+                async for event in events:
+                    yield event
+        except (ApprovalError, MalformedProposal) as exc:
+            render.fault(exc.text(self._view.language) if isinstance(exc, ApprovalError) else str(exc))
+            async with aclosing(self._agent.resume(thread_id, self._person)) as events:
+                async for event in events:
+                    yield event
+
+
+def ask_decision(approval: Approval) -> Decision | None:
+    """Ask the person what to do with a proposal; None: later."""
+    while (answer := read_line(_CHOICES)) is not None:
+        match answer.strip().casefold()[:1]:
+            case "a":
+                return Approve()
+            case "r":
+                return Reject((read_line("Why? (the model is told; Enter for no reason) ") or "").strip())
+            case "e":
+                edited = edit_action(approval)
+                if edited is not None:
+                    return edited
+            case "l" | "":
+                return None
+            case _:
+                render.fault("one of a, e, r, l")
+    return None
+
+
+def edit_action(approval: Approval) -> ApproveEdited | None:
+    """Let the person edit the action as JSON; None: it is unchanged, or is no action."""
+    before = orjson.dumps(to_document(approval.action), option=orjson.OPT_INDENT_2).decode()
+    after = click.edit(before, extension=".json")
+    if after is None or after.strip() == before.strip():
+        render.note("Unchanged.")
+        return None
+    try:
+        return ApproveEdited(parse_action(orjson.loads(after)))
+    except orjson.JSONDecodeError as exc:
+        render.fault(f"that is not JSON: {exc}")
+    except MalformedProposal as exc:
+        render.fault(str(exc))
+    return None
+
+
+def read_line(prompt: str) -> str | None:
+    """Return what the person types; None when they end it with Ctrl-D or Ctrl-C."""
+    in_main = threading.current_thread() is threading.main_thread()
+    # The event loop's own handler would wait for the line to end.
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
+    try:
+        return input(prompt)
+    except (EOFError, KeyboardInterrupt):
+        render.line()
+        return None
+    finally:
+        if earlier is not None:
+            signal.signal(signal.SIGINT, earlier)
+
+
+class _interrupting:  # noqa: N801 - reads as a statement
+    """Has Ctrl-C do something else within a `with`."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+        self._loop = asyncio.get_running_loop()
+        self._is_set = False
+
+    def __enter__(self) -> None:
+        try:
+            self._loop.add_signal_handler(signal.SIGINT, self._action)
+            self._is_set = True
+        except (NotImplementedError, RuntimeError, ValueError):
+            return  # no signals here: Ctrl-C ends the program as ever
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_set:
+            self._loop.remove_signal_handler(signal.SIGINT)

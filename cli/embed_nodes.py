@@ -1,0 +1,221 @@
+"""The `embed-nodes` command: brings a database's embeddings up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    DbOption,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    fail,
+    graph_or_fail,
+    run,
+    settings_of,
+)
+from graphrag.app.wiring import Services
+from graphrag.embedding.local import MODEL as LOCAL
+from graphrag.embedding.refresh import EmbedReport, embed_nodes
+from graphrag.llm.base import UsageReport
+from graphrag.llm.prices import FREE, Pricing
+
+
+def embed(
+    graph: Annotated[
+        list[str] | None,
+        typer.Option("--graph", "-g", metavar="GRAPH", help="Just this graph (may be repeated)."),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Renew every vector, also those of other models."),
+    ] = False,
+    adopt: Annotated[
+        str | None,
+        typer.Option(
+            "--adopt",
+            metavar="MODEL",
+            help="Take vectors that name no model, as the editor wrote them, as those of this model.",
+        ),
+    ] = None,
+    all_workspaces: Annotated[
+        bool, typer.Option("--all-workspaces", help="Do it in every workspace that has graphs.")
+    ] = False,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=1, max=2000, help="Nodes in one request.")
+    ] = 100,
+    delay_ms: Annotated[
+        int, typer.Option("--delay-ms", "--delay", metavar="MS", min=0, help="Pause between requests.")
+    ] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    arangodb: Annotated[
+        str | None,
+        typer.Option(
+            "--arangodb", metavar="URL", help="ArangoDB server, as http://HOST:8529, in place of --db."
+        ),
+    ] = None,
+    arangodb_name: Annotated[
+        str | None, typer.Option("--arangodb-name", metavar="NAME", help="Database there (default: nodius).")
+    ] = None,
+    arangodb_user: Annotated[
+        str | None, typer.Option("--arangodb-user", metavar="USER", help="Who signs in (default: root).")
+    ] = None,
+    arangodb_pass: Annotated[
+        str | None,
+        typer.Option(
+            "--arangodb-pass",
+            metavar="PASSWORD",
+            help="Their password (lists of processes show it; --db with password_file= hides it).",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Embed the nodes whose vector is missing or older than their text.
+
+    Can be stopped and started again: what is stored is not done twice. Vectors of another model, and
+    those that name none, stay as they are without --force or --adopt.
+    """
+    server = _Server(arangodb, arangodb_name, arangodb_user, arangodb_pass)
+    settings = settings_of(server.address(db), workspace, lang)
+
+    if all_workspaces and (workspace or graph):
+        fail("--all-workspaces names no workspace and no graph", code=EXIT_USAGE)
+    task = _Task(
+        graphs=tuple(graph or ()),
+        adopt=adopt,
+        quiet=as_json,
+        ask={"force": force, "batch": batch, "delay_ms": delay_ms, "dry_run": dry_run},
+    )
+    report = run(settings, task.everywhere if all_workspaces else task.here)
+    if as_json:
+        render.json(report.as_dict())
+    else:
+        show_report(report, dry_run=dry_run)
+    if report.failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """What to embed, and how."""
+
+    graphs: tuple[str, ...]
+    adopt: str | None
+    quiet: bool
+    ask: dict[str, Any]
+
+    async def here(self, services: Services) -> EmbedReport:
+        """Embed in the chosen workspace; say where graphs are when it has none."""
+        embedder = services.embedder
+        if embedder is None:
+            fail("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do", code=EXIT_USAGE)
+        if self.adopt not in (None, embedder.model):
+            reason = (
+                f"vectors are searched with {embedder.model}: set NODIUS_EMBEDDINGS_MODEL={self.adopt} first"
+            )
+            fail(f"--adopt {self.adopt}: {reason}", code=EXIT_USAGE)
+        for key in self.graphs:
+            await graph_or_fail(services.source, key)
+        embedding = partial(
+            embed_nodes,
+            services.source,
+            embedder,
+            graph_keys=self.graphs or None,
+            adopt=self.adopt is not None,
+            **self.ask,
+        )
+        if self.ask["force"] and not self.ask["dry_run"] and not self.quiet:
+            planned = await embedding(dry_run=True)
+            render.note(f"{planned.embedded:,} nodes are embedded: {_cost(planned, embedder.model)}")
+        with render.progress("embedding nodes", quiet=self.quiet) as update:
+            report = await embedding(progress=update)
+        if not report.graphs and (others := await services.database.workspaces()):
+            named = ", ".join(others[:5]) + (" and others" if len(others) > 5 else "")
+            render.note(
+                f"Workspace {services.settings.workspace!r} has no graphs, but {named} has: "
+                "--workspace NAME or --all-workspaces"
+            )
+        if report.other_model:
+            render.note(
+                f"{report.other_model:,} nodes are left: the vectors of their graphs are of "
+                f"{', '.join(sorted(report.models))}, not of {embedder.model}; --force renews them "
+                "(with --dry-run it says what that costs)"
+            )
+        if report.unmarked:
+            render.note(
+                f"{report.unmarked:,} nodes are left: their vectors name no model; --adopt {embedder.model} "
+                "takes them as its own, --force renews them"
+            )
+        return report
+
+    async def everywhere(self, services: Services) -> EmbedReport:
+        """Embed in each workspace of the database, one after another."""
+        total = EmbedReport()
+        for workspace in await services.database.workspaces():
+            report = await self.here(services.of(workspace))
+            if not self.quiet:
+                render.line(f"{workspace}:", "bold")
+                show_report(report, dry_run=self.ask["dry_run"])
+            total.add(report)
+        return total
+
+
+def _cost(report: EmbedReport, model: str) -> str:
+    """Return about how much a dry run found to send."""
+    price = Pricing(model=model, genai_provider="openai", fixed=FREE if model == LOCAL else None)
+    cost = price.cost_usd(UsageReport(prompt=report.tokens))
+    known = f", about {cost:.4f} US dollars" if cost else ""
+    return f"about {report.tokens:,} tokens{known}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """An ArangoDB server as Nodius's own script took it: in four parameters."""
+
+    server: str | None
+    name: str | None
+    user: str | None
+    password: str | None
+
+    def address(self, db: str | None) -> str | None:
+        """Return the database address they make, `db` where none is given; both at once end the program."""
+        if self.server is None:
+            if any(given is not None for given in (self.name, self.user, self.password)):
+                reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
+                fail(reason, code=EXIT_USAGE)
+            return db
+        if db is not None:
+            fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
+        parts = urlsplit(self.server if "://" in self.server else f"http://{self.server}")
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+            fail(f"--arangodb {self.server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
+        if "@" in parts.netloc:
+            fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
+        login = f"{quote(self.user or 'root', safe='')}:{quote(self.password or '', safe='')}"
+        return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(self.name or 'nodius', safe='')}"
+
+
+def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:
+    """Print what embedding did, and the first failures with their reason."""
+    verb = "to embed" if dry_run else "embedded"
+    render.line(
+        f"{report.embedded} {verb}, {report.skipped} up to date, {report.empty} without text, "
+        f"{report.failed} failed ({report.seconds:.1f} s)"
+    )
+    if dry_run and report.embedded:
+        render.line(f"about {report.tokens:,} tokens")
+    for failure in report.failures[:10]:
+        render.line(f"  failed: {failure}", "red")

@@ -1,0 +1,165 @@
+"""The `eval` command: how well retrieval finds what annotated questions ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
+from cli.eval_knowledge import evaluate_knowledge
+from graphrag.app.wiring import Services
+from graphrag.evaluation.formats import FORMATS, KnowledgeFormat
+from graphrag.evaluation.workflows import (
+    ABLATION,
+    AnnotatedQuery,
+    Evaluation,
+    evaluate,
+    load_workflows,
+    options_for,
+    read_queries,
+)
+from graphrag.retrieval.retriever import Mode, RetrievalOptions
+
+MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
+WORKFLOWS = "workflows"
+KINDS = (WORKFLOWS, *FORMATS)
+
+
+def run_evaluation(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
+            "Or a knowledge graph, see --format.",
+        ),
+    ],
+    workflows: Annotated[
+        Path | None, typer.Option("--workflows", metavar="DIR", help="Where the workflow files are.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help=f"What FILE is: {', '.join(KINDS)}.")
+    ] = WORKFLOWS,
+    questions: Annotated[
+        Path | None,
+        typer.Option("--questions", metavar="FILE", help="Questions about a knowledge graph."),
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="Just this mode.")
+    ] = None,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Score each part of hybrid retrieval apart as well.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Import, embed and score: recall, hits, MRR, and for workflows tokens per context.
+
+    Works in a database of its own that is removed afterwards.
+    """
+    if mode is not None and mode not in MODES:
+        fail(f"--mode {mode!r}: use one of {', '.join(MODES)}", code=EXIT_USAGE)
+    kind = _kind(form, workflows, questions)
+    modes = {m: options_for(m) for m in MODES if mode in (None, m)}
+    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as folder:
+        settings = settings_of(f"sqlite:{folder}/eval.db", "eval")
+        if kind is not None:
+            ways = None if ablation else modes
+
+            async def score(services: Services) -> None:
+                await evaluate_knowledge(services, kind, file, questions, ways, as_json=as_json)
+
+            run(settings, score, creates=True)
+        elif workflows is not None:
+            ways = ABLATION if ablation else modes
+            results = run(settings, _of_workflows(file, workflows, ways, quiet=as_json), creates=True)
+            if as_json:
+                render.json({name: _as_dict(result) for name, result in results.items()})
+            else:
+                _show(results)
+
+
+def _kind(form: str, workflows: Path | None, questions: Path | None) -> KnowledgeFormat | None:
+    """Return the format of a knowledge graph, None for workflows. Ends the program for wrong flags."""
+    if form == WORKFLOWS:
+        if questions is not None:
+            fail("--questions goes with a knowledge graph: say its --format", code=EXIT_USAGE)
+        if workflows is None:
+            fail("--workflows DIR is missing: the workflows that FILE asks about", code=EXIT_USAGE)
+        if not workflows.is_dir():
+            fail(f"--workflows {workflows}: there is no such folder", code=EXIT_USAGE)
+        return None
+    known: dict[str, KnowledgeFormat] = {kind: kind for kind in FORMATS}
+    kind = known.get(form)
+    if kind is None:
+        fail(f"--format {form!r}: use one of {', '.join(KINDS)}", code=EXIT_USAGE)
+    if workflows is not None:
+        fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
+    if questions is None and kind != "knowledge":
+        fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
+    return kind
+
+
+def _of_workflows(
+    file: Path, workflows: Path, ways: Mapping[str, RetrievalOptions], *, quiet: bool
+) -> Callable[[Services], Coroutine[Any, Any, dict[str, Evaluation]]]:
+    async def work(services: Services) -> dict[str, Evaluation]:
+        queries = await asyncio.to_thread(read_queries, file)
+        graph_keys, left_out = await _load(services, queries, workflows, quiet=quiet)
+        done: dict[str, Evaluation] = {}
+        with render.progress("asking", quiet=quiet) as update:
+            asked = 0
+
+            def count() -> None:
+                nonlocal asked
+                asked += 1
+                update(asked, len(queries) * len(ways))
+
+            for name, options in ways.items():
+                done[name] = await evaluate(services.retriever, queries, graph_keys, options, on_query=count)
+        asked_about = next(iter(done.values()))
+        for reason in (*left_out, *asked_about.left_out):
+            render.note(f"left out: {reason}")
+        return done
+
+    return work
+
+
+async def _load(
+    services: Services, queries: list[AnnotatedQuery], workflows: Path, *, quiet: bool
+) -> tuple[dict[str, str], list[str]]:
+    total = len({query.workflow for query in queries})
+    loaded = 0
+    with render.progress("importing and embedding", quiet=quiet) as update:
+
+        def one_more(_name: str) -> None:
+            nonlocal loaded
+            loaded += 1
+            update(loaded, total)
+
+        return await load_workflows(services.source, services.embedder, queries, workflows, one_more)
+
+
+def _as_dict(result: Evaluation) -> dict[str, Any]:
+    return {**result.scores.as_dict(), "queries": result.queries, "graphs": result.graphs}
+
+
+def _show(results: dict[str, Evaluation]) -> None:
+    rows = [
+        [
+            name,
+            f"{result.scores.recall_at_5:.3f}",
+            f"{result.scores.recall_at_10:.3f}",
+            f"{result.scores.mrr:.3f}",
+            "" if result.scores.tokens is None else f"{result.scores.tokens:,.0f}",
+        ]
+        for name, result in results.items()
+    ]
+    render.table(["retrieval", "recall@5", "recall@10", "MRR", "tokens"], rows, numbers=range(1, 5))
+    one = next(iter(results.values()))
+    render.note(f"{one.queries} questions about {one.graphs} workflows")

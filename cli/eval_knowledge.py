@@ -1,0 +1,113 @@
+"""Scores knowledge graphs for the `eval` command: reads the files, asks, shows the table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cli import render
+from graphrag.app.wiring import Services
+from graphrag.evaluation.formats import Knowledge, KnowledgeFormat, read_knowledge
+from graphrag.evaluation.knowledge import (
+    ABLATION,
+    ALONE,
+    HIT_CUTS,
+    RECALL_CUTS,
+    WITHOUT_GRAPH,
+    KnowledgeScores,
+    load_knowledge,
+    score_knowledge,
+)
+from graphrag.evaluation.workflows import QueryFileError
+from graphrag.retrieval.retriever import RetrievalOptions
+
+SAID = 10
+"""Reasons that are told one by one."""
+
+GRAPH, GRAPH_ALONE = "knowledge", "passages-alone"
+
+
+async def evaluate_knowledge(
+    services: Services,
+    form: KnowledgeFormat,
+    file: Path,
+    questions: Path | None,
+    ways: Mapping[str, RetrievalOptions] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Read, store, embed and score; `ways` None is the ablation. Raises: QueryFileError and others."""
+    knowledge = await asyncio.to_thread(_read, form, file, questions)
+    results: dict[str, KnowledgeScores] = {}
+    bare = knowledge.passages_alone()
+    if ways is None and knowledge.passages and bare != knowledge:
+        asked = tuple(question for question in knowledge.questions if question.passages)
+        if asked:
+            alone = {f"{name}{ALONE}": ABLATION[name] for name in WITHOUT_GRAPH}
+            bare = replace(bare, questions=asked)
+            results |= await _score(services, bare, GRAPH_ALONE, alone, quiet=as_json)
+    results |= await _score(services, knowledge, GRAPH, ways or ABLATION, quiet=as_json)
+    last = list(results.values())[-1]
+    reasons = (*knowledge.left_out, *last.left_out)
+    for reason in reasons[:SAID]:
+        render.note(f"left out: {reason}")
+    if len(reasons) > SAID:
+        render.note(f"left out: {len(reasons) - SAID:,} more")
+    if as_json:
+        render.json({name: scores.as_dict() for name, scores in results.items()})
+    else:
+        _show(results)
+        render.note(f"{last.questions:,} question{'' if last.questions == 1 else 's'} about {file.name}")
+
+
+def _read(form: KnowledgeFormat, file: Path, questions: Path | None) -> Knowledge:
+    raw = _bytes(file)
+    if questions is None:
+        return read_knowledge(form, raw, file.name)
+    return read_knowledge(form, raw, file.name, _bytes(questions), questions.name)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as exc:
+        raise QueryFileError(file=str(file), reason=exc.strerror or str(exc)) from exc
+
+
+async def _score(
+    services: Services,
+    knowledge: Knowledge,
+    graph_key: str,
+    ways: Mapping[str, RetrievalOptions],
+    *,
+    quiet: bool,
+) -> dict[str, KnowledgeScores]:
+    with render.progress("embedding", quiet=quiet) as update:
+        made = await load_knowledge(services.source, services.embedder, knowledge, graph_key, update)
+    if not quiet:
+        render.note(f"{graph_key}: {len(made.put_nodes):,} nodes, {len(made.put_edges):,} edges")
+    done: dict[str, KnowledgeScores] = {}
+    asked, total = 0, len(knowledge.questions) * len(ways)
+    with render.progress("asking", quiet=quiet) as update:
+
+        def count() -> None:
+            nonlocal asked
+            asked += 1
+            update(asked, total)
+
+        for name, options in ways.items():
+            done[name] = await score_knowledge(
+                services.retriever, graph_key, knowledge.questions, options, on_question=count
+            )
+    return done
+
+
+def _show(results: Mapping[str, KnowledgeScores]) -> None:
+    heads = [*(f"recall@{cut}" for cut in RECALL_CUTS), *(f"hits@{cut}" for cut in HIT_CUTS), "MRR"]
+    rows = [
+        [name, *(f"{value:.3f}" for value in (*s.recall.values(), *s.hits.values(), s.mrr))]
+        for name, s in results.items()
+    ]
+    render.table(["retrieval", *heads], rows, numbers=range(1, len(heads) + 1))

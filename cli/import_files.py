@@ -1,0 +1,163 @@
+"""The `import` command: files into graphs, and what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    DbOption,
+    JsonOption,
+    LanguageOption,
+    WorkspaceOption,
+    fail,
+    run,
+    settings_of,
+)
+from graphrag.app.wiring import Services
+from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.refresh import embed_nodes
+from graphrag.importers.exchange import ImportOutcome, import_file
+
+MANY = 10
+"""From so many files on, what was dropped is summed up instead of said file by file."""
+
+ACTIONS = ("created", "updated", "unchanged")
+
+
+def import_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON.")],
+    graph: Annotated[
+        str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Make a graph as its file is, whatever people changed since.")
+    ] = False,
+    embeds: Annotated[
+        bool, typer.Option("--embed/--no-embed", help="Embed what was imported, to be found by meaning.")
+    ] = True,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    workspace: WorkspaceOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Import workflows; importing a file again merges it into its graph.
+
+    What only the file changed is taken, what people changed stays. Where both changed the same, the
+    file's version waits for a decision: see `nodius review`. A file that cannot be used is refused with
+    the reason, and the others go on. Embedding may be stopped: what was imported stays, and
+    `nodius embed-nodes` goes on.
+    """
+    if graph is not None and len(files) > 1:
+        fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
+    settings = settings_of(db, workspace, lang, embeddings=None if embeds else "none")
+
+    async def work(services: Services) -> list[ImportOutcome]:
+        done: list[ImportOutcome] = []
+        with render.progress("importing", quiet=as_json) as update:
+            for i, file in enumerate(files, start=1):
+                person = services.local_person()
+                done.append(
+                    await import_file(services.approvals, file, person, graph_key=graph, replaces=replace)
+                )
+                update(i, len(files))
+        if as_json:
+            render.json([outcome.as_dict() for outcome in done])
+        else:
+            _show(done)
+        changed = {o.graph_key for o in done if o.action in ("created", "updated")}
+        if changed:
+            await _embed(services, sorted(changed), quiet=as_json)
+        return done
+
+    outcomes = run(settings, work, creates=True)
+    if any(outcome.refused for outcome in outcomes):
+        raise typer.Exit(EXIT_FAILED)
+
+
+async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> None:
+    """Embed what was imported; say how to go on where that is left, fails or is stopped."""
+    later = "`nodius embed-nodes` embeds what was imported."
+    if services.embedder is None:
+        render.note(f"Next: {later}")
+        return
+    try:
+        with render.progress("embedding nodes", quiet=quiet) as update:
+            await embed_nodes(services.source, services.embedder, graph_keys=graph_keys, progress=update)
+    except EmbeddingError as exc:
+        render.note(f"Not embedded yet: {exc}. {later}")
+    except asyncio.CancelledError:
+        render.note(f"Not all is embedded yet: {later}")
+        raise
+
+
+def _show(outcomes: Sequence[ImportOutcome]) -> None:
+    many = len(outcomes) > MANY
+    for outcome in outcomes:
+        if outcome.refused or not many:
+            show_outcome(outcome)
+    for first, second in _same_graph(outcomes):
+        render.line(f"{second.file}: the same workflow as {first.file}, which it replaced", "yellow")
+    if many:
+        for remark in summed_remarks(outcomes):
+            render.line(remark, "yellow")
+        render.note("What was left out of which file: nodius import --json FILE…")
+    if len(outcomes) > 1:
+        count = Counter(outcome.action for outcome in outcomes if not outcome.refused)
+        parts = [f"{count[action]} {action}" for action in ACTIONS if count[action]]
+        refused = len(outcomes) - count.total()
+        render.line(f"{len(outcomes)} files: {', '.join([*parts, f'{refused} refused'])}")
+
+
+def show_outcome(outcome: ImportOutcome) -> None:
+    """Print what one import did: its graph, its counts, and each thing that was dropped or repaired."""
+    if outcome.refused:
+        render.line(f"{outcome.file}: refused: {outcome.refused}", "red")
+        return
+    render.line(
+        f"{outcome.file}: {outcome.action} graph {outcome.graph_key} "
+        f"({outcome.format}; {outcome.nodes} nodes, {outcome.edges} edges)"
+    )
+    for remark in outcome.remarks:
+        render.line(f"  {remark}", "yellow")
+
+
+def summed_remarks(outcomes: Sequence[ImportOutcome]) -> list[str]:
+    """Return what was dropped or repaired in all files together, like with like, the most frequent first."""
+    things: Counter[tuple[str, str, str]] = Counter()
+    files: Counter[tuple[str, str, str]] = Counter()
+    for outcome in outcomes:
+        if outcome.report is None:
+            continue
+        found = [("left out", item.kind, item.reason, item.count) for item in outcome.report.dropped]
+        found += [("repaired", item.kind, item.what, item.count) for item in outcome.report.repaired]
+        for verb, kind, what, count in found:
+            things[verb, kind, what] += count
+            files[verb, kind, what] += 1
+    lines: list[str] = []
+    for (verb, kind, what), count in things.most_common():
+        where = files[verb, kind, what]
+        kinds, named = kind if count == 1 else f"{kind}s", "1 file" if where == 1 else f"{where} files"
+        lines.append(f"{verb} {count} {kinds} in {named}: {what}")
+    return lines
+
+
+def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, ImportOutcome]]:
+    """Return pairs of files of one run that became one graph, in their order."""
+    last: dict[str, ImportOutcome] = {}
+    pairs: list[tuple[ImportOutcome, ImportOutcome]] = []
+    for outcome in outcomes:
+        if outcome.refused:
+            continue
+        if outcome.graph_key in last and outcome.file != last[outcome.graph_key].file:
+            pairs.append((last[outcome.graph_key], outcome))
+        last[outcome.graph_key] = outcome
+    return pairs

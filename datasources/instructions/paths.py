@@ -1,0 +1,106 @@
+"""A place in a document: found by its path, and written into a copy that shares all that stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from datasources.errors import ForbiddenPath, IndexOutOfRange, PathNotFound, WrongTarget
+from datasources.instructions.instruction import Op
+
+MISSING: Final = object()
+"""Nothing stands at the place."""
+
+POLLUTING: Final = frozenset(("__proto__", "constructor", "prototype"))
+"""Keys that would reach an object's prototype in the editors that apply the same instruction."""
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a path leads. `holders` are the document and each container below it along the path."""
+
+    op: Op
+    path: tuple[str, ...]
+    holders: tuple[Any, ...]
+    value: Any
+
+    @property
+    def exists(self) -> bool:
+        return self.value is not MISSING
+
+    def replaced(self, value: Any) -> Any:
+        """Return the document with this value here."""
+        for holder, part in zip(reversed(self.holders), reversed(self.path), strict=True):
+            if isinstance(holder, list):
+                items = cast(list[Any], holder)
+                index = int(part)
+                value = [*items[:index], value, *items[index + 1 :]]
+            else:
+                value = {**holder, part: value}
+        return value
+
+    def removed(self) -> Any:
+        """Return the document without what stands here; the rest of an array closes up."""
+        holder, part = self.holders[-1], self.path[-1]
+        if isinstance(holder, list):
+            items = cast(list[Any], holder)
+            rest: Any = [*items[: int(part)], *items[int(part) + 1 :]]
+        else:
+            rest = {key: item for key, item in cast(dict[str, Any], holder).items() if key != part}
+        above = Place(op=self.op, path=self.path[:-1], holders=self.holders[:-1], value=holder)
+        return above.replaced(rest)
+
+
+def find(document: Any, path: Sequence[str], op: Op, *, may_be_absent: bool = False) -> Place:
+    """Follow a path; every part must exist, the last one only unless it `may_be_absent`.
+
+    Raises: PathNotFound, IndexOutOfRange, WrongTarget, ForbiddenPath.
+    """
+    holders: list[Any] = []
+    value = document
+    for depth, part in enumerate(path):
+        if part in POLLUTING:
+            raise ForbiddenPath(op=op.name, path=path, reason=f"{part!r} may not be written")
+        is_last = depth == len(path) - 1
+        holders.append(value)
+        value = _child(value, part, op, path[: depth + 1])
+        if value is MISSING and not (is_last and may_be_absent):
+            raise PathNotFound(op=op.name, path=path, reason=f"there is no {part!r:.80}")
+    return Place(op=op, path=tuple(path), holders=tuple(holders), value=value)
+
+
+def _child(holder: Any, part: str, op: Op, path: Sequence[str]) -> Any:
+    if isinstance(holder, dict):
+        return cast(dict[str, Any], holder).get(part, MISSING)
+    if isinstance(holder, list):
+        items = cast(list[Any], holder)
+        if not _INDEX.fullmatch(part):
+            raise PathNotFound(op=op.name, path=path, reason=f"an array has no {part!r:.80}, only indices")
+        index = int(part)
+        if index > len(items):
+            raise IndexOutOfRange(op=op.name, path=path, reason=f"the array has {len(items)} items")
+        return items[index] if index < len(items) else MISSING
+    raise WrongTarget(op=op.name, path=path, reason=f"{kind_of(holder)} has nothing inside")
+
+
+def kind_of(value: Any) -> str:
+    """Return what a JSON value is called in an error."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"

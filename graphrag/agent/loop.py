@@ -1,0 +1,306 @@
+"""The agent: one loop of events from a person's message to an answer, for every channel.
+
+Retrieve → ask the model → run what it calls → ask again, until it answers. What would change the
+graph becomes a proposal and the turn waits; `resume` tells the model what people decided and goes on.
+The thread is stored after every step, so a turn can be taken up wherever it stopped.
+
+Decision: a process holds a thread while it runs a turn of it; to all others the thread is busy. What
+a call does is stored before it is done, so nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from datasources.base import GraphDataSource
+from graphrag.agent.events import Ending, Event
+from graphrag.agent.history import unanswered
+from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.thread_store import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
+from graphrag.agent.tool_calls import CallPlace, Requested, ToolCalls
+from graphrag.agent.turn_guard import begin, watched
+from graphrag.agent.turn_lease import TurnLeases, take_over
+from graphrag.agent.turn_start import open_turn
+from graphrag.app.logs import bind_log_context
+from graphrag.approvals import Approval, Approvals, Decision, Person
+from graphrag.i18n import Language
+from graphrag.llm.base import LLMProvider, SystemMessage
+from graphrag.llm.openai_wire import clean
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.prepared_prompt import write_instructions
+from graphrag.retrieval.retriever import Retriever
+from tools.base import ToolContext
+
+log = logging.getLogger(__name__)
+
+
+CORRECTIONS = 2
+"""How often in a turn a model is told that it wrote a tool call as text; the last time without tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """Rounds of tools of a turn: at first, and at most once a person grants more."""
+
+    rounds: int = 5
+    max_rounds: int = 10
+
+
+class Agent:
+    """Answers the messages of people about the graphs of one workspace."""
+
+    def __init__(
+        self,
+        *,
+        source: GraphDataSource,
+        retriever: Retriever,
+        asker: ModelCaller,
+        calls: ToolCalls,
+        threads: Threads,
+        leases: TurnLeases,
+        approvals: Approvals,
+        context_options: ContextOptions,
+        limits: AgentLimits | None = None,
+    ) -> None:
+        self.limits = limits or AgentLimits()
+        self._source, self._retriever, self._asker, self._calls = source, retriever, asker, calls
+        self._threads, self.leases, self._approvals = threads, leases, approvals
+        self._context_options = context_options
+
+    @property
+    def provider(self) -> LLMProvider:
+        """Whose model answers."""
+        return self._asker.provider
+
+    async def run(
+        self,
+        thread_id: str | None,
+        graph_key: str,
+        message: str,
+        person: Person,
+        *,
+        context_type: str | None = None,
+        language: Language | None = None,
+        interactive: bool = True,
+    ) -> AsyncGenerator[Event]:
+        """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
+
+        Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
+        The last event comes when the thread can be used again.
+
+        Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
+        GraphNotFound. Later failures are `Failed`.
+        """
+        message = clean(message)
+        if not message.strip():
+            raise EmptyMessage
+        if thread_id is None:
+            stored = self._threads.begin(graph_key, person, title=message, context_type=context_type)
+        else:
+            stored = await self._threads.get(thread_id, person)
+        thread = stored.thread
+        if thread.graph_key != graph_key:
+            raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
+        language = language or self._context_options.language
+        bind_log_context(threadId=thread.key)
+        facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
+        log.debug("agent_chat_start", extra=facts | {"role": person.role})
+        last: Event | None = None
+        async with self.leases.held(thread.key) as hold:
+            if thread_id is not None:
+                stored = await take_over(self._threads, thread_id, person)
+            turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
+            turn.interactive = interactive
+            events, _ = await turn.settle(self._approvals, keep_waiting=False)
+            options, rounds = self._context_options, self.limits.rounds
+            await self._asker.prepare()
+            await open_turn(turn, message, self._source, self._retriever, options, self._asker, rounds=rounds)
+            await begin(turn)
+            async with aclosing(watched(turn, events, self._loop(turn))) as told:
+                async for event in told:
+                    if isinstance(event, Ending):
+                        last = event
+                    else:
+                        yield event
+        if last is not None:
+            yield last
+
+    async def resume(
+        self,
+        thread_id: str,
+        person: Person,
+        *,
+        decision: Decision | None = None,
+        approval_id: str | None = None,
+        grant_rounds: bool | None = None,
+        language: Language | None = None,
+        interactive: bool = True,
+    ) -> AsyncGenerator[Event]:
+        """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
+        default the oldest), with more rounds granted or not, or with neither, to look and go on.
+
+        Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, and what
+        `Approvals.decide` raises; the turn then waits as it did.
+        """
+        await self._threads.get(thread_id, person)  # nobody else's thread is held
+        bind_log_context(threadId=thread_id)
+        language = language or self._context_options.language
+        last: Event | None = None
+        async with self.leases.held(thread_id) as hold:
+            stored = await take_over(self._threads, thread_id, person)
+            turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
+            turn.interactive = interactive
+            turn.answer.append(turn.state.text)
+            if await self._propose_pending(turn):
+                decision = None  # there is nothing to decide: the model is given the reason
+            if decision is not None:
+                chosen = approval_id or await self._oldest(turn)
+                await self._approvals.decide(chosen, decision, person, thread_id=thread_id)
+            events, waiting = await turn.settle(self._approvals, keep_waiting=True)
+            status = turn.state.status
+            if status in ("idle", "stopped") and not turn.told and not waiting:
+                raise NothingToResume(thread_id=thread_id, status=status)
+            going_on = self._resumed(turn, waiting, grant_rounds)
+            async with aclosing(watched(turn, events, going_on)) as told:
+                async for event in told:
+                    if isinstance(event, Ending):
+                        last = event
+                    else:
+                        yield event
+        if last is not None:
+            yield last
+
+    async def stop(self, thread_id: str, person: Person) -> bool:
+        """Have whichever process runs a turn of a person's thread stop it soon; say whether one does.
+
+        Raises: ThreadNotFound.
+        """
+        await self._threads.get(thread_id, person)
+        return await self.leases.ask_to_stop(thread_id)
+
+    async def _propose_pending(self, turn: RunningTurn) -> bool:
+        """Make the proposal that another program's turn waits for; return whether it was refused."""
+        calls = unanswered(turn.messages)
+        if turn.state.status != "waiting" or turn.state.open or not calls:
+            return False
+        graph = await self._source.get_graph(turn.graph_key)
+        prompt = await write_instructions(
+            self._source, graph, role=turn.person.role, language=turn.language, compact=self._asker.is_small
+        )
+        turn.messages.insert(0, prompt)
+        made: list[Approval] = []
+        async with aclosing(self._round(turn, Requested(calls=calls), made)) as events:
+            async for _ in events:
+                pass
+        if made:
+            await turn.wait(made)
+        else:
+            await turn.save("running")
+        return not made
+
+    async def _oldest(self, turn: RunningTurn) -> str:
+        _, waiting = await turn.settle(self._approvals, keep_waiting=True)
+        if not waiting:
+            raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
+        return waiting[0].id
+
+    async def _resumed(
+        self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None
+    ) -> AsyncGenerator[Event]:
+        requested, final = None, False
+        if turn.state.status == "limit":
+            if grant_rounds is None:
+                yield await turn.at_limit(self.limits.max_rounds)
+                return
+            if grant_rounds:
+                turn.change(rounds_allowed=self.limits.max_rounds)
+                requested = Requested(calls=unanswered(turn.messages))
+            else:
+                turn.answer_rest("limit_refused")
+                final = True
+        elif waiting:
+            turn.answer_rest("interrupted")
+            yield await turn.wait(waiting)
+            return
+        if requested is None:
+            turn.tidy()
+        await turn.save("running")
+        async with aclosing(self._loop(turn, requested, final=final)) as events:
+            async for event in events:
+                yield event
+
+    async def _loop(
+        self, turn: RunningTurn, requested: Requested | None = None, *, final: bool = False
+    ) -> AsyncGenerator[Event]:
+        """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
+        bind_log_context(turn=turn.state.number)
+        corrections = 0
+        while True:
+            if requested is None:
+                async with aclosing(self._asker.ask(turn, final=final)) as events:
+                    async for event in events:
+                        yield event
+                reply = turn.replied()
+                if not reply.calls:
+                    if not reply.leaked or final:
+                        yield await turn.complete()
+                        return
+                    corrections += 1
+                    final = corrections == CORRECTIONS
+                    turn.messages.append(SystemMessage(content=turn.phrase("leaked"), stable=False))
+                    await turn.save("running")
+                    continue
+                allowed = turn.state.rounds_allowed
+                if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
+                    turn.answer_rest("limit_reached")
+                    final = True
+                    await turn.save("running")
+                    continue
+                if turn.state.rounds_used >= allowed:
+                    for answered in self._calls.unusable(reply.requested):
+                        turn.messages.append(answered.message(self._calls.limits))
+                        yield answered.event()
+                    yield await turn.at_limit(self.limits.max_rounds)
+                    return
+                requested = reply.requested
+                await turn.save("running")  # before anything is done, so that what is done is known of
+            waiting: list[Approval] = []
+            async with aclosing(self._round(turn, requested, waiting)) as events:
+                async for event in events:
+                    yield event
+            if waiting:
+                yield await turn.wait(waiting)
+                return
+            requested = None
+            turn.tidy()
+            await turn.save("running")
+
+    async def _round(self, turn: RunningTurn, step: Requested, made: list[Approval]) -> AsyncGenerator[Event]:
+        """Run the calls of a step; proposals made in it are added to `made`."""
+        place = CallPlace(
+            context=ToolContext(
+                source=self._source,
+                graph_key=turn.graph_key,
+                role=turn.person.role,
+                language=turn.language,
+                search=self._retriever.search,
+            ),
+            person=turn.person,
+            thread_id=turn.thread_id,
+            turn=turn.state.number,
+            model=self._asker.provider.model,
+            write_guard=turn.hold.write,
+        )
+        turn.change(rounds_used=turn.state.rounds_used + 1)
+        async with aclosing(self._calls.run(step, place)) as answers:
+            async for answered in answers:
+                if answered.approval is not None:
+                    turn.opened([answered.approval])
+                    made.append(answered.approval)
+                    continue
+                turn.messages.append(answered.message(self._calls.limits))
+                yield answered.event()

@@ -1,0 +1,227 @@
+"""Asks the model for a turn: makes its conversation fit, counts what is used, refuses empty answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from datasources.base import GraphDataSource
+from graphrag.agent.change_words import asks_for_change, claims_change
+from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
+from graphrag.agent.history import Parts, calls_of, is_context
+from graphrag.agent.links import GraphTargets, LinkTargets
+from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.stream_model import Reply, Request, ask
+from graphrag.agent.window import SMALL, WindowTooSmall, fitted, prompt_tokens, room
+from graphrag.llm.base import (
+    LearnsWindow,
+    LLMProvider,
+    Message,
+    ModelOptions,
+    SystemMessage,
+    ToolSchema,
+)
+from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
+from graphrag.llm.metered import MeteredProvider
+from graphrag.llm.prices import Pricing
+from graphrag.llm.tokens import count_tokens
+from graphrag.llm.usage_accounts import Payer
+from graphrag.llm.usage_meter import Totals, UsageMeter
+from graphrag.prompts.library import load_phrases
+from tools.base import Role, ToolBox
+
+log = logging.getLogger(__name__)
+
+APART = "\n\n"
+"""Between what a model says before and after it called something."""
+
+TOOLS_SHARE = 0.5
+"""Of the room for a prompt, for tools at most: a small window is offered fewer of them."""
+
+RESULTS_TOKENS = 400
+"""Of a small window, for what tools return."""
+
+LEAST_CONTEXT_TOKENS = 500
+"""Of a small window; tools are left out rather than giving the context less."""
+
+SECOND_SHARE = 0.5
+"""Of the window, for the second try after a model refused a prompt that should have fit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offered:
+    schemas: tuple[ToolSchema, ...] = ()
+    tokens: int = 0
+    writes: bool = False
+
+
+class ModelCaller:
+    """One model with its tools, for the turns of one workspace."""
+
+    def __init__(
+        self,
+        provider: LLMProvider,
+        box: ToolBox,
+        source: GraphDataSource,
+        *,
+        meter: UsageMeter,
+        pricing: Pricing,
+    ) -> None:
+        self.provider = provider
+        self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
+        self._known = frozenset(tool.name for tool in box.offered("admin"))
+        self._sizes: dict[Role, list[tuple[ToolSchema, bool, int]]] = {}
+
+    async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
+        """Yield what the model says and what it used; `turn.reply` is filled.
+
+        A `final` answer is one without tools: what is called in it all the same is forgotten.
+        Raises: ModelError, WindowTooSmall.
+        """
+        reply = turn.reply = Reply(taken={call.id for call in calls_of(turn.messages)})
+        before = self._meter.of_thread(turn.thread_id)
+        try:
+            async with aclosing(self._stream(turn, reply, final=final)) as events:
+                async for event in events:
+                    if isinstance(event, Token):
+                        if reply.text == event.text and turn.text and not turn.text[-1].isspace():
+                            turn.answer.append(APART)
+                            yield Token(text=APART)
+                        turn.answer.append(event.text)
+                    if not (final and isinstance(event, ToolStarted)):
+                        yield event
+        finally:
+            usage = _difference(before, self._meter.of_thread(turn.thread_id))
+            turn.used(usage, provider=self.provider.name, model=self.provider.model)
+        yield usage
+        if final:
+            reply.calls.clear()
+        for text in self._missing(turn, reply, final=final):
+            reply.text += text
+            turn.answer.append(text)
+            yield Token(text=text)
+
+    def _missing(self, turn: RunningTurn, reply: Reply, *, final: bool) -> list[str]:
+        """Return what has to be said in the model's place. Raises: ModelEmptyReply."""
+        if reply.finish == "length" and not reply.calls:
+            return [("\n\n" if reply.text else "") + turn.phrase("cut_off")]
+        if not reply.calls and not turn.proposed and claims_change(reply.text, turn.asked):
+            return ["\n\n" + turn.phrase("nothing_changed")]
+        if reply.text.strip() or reply.calls or reply.leaked:
+            return [] if reply.text.strip() or not final else [turn.phrase("no_answer")]
+        if final:
+            return [turn.phrase("no_answer")]
+        raise ModelEmptyReply(provider=self.provider.name, reason="neither text nor a tool call")
+
+    async def _stream(self, turn: RunningTurn, reply: Reply, *, final: bool) -> AsyncGenerator[Event]:
+        payer = Payer(workspace=turn.person.workspace, person=turn.person.user_id)
+        provider = MeteredProvider(
+            self.provider, self._meter, self._pricing, thread=turn.thread_id, payer=payer
+        )
+        targets = GraphTargets(self._source, turn.graph_key)
+        tries = [(1.0, True), (1.0, False), (SECOND_SHARE, True)]
+        tries += [(SECOND_SHARE, False)] if self.is_small else []
+        while tries:
+            share, with_tools = tries.pop(0)
+            offered = self._offered(turn) if with_tools else _Offered()
+            try:
+                request = self._request(turn, offered, targets, share=share, final=final)
+                async with aclosing(ask(provider, request, reply)) as events:
+                    async for event in events:
+                        yield event
+            except (WindowTooSmall, ModelContextTooLong) as exc:
+                if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
+                    tries = [one for one in tries if one[0] == SECOND_SHARE]
+                if not tries or reply.text or reply.calls:
+                    raise
+                facts = {"thread_id": turn.thread_id, "model": provider.model, "error": type(exc).__name__}
+                log.info("prompt_shortened", extra=facts)
+            else:
+                return
+
+    def _request(
+        self, turn: RunningTurn, offered: _Offered, targets: LinkTargets, *, share: float, final: bool
+    ) -> Request:
+        limit = room(self.provider.context_window, share=share) - offered.tokens
+        messages: list[Message] = fitted(turn.messages, limit)
+        if self.is_small and offered.writes:  # the instructions of a small window do without
+            forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
+            place = next((i for i, message in enumerate(messages) if is_context(message)), len(messages))
+            messages.insert(place, SystemMessage(content=forms, stable=False))
+        if final or turn.told:
+            note = turn.phrase("final" if final else "after_outcome")
+            messages.append(SystemMessage(content=note, stable=False))
+        # The tools stay in a final request: formats refuse calls of tools they are not told of.
+        options = ModelOptions(tool_choice="none") if final else ModelOptions()
+        return Request(
+            messages=messages,
+            tools=offered.schemas,
+            options=options,
+            targets=targets,
+            known_tools=self._known,
+        )
+
+    def _offered(self, turn: RunningTurn) -> _Offered:
+        """Return the tools of a turn; a small window has those that its context leaves room for."""
+        window = self.provider.context_window
+        limit = int(room(window) * TOOLS_SHARE)
+        if not self.is_small:
+            return self._fitting(turn.person.role, limit)
+        opening = prompt_tokens([*Parts.of(turn.messages).lead, *turn.opening])
+        left = room(window) - opening - RESULTS_TOKENS
+        return self._fitting(turn.person.role, min(limit, left), changing=turn.asks_for_change)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the window is so small that tools give way before the context does."""
+        return self.provider.context_window < SMALL
+
+    async def prepare(self) -> None:
+        """Learn the model's window where its server says it."""
+        if isinstance(self.provider, LearnsWindow):
+            await self.provider.learn_window()
+
+    def context_room(self, turn: RunningTurn, system_tokens: int, message: str) -> int:
+        """Return how many tokens the context of a message may have, its tools considered. Units: tokens."""
+        window = self.provider.context_window
+        if not self.is_small:
+            return max(int(room(window) * (1 - TOOLS_SHARE)) - system_tokens, LEAST_CONTEXT_TOKENS)
+        asked = turn.asks_for_change or asks_for_change(message)
+        tools = self._fitting(turn.person.role, int(room(window) * TOOLS_SHARE), changing=asked)
+        left = room(window) - system_tokens - count_tokens(message) - tools.tokens - RESULTS_TOKENS
+        return max(left, LEAST_CONTEXT_TOKENS)
+
+    def _fitting(self, role: Role, limit: int, *, changing: bool | None = None) -> _Offered:
+        """Return the tools that `limit` tokens hold, the shortest first: those that read before those that
+        write; `changing`: the other way round, False: only those that read."""
+        if role not in self._sizes:
+            tools = [(tool.schema(), tool.writes) for tool in self._box.offered(role)]
+            self._sizes[role] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
+        tools = self._sizes[role]
+        kept: set[int] = set()
+        total = 0
+        for place in sorted(range(len(tools)), key=lambda i: (tools[i][1] != bool(changing), tools[i][2])):
+            _, writes, size = tools[place]
+            if total + size <= limit and not (writes and changing is False):
+                kept.add(place)
+                total += size
+        if len(kept) < len(tools):
+            log.debug("tools_left_out", extra={"offered": len(kept), "of": len(tools), "tokens": limit})
+        return _Offered(
+            schemas=tuple(tools[i][0] for i in sorted(kept)),
+            tokens=total,
+            writes=any(tools[i][1] for i in kept),
+        )
+
+
+def _difference(before: Totals, after: Totals) -> UsageReported:
+    unpriced = after.unpriced > before.unpriced
+    return UsageReported(
+        prompt=after.prompt - before.prompt,
+        completion=after.completion - before.completion,
+        cached=after.cached - before.cached,
+        cost_usd=None if unpriced else after.cost_usd - before.cost_usd,
+        estimated=after.estimated > before.estimated,
+    )

@@ -1,0 +1,294 @@
+"""A turn under way: its conversation, where it stands, and what of it is stored.
+
+It is stored after every step. What is stored may hold calls that wait for an answer; whoever takes
+the thread up again first has `settle` answer them truthfully.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphrag.agent.change_words import conversation_asks_for_change
+from graphrag.agent.events import (
+    ActionApplied,
+    Completed,
+    Event,
+    ProposalPending,
+    ToolFinished,
+    ToolLimit,
+    UsageReported,
+)
+from graphrag.agent.history import calls_of, is_context, repaired, unanswered
+from graphrag.agent.stream_model import Reply
+from graphrag.agent.thread_store import StoredThread, Threads, Turn, TurnStatus
+from graphrag.agent.turn_lease import TurnLease
+from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_text
+from graphrag.i18n import Language
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from graphrag.prompts.library import load_phrases
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """`answer` is what was said since the person's message; `told` says that outcomes were just told.
+
+    `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
+    TurnStarted. `interactive`: a person can be asked for more rounds of tools.
+    """
+
+    threads: Threads
+    stored: StoredThread
+    messages: list[Message]
+    person: Person
+    language: Language
+    hold: TurnLease
+    answer: list[str] = field(default_factory=list[str])
+    told: bool = False
+    reply: Reply | None = None
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    words_only: bool = False
+    interactive: bool = True
+
+    @property
+    def thread_id(self) -> str:
+        return self.stored.thread.key
+
+    @property
+    def graph_key(self) -> str:
+        return self.stored.thread.graph_key
+
+    @property
+    def state(self) -> Turn:
+        return self.stored.thread.turn
+
+    @property
+    def text(self) -> str:
+        return "".join(self.answer)
+
+    def phrase(self, name: str, **values: str) -> str:
+        return load_phrases("turn", self.language)[name].render(values)
+
+    def change(self, **changes: Any) -> None:
+        """Change where the turn stands; stored with the next `save`."""
+        self._update(turn=self.state.model_copy(update=changes))
+
+    def _update(self, **changes: Any) -> None:
+        thread = self.stored.thread.model_copy(update=changes)
+        self.stored = StoredThread(thread=thread, version=self.stored.version)
+
+    async def save(self, status: TurnStatus, waits_for: Any = None) -> None:
+        """Store the thread as it is now. Raises: ThreadBusy when somebody else took it up."""
+        self.change(status=status, text=self.text if status in ("waiting", "limit") else "")
+        self._update(
+            pending_interrupt=waits_for,
+            message_count=sum(_counts(message) for message in self.messages),
+            tool_call_count=len(calls_of(self.messages)),
+        )
+        self.hold.check()
+        storing = asyncio.ensure_future(self.threads.save(self.stored, self.messages))
+        try:
+            self.stored = await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await asyncio.wait({storing})
+            if storing.exception() is None:
+                self.stored = storing.result()  # what is stored of the turn next goes over this
+            raise
+
+    def replied(self) -> Reply:
+        """Make the model's answer part of the conversation."""
+        reply, self.reply = self.reply or Reply(), None
+        self.messages.append(reply.message)
+        return reply
+
+    async def complete(self) -> Completed:
+        self.tidy()
+        await self.save("idle")
+        return Completed(thread_id=self.thread_id, text=self.text)
+
+    async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
+        """Store that the turn waits for people."""
+        ids = [approval.id for approval in waiting]
+        await self.save("waiting", {"type": "interrupt", "approvalIds": ids})
+        return ProposalPending(thread_id=self.thread_id, text=self.text, approvals=tuple(waiting))
+
+    async def at_limit(self, max_rounds: int) -> ToolLimit:
+        """Store that the turn waits for more rounds of tools."""
+        used = self.state.rounds_used
+        await self.save("limit", {"type": "tool_limit", "roundsUsed": used, "maxExtended": max_rounds})
+        return ToolLimit(thread_id=self.thread_id, text=self.text, rounds_used=used, max_extended=max_rounds)
+
+    async def stop(self) -> None:
+        """Store what there is of a turn that a person stopped; what was shown of an answer stays."""
+        reply, self.reply = self.reply, None
+        if reply is not None and reply.text.strip():
+            self.messages.append(AssistantMessage(content=reply.text))
+        self.answer_rest("stopped")
+        await self.save("stopped")
+
+    async def fail(self) -> None:
+        """Store a turn that broke off, so that the step can be tried again."""
+        self.reply = None
+        self.answer_rest("interrupted")
+        await self.save("failed")
+
+    def used(self, usage: UsageReported, *, provider: str, model: str) -> None:
+        """Add a model call to the thread's sums."""
+        thread = self.stored.thread
+        self._update(
+            total_prompt_tokens=thread.total_prompt_tokens + usage.prompt,
+            total_completion_tokens=thread.total_completion_tokens + usage.completion,
+            total_tokens=thread.total_tokens + usage.prompt + usage.completion,
+            total_cost=thread.total_cost + (usage.cost_usd or 0.0),
+            provider=provider,
+            model=model,
+        )
+
+    def opened(self, approvals: Sequence[Approval]) -> None:
+        """Remember proposals whose outcome the model is to be told."""
+        self.change(open=self.state.open | {approval.tool_call_id: approval.id for approval in approvals})
+
+    def begin(self, context: SystemMessage, question: UserMessage, *, rounds: int) -> None:
+        """Begin a turn with the person's message: what was left open before is closed."""
+        self.tidy()
+        messages = [message for message in self.messages if not is_context(message)]
+        spoken = [message for message in messages if not isinstance(message, SystemMessage)]
+        if spoken and not isinstance(spoken[-1], AssistantMessage):
+            messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
+        self.messages = [*_without_reasoning(messages), context, question]
+        self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="")
+
+    @property
+    def opening(self) -> list[Message]:
+        """The context and message that the turn began with."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return [m for m in self.messages[max(0, last - 1) : last + 1] if is_context(m) or not _is_system(m)]
+
+    @property
+    def asked(self) -> str:
+        """The person's last message."""
+        said = (message.content for message in reversed(self.messages) if isinstance(message, UserMessage))
+        return next(said, "")
+
+    @property
+    def proposed(self) -> bool:
+        """Whether a change was proposed, or its outcome told, since the person's last message."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return self.told or any(
+            isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
+            for message in self.messages[last:]
+        )
+
+    @property
+    def asks_for_change(self) -> bool:
+        """Whether the person may want the graph changed."""
+        return conversation_asks_for_change(self.messages)
+
+    @property
+    def retrieved(self) -> tuple[str, ...]:
+        """Keys of the nodes that were retrieved for the person's last message."""
+        asked = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
+        return next((message.retrieved for message in asked), ())
+
+    def answer_rest(self, phrase: str) -> None:
+        """Answer every call that has no answer, but for those that wait for a person."""
+        text = self.phrase(phrase)
+        for call in unanswered(self.messages):
+            if call.id not in self.state.open:
+                answer = ToolMessage(call_id=call.id, name=call.name, content=text, is_error=True)
+                self.messages.append(answer)
+
+    def tidy(self) -> None:
+        """Put every answer in its place; nothing may wait for one any more."""
+        self.messages = repaired(self.messages, missing=self.phrase("interrupted"))
+
+    async def settle(self, approvals: Approvals, *, keep_waiting: bool) -> tuple[list[Event], list[Approval]]:
+        """Tell the model what became of its proposals; return the events of that, and what still waits.
+
+        Without `keep_waiting` a call whose proposal is undecided is answered with just that; its
+        outcome is told later, whatever the conversation is about then.
+        """
+        events: list[Event] = []
+        waiting: list[Approval] = []
+        late: list[str] = []
+        await self._adopt(approvals)
+        asked = {call.id: call for call in unanswered(self.messages)}
+        still_open: dict[str, str] = {}
+        for call_id, approval_id in self.state.open.items():
+            approval = await _found(approvals, approval_id, self.person)
+            if approval is not None and approval.is_open:
+                waiting.append(approval)
+                still_open[call_id] = approval_id
+                if keep_waiting or call_id not in asked:
+                    continue
+            text = self._outcome(approval)
+            if approval is not None and approval.status == "applied":
+                events.append(ActionApplied(approval=approval))
+            call = asked.get(call_id)
+            if call is None:
+                late.append(f"- {text}")
+                continue
+            failed = approval is None or approval.status in ("stale", "failed")
+            self.messages.append(ToolMessage(call_id=call_id, name=call.name, content=text, is_error=failed))
+            data = approval.to_document()["action"] if approval else None
+            events.append(
+                ToolFinished(
+                    call_id=call_id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    result_text=text,
+                    is_error=failed,
+                    data=data,
+                )
+            )
+        self.change(open=still_open)
+        if late:
+            note = self.phrase("decided_since", outcomes="\n".join(late))
+            self.messages.append(SystemMessage(content=note, stable=False))
+        self.told = self.told or bool(late or events)
+        # Those made in the same millisecond stay in the order in which the model asked for them.
+        return events, sorted(waiting, key=lambda approval: approval.created)
+
+    def _outcome(self, approval: Approval | None) -> str:
+        if approval is None:
+            return self.phrase("interrupted")
+        outcome = outcome_text(approval, self.language)
+        return self.phrase("still_open", outcome=outcome) if approval.is_open else outcome
+
+    async def _adopt(self, approvals: Approvals) -> None:
+        """Find proposals that were kept just before a crash, so that the thread does not know them."""
+        known = set(self.state.open.values())
+        asked = {call.id for call in unanswered(self.messages)}
+        if not asked - self.state.open.keys():
+            return
+        found = await approvals.list(thread_id=self.thread_id, by=self.person)
+        self.opened([a for a in found if a.id not in known and a.tool_call_id in asked])
+
+
+async def _found(approvals: Approvals, approval_id: str, by: Person) -> Approval | None:
+    try:
+        return await approvals.get(approval_id, by)
+    except ApprovalNotFound:
+        return None
+
+
+def _is_system(message: Message) -> bool:
+    return isinstance(message, SystemMessage)
+
+
+def _counts(message: Message) -> bool:
+    return isinstance(message, UserMessage) or (
+        isinstance(message, AssistantMessage) and bool(message.content.strip())
+    )
+
+
+def _without_reasoning(messages: Sequence[Message]) -> list[Message]:
+    """Drop the model's thinking of turns that are over: it is only sent back within its turn."""
+    return [
+        AssistantMessage(content=m.content, tool_calls=m.tool_calls)
+        if isinstance(m, AssistantMessage) and m.reasoning
+        else m
+        for m in messages
+    ]

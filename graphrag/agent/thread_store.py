@@ -1,0 +1,270 @@
+"""Conversations as they are stored: one document a thread, written with compare-and-set.
+
+The form is that of Nodius's `nodius_ai_threads`; `turn` and `schemaVersion` are ours, and fields we do
+not know are kept. A thread belongs to one person: for everybody else it does not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from datasources.base import Record, RecordStore
+from datasources.errors import BadDocument, RecordConflict
+from datasources.types import Document, parse_document
+from graphrag.agent.editor_threads import take_over
+from graphrag.agent.thread_messages import from_stored, to_stored
+from graphrag.llm.base import Message
+from graphrag.llm.openai_wire import clean
+from graphrag.roles import Person
+
+log = logging.getLogger(__name__)
+
+KIND = "thread"
+SCHEMA_VERSION = 1
+TITLE_CHARS = 80
+
+TurnStatus = Literal["idle", "running", "waiting", "limit", "failed", "stopped"]
+
+
+class ThreadError(Exception):
+    """Base of why a thread cannot be used as asked."""
+
+
+class ThreadNotFound(ThreadError):
+    def __init__(self, *, thread_id: str) -> None:
+        self.thread_id = thread_id
+        super().__init__(f"there is no conversation {thread_id[:80]!r} of yours")
+
+
+class EmptyMessage(ThreadError):
+    def __init__(self) -> None:
+        super().__init__("the message is empty: write what you want to know or to change")
+
+
+class ThreadOfOtherGraph(ThreadError):
+    def __init__(self, *, thread_id: str, graph_key: str, asked: str) -> None:
+        self.thread_id, self.graph_key, self.asked = thread_id, graph_key, asked
+        super().__init__(f"conversation {thread_id!r} is about graph {graph_key!r}, not {asked!r}")
+
+
+class ThreadBusy(ThreadError):
+    def __init__(self, *, thread_id: str) -> None:
+        self.thread_id = thread_id
+        super().__init__(f"conversation {thread_id!r} is being answered elsewhere; wait for it or stop it")
+
+
+class ThreadVersion(ThreadError):
+    def __init__(self, *, thread_id: str, found: int) -> None:
+        self.thread_id, self.found = thread_id, found
+        super().__init__(
+            f"conversation {thread_id!r} was stored in form {found}, this program knows {SCHEMA_VERSION}:"
+            " upgrade it, or begin another conversation"
+        )
+
+
+class NothingToResume(ThreadError):
+    def __init__(self, *, thread_id: str, status: str) -> None:
+        self.thread_id, self.status = thread_id, status
+        super().__init__(f"conversation {thread_id!r} waits for nothing (turn {status}): send a message")
+
+
+class Turn(Document):
+    """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the model awaits.
+
+    `text` is what the model said in this turn before it was to wait.
+    """
+
+    number: int = 0
+    status: TurnStatus = "idle"
+    rounds_used: int = 0
+    rounds_allowed: int = 5
+    open: dict[str, str] = Field(default_factory=dict[str, str])
+    text: str = ""
+
+
+class Thread(Document):
+    """A conversation with its sums. Units: times in milliseconds since 1970, cost in US dollars."""
+
+    key: str
+    graph_key: str
+    workspace: str
+    user_id: str
+    context_type: str | None = None
+    title: str = ""
+    conversation_history: list[Any] = Field(default_factory=list[Any])
+    pending_interrupt: Any = None
+    total_prompt_tokens: int = 0
+    total_completion_tokens: int = 0
+    total_tokens: int = 0
+    total_cost: float = 0.0
+    provider: str | None = None
+    model: str | None = None
+    message_count: int = 0
+    tool_call_count: int = 0
+    created_time: int = 0
+    last_updated_time: int = 0
+    schema_version: int = 0
+    turn: Turn = Turn()
+
+    @property
+    def messages(self) -> list[Message]:
+        return from_stored(self.conversation_history)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a list of threads shows."""
+        return {
+            "threadId": self.key,
+            "graphKey": self.graph_key,
+            "contextType": self.context_type,
+            "title": self.title,
+            "totalTokens": self.total_tokens,
+            "totalCost": self.total_cost,
+            "provider": self.provider,
+            "model": self.model,
+            "messageCount": self.message_count,
+            "toolCallCount": self.tool_call_count,
+            "createdTime": self.created_time,
+            "lastUpdatedTime": self.last_updated_time,
+            "status": self.turn.status,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredThread:
+    """A thread and the version that was read; `version` None: not stored yet."""
+
+    thread: Thread
+    version: str | None
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_thread_id() -> str:
+    return uuid.uuid4().hex
+
+
+class Threads:
+    """The threads of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        *,
+        clock: Callable[[], int] = now_ms,
+        ids: Callable[[], str] = new_thread_id,
+    ) -> None:
+        self._records, self._clock, self._ids = records, clock, ids
+
+    def begin(
+        self, graph_key: str, person: Person, *, title: str, context_type: str | None = None
+    ) -> StoredThread:
+        """Return a new thread; nothing is stored yet."""
+        now = self._clock()
+        thread = Thread(
+            key=self._ids(),
+            graph_key=graph_key,
+            workspace=person.workspace,
+            user_id=person.user_id,
+            context_type=context_type,
+            title=" ".join(clean(title).split())[:TITLE_CHARS],
+            created_time=now,
+            last_updated_time=now,
+            schema_version=SCHEMA_VERSION,
+        )
+        return StoredThread(thread=thread, version=None)
+
+    async def get(self, thread_id: str, person: Person) -> StoredThread:
+        """Return a person's thread. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
+        record = await self._records.get(KIND, thread_id)
+        if record is None:
+            raise ThreadNotFound(thread_id=thread_id)
+        owner = (record.data.get("userId"), record.data.get("workspace"))
+        if owner != (person.user_id, person.workspace):
+            raise ThreadNotFound(thread_id=thread_id)
+        return _read(record)
+
+    async def save(self, stored: StoredThread, messages: Sequence[Message]) -> StoredThread:
+        """Store the thread with these messages over the version that was read. Raises: ThreadBusy."""
+        thread = stored.thread.model_copy(
+            update={
+                "conversation_history": to_stored(messages),
+                "last_updated_time": max(self._clock(), stored.thread.last_updated_time),
+                "schema_version": SCHEMA_VERSION,
+            }
+        )
+        document = thread.model_dump(by_alias=True, exclude_none=True)
+        record = Record(kind=KIND, key=thread.key, data=document)
+        try:
+            kept = await self._records.put(record, expected_version=stored.version)
+        except RecordConflict as exc:
+            raise ThreadBusy(thread_id=thread.key) from exc
+        return StoredThread(thread=thread, version=kept.version)
+
+    async def list(
+        self,
+        person: Person,
+        *,
+        graph_key: str | None = None,
+        context_type: str | None = None,
+        limit: int = 100,
+    ) -> list[Thread]:
+        """Return a person's threads, newest first; those that cannot be read are left out."""
+        where: dict[str, str | int | bool] = {"userId": person.user_id}
+        if graph_key is not None:
+            where["graphKey"] = graph_key
+        threads = await self._query(where, person.workspace, limit)
+        return [t for t in threads if context_type is None or t.context_type == context_type]
+
+    async def list_all(self, workspace: str, *, graph_key: str | None = None, limit: int) -> list[Thread]:
+        """Return everybody's threads in a workspace, newest first: for admins, which the caller checks."""
+        where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
+        return await self._query(where, workspace, limit)
+
+    async def _query(self, where: Mapping[str, str | int | bool], workspace: str, limit: int) -> list[Thread]:
+        found = await self._records.query(
+            KIND, where, order_by="lastUpdatedTime", descending=True, limit=limit
+        )
+        return await asyncio.to_thread(_readable, found, workspace)
+
+    async def delete(self, thread_id: str, person: Person) -> None:
+        """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
+        stored = await self.get(thread_id, person)
+        try:
+            await self._records.delete(KIND, thread_id, expected_version=stored.version or "")
+        except RecordConflict as exc:
+            raise ThreadBusy(thread_id=thread_id) from exc
+
+
+def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:
+    threads: list[Thread] = []
+    for record in records:
+        if record.data.get("workspace") != workspace:
+            continue
+        try:
+            threads.append(_read(record).thread)
+        except (BadDocument, ThreadVersion) as exc:
+            log.warning("thread_unreadable", extra={"thread_id": record.key, "error": type(exc).__name__})
+    return threads
+
+
+def _version(record: Record) -> int:
+    found = record.data.get("schemaVersion", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _read(record: Record) -> StoredThread:
+    if _version(record) > SCHEMA_VERSION:
+        raise ThreadVersion(thread_id=record.key, found=_version(record))
+    data = record.data if "schemaVersion" in record.data else take_over(record.data)
+    thread = parse_document(Thread, {"_key": record.key, **data}, KIND)
+    return StoredThread(thread=thread, version=record.version)

@@ -1,0 +1,110 @@
+"""Makes a conversation fit a model's window before the model refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from graphrag.agent.history import (
+    KEPT_TURNS,
+    Parts,
+    compacted,
+    cut_text,
+    is_context,
+    shortened,
+    with_short_results,
+)
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolSchema
+from graphrag.llm.tokens import count_tokens
+from tools.toon import compact_json
+
+TOKENS_A_MESSAGE = 4
+"""What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
+ANSWER_TOKENS = 4_096
+"""Kept free for the answer, where the window has room for that."""
+SMALL = 8_000
+"""In a smaller window tools give way before the context does."""
+SAFETY = 0.9
+"""Another tokenizer than the model's counts; so much of the window is used."""
+
+
+class WindowTooSmall(Exception):
+    """Not even the last message fits. Units: tokens."""
+
+    def __init__(self, *, tokens: int, window: int) -> None:
+        self.tokens, self.window = tokens, window
+        super().__init__(
+            f"the message, its context and the tools need about {tokens} tokens, the model takes {window}; "
+            "ask for less at once or use a model with a larger window"
+        )
+
+
+def answer_room(window: int) -> int:
+    """Return how many tokens of a window are kept for the answer."""
+    return min(ANSWER_TOKENS, window // (3 if window >= SMALL else 5))
+
+
+def room(window: int, *, share: float = 1.0) -> int:
+    """Return how many tokens a prompt may have in a window of so many."""
+    return int((window - answer_room(window)) * SAFETY * share)
+
+
+def fitted(messages: Sequence[Message], limit: int) -> list[Message]:
+    """Return the conversation to send, in at most `limit` tokens (what the tools need is taken off before).
+
+    Gives way first: old turns, then long results of this turn (the last step's last), then context.
+    Raises: WindowTooSmall.
+    """
+    made = shortened(messages)
+    for shorter in _ever_shorter(made):
+        if _fits(shorter, limit):
+            return shorter
+        made = shorter
+    raise WindowTooSmall(tokens=prompt_tokens(made), window=limit)
+
+
+def _ever_shorter(messages: list[Message]) -> Iterator[list[Message]]:
+    yield messages
+    parts = Parts.of(messages)
+    for keep in (KEPT_TURNS, 3, 1):
+        if len(parts.turns) > keep:
+            yield compacted(parts, keep=keep)
+    lead, turn = parts.lead, list(parts.turns[-1] if parts.turns else ())
+    note = compacted(parts, keep=1)[len(lead) : -len(turn) or None] if len(parts.turns) > 1 else []
+    last = max((i for i, m in enumerate(turn) if isinstance(m, AssistantMessage)), default=len(turn))
+    for older, newest, context in ((2_000, 0, 0), (500, 8_000, 0), (500, 2_000, 4_000), (200, 800, 1_000)):
+        cut = with_short_results(turn[:last], older)
+        cut += with_short_results(turn[last:], newest) if newest else turn[last:]
+        yield [*lead, *note, *(_short_context(message, context) for message in cut)]
+    yield [*lead, *(_short_context(m, 300) for m in with_short_results(turn, 200))]
+
+
+def _short_context(message: Message, limit: int) -> Message:
+    if limit and isinstance(message, SystemMessage) and is_context(message):
+        return replace(message, content=cut_text(message.content, limit))
+    return message
+
+
+def _fits(messages: Sequence[Message], limit: int) -> bool:
+    # A token is at least a byte and a character at most four: most prompts need no counting.
+    size = sum(4 * len(_text(message)) + TOKENS_A_MESSAGE for message in messages)
+    return size < limit or prompt_tokens(messages) <= limit
+
+
+def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
+    """Return about how many tokens a request has."""
+    tokens = sum(_counted(compact_json(dict(tool))) for tool in tools)
+    return tokens + sum(_counted(_text(message)) + TOKENS_A_MESSAGE for message in messages)
+
+
+def _text(message: Message) -> str:
+    if isinstance(message, AssistantMessage) and (message.tool_calls or message.reasoning):
+        calls = "".join(call.name + call.arguments for call in message.tool_calls)
+        return message.content + message.reasoning + calls
+    return message.content
+
+
+@lru_cache(maxsize=1_024)
+def _counted(text: str) -> int:
+    return count_tokens(text)

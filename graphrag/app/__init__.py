@@ -1,0 +1,1 @@
+"""Puts the service together: wiring, logs, backups, and what `nodius doctor` examines."""

@@ -1,0 +1,123 @@
+"""Backups of a database: a copy of the embedded one's file, or of one workspace a folder of JSON.
+
+A folder holds `backup.json` (what it is and how much it holds), `graphs/N.json` (Nodius JSON) and
+`records.jsonl` (conversations, approvals, audit, unsaved edits). Vectors are computed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from datasources.base import RECORD_INDEXES, Database, RecordWrite
+from datasources.errors import BadDocument, SourceUnavailable
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
+from graphrag.approvals.approval_service import now_ms
+from graphrag.approvals.audit import Audit
+from graphrag.importers.exchange import export_document
+
+FORMAT = "nodius-backup"
+EVERY_RECORD = 2**31 - 1
+TOGETHER = 200
+_PASSING = frozenset({"lease"})
+Said = Callable[[str], None]
+
+
+async def back_up_folder(database: Database, workspace: str, folder: Path, said: Said) -> dict[str, int]:
+    """Write a workspace into a new folder; return what it holds.
+
+    Graphs are read one after the other: what others change meanwhile may be in the one and not in the
+    other. Raises: FileExistsError, SourceError.
+    """
+    part = folder.with_name(folder.name + ".part")
+    if await asyncio.to_thread(folder.exists):
+        raise FileExistsError(folder)
+    source, records = database.source(workspace), database.records(workspace)
+    held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
+    await asyncio.to_thread(part.mkdir, mode=0o700, parents=True)  # left there by one that was stopped
+    await asyncio.to_thread((part / "graphs").mkdir)
+    graphs = await source.list_graphs()
+    for number, graph in enumerate(graphs):
+        said(f"graph {number + 1} of {len(graphs)}: {graph.key}")
+        document = await export_document(source, graph.key)
+        held["graphs"] += 1
+        held["nodes"] += len(document["nodes"])
+        held["edges"] += len(document["edges"])
+        await asyncio.to_thread((part / "graphs" / f"{number}.json").write_bytes, orjson.dumps(document))
+    lines: list[bytes] = []
+    for kind in sorted(RECORD_INDEXES.keys() - _PASSING):
+        for record in await records.query(kind, limit=EVERY_RECORD):
+            lines.append(orjson.dumps({"kind": kind, "key": record.key, "data": record.data}))
+    held["records"] = len(lines)
+    await asyncio.to_thread((part / "records.jsonl").write_bytes, b"\n".join(lines))
+    facts = {"format": FORMAT, "formatVersion": 1, "workspace": workspace, "time": now_ms(), "holds": held}
+    await asyncio.to_thread((part / "backup.json").write_bytes, orjson.dumps(facts))
+    await asyncio.to_thread(part.rename, folder)
+    return held
+
+
+async def restore_folder(database: Database, workspace: str, folder: Path, said: Said) -> dict[str, int]:
+    """Store what a folder holds in a workspace without graphs and records; return what was stored.
+
+    Raises: FileExistsError (the workspace is not empty), BadDocument, SourceError.
+    """
+    source, records = database.source(workspace), database.records(workspace)
+    facts = await asyncio.to_thread(_read, folder / "backup.json")
+    if facts.get("format") != FORMAT or facts.get("formatVersion") != 1:
+        raise BadDocument(collection="backup", key=str(folder), field="format", reason="it is no backup")
+    if await source.list_graphs() or await records.query("audit", limit=1):
+        raise FileExistsError(workspace)
+    held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
+    for path in sorted((folder / "graphs").glob("*.json"), key=lambda path: int(path.stem)):
+        document = await asyncio.to_thread(_read, path)
+        graph = parse_document(Graph, {**document["graph"], "workspace": workspace}, "graphs")
+        said(f"graph {graph.key}")
+        content = Mutation(
+            graph_key=graph.key,
+            put_nodes=[parse_document(Node, raw, "nodes") for raw in document["nodes"]],
+            put_edges=[parse_document(Edge, raw, "edges") for raw in document["edges"]],
+            put_configs=[
+                parse_document(NodeTypeConfig, raw, "node_configs")
+                for raw in document["configs"]
+                if raw.get("workspace") == facts["workspace"] == workspace
+            ],
+        )
+        await source.create_graph(graph, content)
+        held["graphs"] += 1
+        held["nodes"] += len(content.put_nodes)
+        held["edges"] += len(content.put_edges)
+    async for writes in _records(folder / "records.jsonl"):
+        await records.write(writes)
+        held["records"] += len(writes)
+    if held != facts["holds"]:
+        reason = f"it holds {held}, and should hold {facts['holds']}"
+        raise BadDocument(collection="backup", key=str(folder), field="holds", reason=reason)
+    await check_audit(database, [workspace])
+    return held
+
+
+async def _records(path: Path) -> AsyncIterator[list[RecordWrite]]:
+    lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
+    for i in range(0, len(lines), TOGETHER):
+        read = map(orjson.loads, lines[i : i + TOGETHER])
+        yield [RecordWrite(kind=r["kind"], key=r["key"], data=r["data"], expected_version=None) for r in read]
+
+
+async def check_audit(database: Database, workspaces: list[str]) -> None:
+    """Raises: BadDocument where a workspace's audit log is not whole."""
+    for workspace in workspaces:
+        verdict = await Audit(database.records(workspace), now_ms).verify()
+        if not verdict.is_sound:
+            reason = "; ".join(verdict.faults[:3])
+            raise BadDocument(collection="audit", key=workspace, field="chain", reason=reason)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as exc:
+        raise SourceUnavailable(source=str(path), reason=f"it cannot be read ({exc})") from exc

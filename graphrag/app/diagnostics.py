@@ -1,0 +1,183 @@
+"""Examines an installation: what works, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from datasources.base import Finding
+from datasources.errors import SourceError
+from datasources.types import GraphStats
+from graphrag.app.wiring import database_file, open_database, rules_provider
+from graphrag.config import Settings, SettingsError
+from graphrag.embedding import LocalEmbedder, make_embedder
+from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.refresh import is_of_another_model
+from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
+from graphrag.llm.errors import ModelError
+from graphrag.llm.registry import choose, make_provider
+from graphrag.llm.tokens import tokenizer_name
+
+_KEYS = (
+    ("deepseek_api_key", "DeepSeek", "DEEPSEEK_API_KEY"),
+    ("openai_api_key", "OpenAI", "OPENAI_API_KEY"),
+    ("anthropic_api_key", "Anthropic", "ANTHROPIC_API_KEY"),
+)
+
+PATIENCE_S = 5.0
+ASK_PATIENCE_S = 120.0
+MAX_GRAPHS = 500
+"""Graphs of which the models of vectors are counted."""
+
+_MODEL = "models"
+_FILL = "nodius demo, or nodius import FILE"
+
+
+async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bool = False) -> list[Finding]:
+    """Return one finding for each part; nothing is raised for what can be reported.
+
+    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short question,
+    and how long a text took to embed is said.
+    """
+    return [
+        Finding(
+            name="python",
+            status="ok",
+            detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+        ),
+        *await _database(settings),
+        await _embeddings(settings, patience_s, ask=ask),
+        _tokenizer(),
+        await _model(settings, patience_s, ask=ask),
+    ]
+
+
+async def _database(settings: Settings) -> list[Finding]:
+    try:
+        file = database_file(settings.db)
+        if file is not None and not await asyncio.to_thread(file.exists):
+            detail = f"{settings.db} is not there yet"
+            return [Finding(name="database", status="warning", detail=detail, fix=_FILL)]
+        async with open_database(settings.db, settings.workspace) as database:
+            found = await database.check()
+            source = database.source(settings.workspace)
+            graphs = await source.list_graphs()
+            stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
+    except SourceError as exc:
+        fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
+        return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
+    if graphs:
+        many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
+        detail = f"{settings.workspace!r} holds {many}"
+        return [
+            *found,
+            Finding(name="workspace", status="ok", detail=detail),
+            *await _vectors(settings, stats),
+        ]
+    detail = f"{settings.workspace!r} holds no graph yet"
+    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
+
+
+async def _vectors(settings: Settings, stats: Sequence[GraphStats]) -> list[Finding]:
+    """Say of which models the stored vectors are; a model that is not asked finds none of them."""
+    nodes: Counter[str] = Counter()
+    for graph in stats:
+        nodes.update(graph.vectors)
+    try:
+        embedder = make_embedder(settings)
+    except EmbeddingError:  # said by the next finding
+        return []
+    if embedder is None:
+        return []
+    await embedder.aclose()
+    if not nodes:
+        return []
+    named = ((model or "no named model", count) for model, count in nodes.most_common())
+    detail = ", ".join(f"{count:,} nodes of {model}" for model, count in named)
+    left = sum(is_of_another_model(graph, embedder.model) for graph in stats)
+    if not left:
+        return [Finding(name="vectors", status="ok", detail=detail)]
+    fix = "`nodius embed-nodes --force --dry-run` says what renewing them takes"
+    detail += f"; in {left} of {len(stats)} graphs none is of {embedder.model}, so words alone are searched"
+    return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
+
+
+async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
+    name = "embeddings"
+    local = "set NODIUS_EMBEDDINGS=local to embed without a key or network"
+    try:
+        embedder = make_embedder(settings)
+    except EmbeddingError as exc:
+        return Finding(name=name, status="error", detail=str(exc), fix=local)
+    if embedder is None:
+        fix = "set NODIUS_EMBEDDINGS=local (packaged, no key) to search by meaning too"
+        return Finding(name=name, status="warning", detail="turned off: text search only", fix=fix)
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(patience_s):
+            vectors = await embedder.embed(["a first text"])
+    except TimeoutError:
+        detail = f"{embedder.model} gave no answer within {patience_s:g} s"
+        return Finding(name=name, status="error", detail=detail, fix=local)
+    except EmbeddingError as exc:
+        return Finding(name=name, status="error", detail=str(exc), fix=local)
+    finally:
+        await embedder.aclose()
+    where = "in this process, no network" if isinstance(embedder, LocalEmbedder) else "over the network"
+    took = f"; a text took {(time.perf_counter() - started) * 1e3:.1f} ms" if ask else ""
+    detail = f"{embedder.model}, {vectors.shape[1]} dimensions, {where}{took}"
+    return Finding(name=name, status="ok", detail=detail)
+
+
+def _tokenizer() -> Finding:
+    name = tokenizer_name()
+    if "offline" in name:
+        fix = "for exact counts of newer models put tiktoken's ranks file into TIKTOKEN_CACHE_DIR"
+        return Finding(name="tokenizer", status="ok", detail=name, fix=fix)
+    return Finding(name="tokenizer", status="ok", detail=name)
+
+
+async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
+    """Say which model answers and where; a local server is asked what it serves, any with `ask`."""
+    try:
+        choice = choose(settings)
+        provider = make_provider(settings, offline=rules_provider)
+    except SettingsError as exc:
+        fix = "NODIUS_PROVIDER=offline does without"
+        return Finding(name=_MODEL, status="error", detail=str(exc), fix=fix)
+    where = f"{choice.entry.name}, model {choice.model!r} at {choice.base_url}"
+    try:
+        if choice.entry.kind == "offline":
+            missing = ", ".join(variable for field, _, variable in _KEYS if getattr(settings, field) is None)
+            detail = "no key of a model service; everything here works without"
+            return Finding(name=_MODEL, status="ok", detail=detail, fix=f"to use one set {missing}")
+        window = f"window {choice.context_window:,} tokens"
+        async with asyncio.timeout(ASK_PATIENCE_S if ask else patience_s):
+            if choice.learns_window and isinstance(provider, LearnsWindow):
+                facts = await provider.facts()
+                if facts.window:
+                    window = f"window {facts.window:,} tokens, as it says"
+                if facts.models and choice.model not in facts.models and choice.entry.model is None:
+                    served = ", ".join(facts.models[:5])
+                    detail = f"{where}: it serves no such model, but {served}"
+                    return Finding(name=_MODEL, status="error", detail=detail, fix="set NODIUS_MODEL")
+            said = f"; it answers {await _answer(provider)}" if ask else ""
+        return Finding(name=_MODEL, status="ok", detail=f"{where}, {window}{said}")
+    except TimeoutError:
+        detail = f"{where}: no answer in time"
+    except ModelError as exc:
+        detail = f"{where}: {exc}"
+    finally:
+        await provider.aclose()
+    fix = "start the server, or set NODIUS_LLM_BASE_URL, NODIUS_MODEL or the key that fits"
+    return Finding(name=_MODEL, status="error", detail=detail, fix=fix)
+
+
+async def _answer(provider: LLMProvider) -> str:
+    asked = UserMessage(content="Answer with one word: which colour has the sky by day?")
+    answer = await complete(provider, [asked], options=ModelOptions(max_tokens=200))
+    return repr(" ".join(answer.text.split())[:60])

@@ -1,0 +1,370 @@
+"""Chooses implementations: the one place that knows which database, embedder and model serve a setting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from datasources.arango import ArangoAddress, is_arango, parse_address
+from datasources.base import Database, Finding, MutableGraphDataSource
+from datasources.errors import InvalidDatabaseUrl
+from datasources.mock import open_nba
+from datasources.sqlite import SqliteDatabase
+from datasources.sqlite import backup as sqlite_backup
+from datasources.types import ROOT_WORKSPACE
+from graphrag.agent.loop import Agent
+from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.thread_store import Threads
+from graphrag.agent.tool_calls import ToolCalls
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.app.backups import back_up_folder, check_audit, restore_folder
+from graphrag.approvals import Approvals, Person, Policy
+from graphrag.config import Settings
+from graphrag.embedding import LocalEmbedder, make_embedder
+from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.query_embedder import QueryEmbedder
+from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
+from graphrag.llm.base import LLMProvider
+from graphrag.llm.metered import MeteredEmbedder
+from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import choose, make_provider
+from graphrag.llm.usage_accounts import Payer, UsageAccounts
+from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.rules import RulesProvider
+from tools.base import Role, ToolBox
+from tools.read_tools import READ_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+if TYPE_CHECKING:
+    from datasources.arango import ArangoDatabase
+
+LOCAL_USER = "local"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a command or a request works with, for one workspace."""
+
+    settings: Settings
+    database: Database
+    source: MutableGraphDataSource
+    embedder: EmbeddingProvider | None
+    embedding_queue: WorkspaceQueue
+    retriever: Retriever
+    threads: Threads
+    approvals: Approvals
+    meter: UsageMeter
+    box: ToolBox
+    of: Callable[[str], Services]
+    """Gives the services of another workspace of the same database."""
+
+    def local_person(self, role: Role = "admin") -> Person:
+        """Return who is at this machine's command line, in a role of their choice."""
+        return Person(LOCAL_USER, role, self.settings.workspace)
+
+    @property
+    def context_options(self) -> ContextOptions:
+        s = self.settings
+        return ContextOptions(
+            truncate_process=s.truncate_process,
+            truncate_data=s.truncate_data,
+            budget_tokens=s.budget_tokens,
+            language=s.language,
+        )
+
+
+def open_database(url: str, workspace: str) -> Database:
+    """Return the database of an address, not yet opened.
+
+    `sqlite:PATH` is a file (made when missing); `memory:` holds the NBA sample graph and is
+    gone with the process; `arango+http://…` is a database that `prepare_database` has set up.
+    Raises: InvalidDatabaseUrl.
+    """
+    if is_arango(url):
+        return _arango(parse_address(url))
+    file = database_file(url)
+    return open_nba(workspace) if file is None else SqliteDatabase(file)
+
+
+def _arango(address: ArangoAddress, *, prepared: bool = True) -> ArangoDatabase:
+    # Its driver takes longer to load than most commands take on the other databases.
+    from datasources.arango import ArangoDatabase
+
+    return ArangoDatabase(address, prepared=prepared)
+
+
+def database_file(url: str) -> Path | None:
+    """Return the file of a database address, None for one without a file. Raises: InvalidDatabaseUrl."""
+    scheme, separator, rest = url.partition(":")
+    if not separator:
+        raise InvalidDatabaseUrl(url=url, reason="it has no scheme")
+    if scheme == "memory" or is_arango(url):
+        return None
+    if scheme == "sqlite":
+        path = rest.removeprefix("//")
+        if not path:
+            raise InvalidDatabaseUrl(url=url, reason="the path is missing")
+        return Path(path).expanduser()
+    raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {scheme!r}")
+
+
+async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -> list[str]:
+    """Make what a database lacks, as often as one likes; return what was done, one line each.
+
+    A `dry_run` makes nothing and returns what would be done.
+
+    Raises: InvalidDatabaseUrl and what opening the database raises.
+    """
+    if is_arango(url):
+        async with _arango(parse_address(url), prepared=False) as arango:
+            return await arango.rehearse() if dry_run else await arango.set_up()
+    file = database_file(url)
+    missing = file is not None and not await asyncio.to_thread(file.exists)
+    if dry_run:
+        return [f"would make {url}"] if missing else []
+    async with open_database(url, workspace):
+        return [f"made {url}"] if missing else []
+
+
+async def check_database(url: str, workspace: str) -> list[Finding]:
+    """Return what a database says of its health, also one that is not set up; makes nothing.
+
+    Raises: InvalidDatabaseUrl.
+    """
+    if is_arango(url):
+        async with _arango(parse_address(url), prepared=False) as arango:
+            return await arango.check()
+    file = database_file(url)
+    if file is not None and not await asyncio.to_thread(file.exists):
+        fix = "run `nodius db init`"
+        return [Finding(name="database", status="error", detail=f"{url} is not there yet", fix=fix)]
+    async with open_database(url, workspace) as database:
+        return await database.check()
+
+
+async def back_up_database(
+    settings: Settings, target: Path, said: Callable[[str], None], *, force: bool = False
+) -> dict[str, int]:
+    """Copy the embedded database to a file, or a workspace of a server's into a folder; return what it holds.
+
+    `said` is told how far it is, maybe in another thread. Raises: FileExistsError, SourceError.
+    """
+    file = database_file(settings.db)
+    if file is None:
+        async with open_database(settings.db, settings.workspace) as database:
+            return await back_up_folder(database, settings.workspace, target, said)
+    progress = _pages(said)
+    held = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
+    await _check_audit_of(target)
+    return held
+
+
+async def restore_database(
+    settings: Settings, copy: Path, said: Callable[[str], None], *, force: bool = False
+) -> dict[str, int]:
+    """Put a backup in the database's place, or into an empty workspace of a server's; return what it holds.
+
+    Raises: FileExistsError, DatabaseBusy (a server uses it), BadDocument, SourceError.
+    """
+    file = database_file(settings.db)
+    if file is None:
+        async with open_database(settings.db, settings.workspace) as database:
+            return await restore_folder(database, settings.workspace, copy, said)
+    await asyncio.to_thread(sqlite_backup.inspect, copy)
+    await _check_audit_of(copy)
+    return await asyncio.to_thread(sqlite_backup.restore, copy, file, force=force)
+
+
+def _pages(said: Callable[[str], None]) -> sqlite_backup.Progress:
+    return lambda done, all_: said(f"{done * 100 // max(all_, 1)} % of {all_:,} pages")
+
+
+async def _check_audit_of(file: Path) -> None:
+    workspaces = await asyncio.to_thread(sqlite_backup.workspaces_of, file)
+    async with SqliteDatabase(file) as database:
+        await check_audit(database, workspaces)
+
+
+def database_user_script(url: str, user: str) -> str | None:
+    """Return a script that makes a user with the least rights; None for a database without users.
+
+    Raises: InvalidDatabaseUrl.
+    """
+    if not is_arango(url):
+        database_file(url)
+        return None
+    from datasources.arango import user_script
+
+    address = parse_address(url)
+    return user_script(user=user, database=address.database, host=address.hosts[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all workspaces of a process have in common: one database, embedder, embedding queue and meter."""
+
+    settings: Settings
+    database: Database
+    embedder: EmbeddingProvider | None
+    embedding_queue: EmbeddingQueue
+    meter: UsageMeter
+
+    def metered(self, workspace: str) -> EmbeddingProvider | None:
+        """Return the embedder as a workspace uses it: what it costs counts for the workspace."""
+        embedder = self.embedder
+        if embedder is None or isinstance(embedder, LocalEmbedder):  # free, and asked for every question
+            return embedder
+        return MeteredEmbedder(
+            embedder,
+            self.meter,
+            Pricing(model=embedder.model, genai_provider="openai"),
+            provider="openai",
+            payer=Payer(workspace=workspace),
+        )
+
+    def services(self, workspace: str) -> Services:
+        """Return what a request for a workspace works with. Keep it: its caches are worth something."""
+        settings = self.settings.model_copy(update={"workspace": workspace})
+        source, records = self.database.source(workspace), self.database.records(workspace)
+        options = RetrievalOptions(
+            mode=settings.mode,
+            max_nodes=settings.max_nodes,
+            max_depth=settings.max_depth,
+            seeds=settings.seeds,
+            min_cosine=settings.min_cosine,
+        )
+        embedder = self.metered(workspace)
+        asked = QueryEmbedder(embedder) if embedder else None
+        retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
+        queue = self.embedding_queue.of(workspace)
+        return Services(
+            settings=settings,
+            database=self.database,
+            source=source,
+            embedder=embedder,
+            embedding_queue=queue,
+            retriever=retriever,
+            threads=Threads(records),
+            approvals=Approvals(
+                source, records, policy=Policy.of(settings.deciders), on_applied=queue.applied
+            ),
+            meter=self.meter,
+            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
+            of=self.services,
+        )
+
+
+@asynccontextmanager
+async def open_shared(
+    settings: Settings, *, on_call: Callable[[CallUsage], None] | None = None
+) -> AsyncGenerator[Shared]:
+    """Open the database and the embedder, for every workspace, and close them again.
+
+    `on_call` hears of each call of a model; it may not raise.
+
+    Raises: InvalidDatabaseUrl and what opening the database raises.
+    """
+    limits = UsageLimits(
+        call_tokens=settings.max_call_tokens,
+        total_tokens=settings.max_total_tokens,
+        total_cost_usd=settings.max_total_cost,
+        workspace_tokens=settings.max_workspace_tokens,
+        workspace_cost_usd=settings.max_workspace_cost,
+        person_tokens=settings.max_person_tokens,
+        person_cost_usd=settings.max_person_cost,
+    )
+    embedder = make_embedder(settings)
+    try:
+        async with (
+            open_database(settings.db, settings.workspace) as database,
+            UsageAccounts(limits.monthly, database.records(ROOT_WORKSPACE)) as accounts,
+            EmbeddingQueue(database.source, embedder) as queue,
+        ):
+            shared = Shared(
+                settings=settings,
+                database=database,
+                embedder=embedder,
+                embedding_queue=queue,
+                meter=UsageMeter(limits, accounts, on_call=on_call),
+            )
+            queue.embedders = shared.metered
+            yield shared
+    finally:
+        if embedder is not None:
+            await embedder.aclose()
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncGenerator[Services]:
+    """Open everything that a command needs and close it again. Raises: as `open_shared`."""
+    async with open_shared(settings) as shared:
+        yield shared.services(settings.workspace)
+
+
+def rules_provider() -> LLMProvider:
+    """Return the provider that answers without a model, whatever the settings name."""
+    return RulesProvider()
+
+
+@asynccontextmanager
+async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[Agent]:
+    """Yield the agent of the settings' provider, or of one that is given and stays open.
+
+    Raises: SettingsError where the provider's key, model or address is missing.
+    """
+    async with open_model(services.settings, provider, embedder=services.embedder) as model:
+        yield agent_of(services, model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Whoever answers, for all workspaces of a process, and what it costs."""
+
+    provider: LLMProvider
+    pricing: Pricing
+
+
+@asynccontextmanager
+async def open_model(
+    settings: Settings, provider: LLMProvider | None = None, *, embedder: EmbeddingProvider | None
+) -> AsyncGenerator[Model]:
+    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`.
+
+    `embedder` is named in the log beside it.
+    """
+    if provider is not None:  # it is not of the settings, whose prices would be another's
+        yield Model(provider=provider, pricing=Pricing(model=provider.model))
+        return
+    made = make_provider(settings, offline=RulesProvider)
+    facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
+    log.info("started", extra=facts)
+    try:
+        yield Model(provider=made, pricing=choose(settings).pricing)
+    finally:
+        await made.aclose()
+
+
+def agent_of(services: Services, model: Model) -> Agent:
+    """Return the agent of a workspace."""
+    asker = ModelCaller(
+        model.provider, services.box, services.source, meter=services.meter, pricing=model.pricing
+    )
+    return Agent(
+        source=services.source,
+        retriever=services.retriever,
+        asker=asker,
+        calls=ToolCalls(services.box, services.approvals),
+        threads=services.threads,
+        leases=TurnLeases(services.database.records(services.settings.workspace)),
+        approvals=services.approvals,
+        context_options=services.context_options,
+    )

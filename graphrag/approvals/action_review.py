@@ -1,0 +1,130 @@
+"""Reviews a proposed action: judges it, settles what it leaves open, tries it out and shows what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from datasources.errors import BadDocument, InstructionError, InvalidMutation
+from datasources.mutations import Existing, check_mutation
+from datasources.types import Edge, Mutation, Node
+from graphrag.approvals.actions.converter import ActionConversionResult, convert_action
+from graphrag.approvals.actions.finalize import settle
+from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
+from graphrag.approvals.actions.new_keys import Ids, new_id
+from graphrag.approvals.actions.touched import changed_since, touched
+from graphrag.approvals.preview import Preview, preview_of
+from tools.proposals import BatchAction, ImportFileAction, SingleAction, parse_action
+from tools.write_tools import Fault, Snapshot, broken_references, resolve_action, with_references
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """What an action that may be carried out comes to.
+
+    `action` is settled: reviewed again on an unchanged graph it gives the same mutation.
+    `touched` are the hashes of what it rests on; `inverse` takes it back.
+    """
+
+    action: SingleAction | BatchAction
+    conversion: ActionConversionResult
+    mutation: Mutation
+    inverse: Mutation
+    preview: Preview
+    touched: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """Either what is wrong with an action, or what it comes to."""
+
+    problems: tuple[Fault, ...] = ()
+    reviewed: Reviewed | None = None
+
+    @property
+    def mutation(self) -> Mutation | None:
+        return self.reviewed.mutation if self.reviewed else None
+
+    @property
+    def preview(self) -> Preview | None:
+        return self.reviewed.preview if self.reviewed else None
+
+
+def review(
+    action: SingleAction | BatchAction | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id
+) -> Review:
+    """Judge an action on a graph and try it out there; nothing is written.
+
+    Raises: MalformedProposal for what is no action.
+    """
+    resolved, faults = resolve_action(parse_action(action), snapshot)
+    if faults:
+        return Review(problems=tuple(faults))
+    try:
+        conversion = _converted(with_references(resolved, snapshot), snapshot, ids)
+        settled = resolved if isinstance(resolved, ImportFileAction) else settle(resolved, conversion)
+        mutation = to_mutation(conversion, snapshot)
+        _try_out(mutation, snapshot)
+    except (InstructionError, BadDocument, InvalidMutation) as exc:
+        return Review(problems=(Fault(where="", what=str(exc)),))
+    lost = _across_sheets(conversion, snapshot)
+    if lost is not None:
+        return Review(problems=(lost,))
+    preview = preview_of(snapshot, mutation, broken_references(resolved, snapshot))
+    if preview.is_empty:
+        return Review(
+            problems=(Fault(where="", what="this changes nothing: the graph is like that already"),)
+        )
+    return Review(
+        reviewed=Reviewed(
+            action=settled,
+            conversion=conversion,
+            mutation=mutation,
+            inverse=inverse_mutation(snapshot, mutation),
+            preview=preview,
+            touched=touched(settled, snapshot),
+        )
+    )
+
+
+def _converted(action: SingleAction | BatchAction, snapshot: Snapshot, ids: Ids) -> ActionConversionResult:
+    sheets = snapshot.graph.sheets_list
+    return convert_action(
+        action,
+        snapshot.graph.key,
+        "0" if "0" in sheets else next(iter(sheets), "0"),
+        snapshot.types.values(),
+        nodes=snapshot.nodes,
+        edges=snapshot.edges,
+        workspace=snapshot.graph.workspace,
+        ids=ids,
+    )
+
+
+def _try_out(mutation: Mutation, snapshot: Snapshot) -> None:
+    """Run the check that every store runs. Raises: InvalidMutation."""
+    own = {c.key for c in snapshot.types.values() if c.workspace == snapshot.graph.workspace}
+    existing = Existing(nodes=snapshot.nodes.keys(), edges=snapshot.edges.keys(), configs=own)
+    check_mutation(mutation, graph=snapshot.graph, existing=existing)
+
+
+def _across_sheets(conversion: ActionConversionResult, snapshot: Snapshot) -> Fault | None:
+    """Find an edge between sheets that only showed once sheets were chosen."""
+    nodes: dict[str, Node] = {**snapshot.nodes, **{node.key: node for node in conversion.nodes_to_create}}
+
+    def is_lost(edge: Edge) -> bool:
+        return {nodes[edge.source].sheet, nodes[edge.target].sheet} != {edge.sheet}
+
+    lost = next((edge for edge in conversion.edges_to_create if is_lost(edge)), None)
+    if lost is None:
+        return None
+    source, target = nodes[lost.source], nodes[lost.target]
+    what = (
+        f"an edge stays on one sheet, but {source.key} is on sheet {source.sheet}"
+        f" and {target.key} on sheet {target.sheet}"
+    )
+    return Fault(where="", what=what)
+
+
+__all__ = ["Preview", "Review", "Reviewed", "changed_since", "preview_of", "review", "touched"]

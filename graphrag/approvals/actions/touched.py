@@ -1,0 +1,147 @@
+"""What an action rests on: hashes by which a stored proposal is known to be stale, or merely older.
+
+Each hash covers as little as decides: a changed field, a position, the handles at an edge's end.
+So a change of something else on the same node leaves a proposal valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from tools.proposals import (
+    BatchAction,
+    ConfigureNodeTypeAction,
+    CreateEdgeAction,
+    CreateNodeAction,
+    CreateNodeWithEdgesAction,
+    DeleteEdgeAction,
+    DeleteNodeAction,
+    ImportFileAction,
+    MoveNodeAction,
+    ReorganizeLayoutAction,
+    SingleAction,
+    UpdateNodeAction,
+    hash_of,
+    single_actions,
+)
+from tools.write_tools.field_changes import path_of
+from tools.write_tools.graph_reads import Snapshot
+from tools.write_tools.renames import with_references
+
+ABSENT = "absent"
+"""Stands for the hash of what is not there."""
+
+
+def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, str]:
+    """Return a hash of everything that a settled action rests on, by what it is.
+
+    A rename rests on the fields that refer to the node by its name, too.
+
+    Shapes: `field/NODE/data.name`, `content/NODE`, `position/NODE`, `handles/NODE`, `edges/NODE`,
+    `edge/KEY`, `type/NAME`, `sheet/ID`.
+    """
+    found: dict[str, str] = {}
+    for _, single in single_actions(with_references(action, snapshot)):
+        for name in _names_of(single):
+            kind, _, key = name.partition("/")
+            found[name] = _hash(kind, key, snapshot)
+    return dict(sorted(found.items()))
+
+
+def changed_since(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return what is no longer as it was, in the names of `touched`."""
+    return sorted(name for name in before if now.get(name, ABSENT) != before[name])
+
+
+def _names_of(single: SingleAction) -> Iterator[str]:
+    match single:
+        case CreateNodeAction(payload=payload) | CreateNodeWithEdgesAction(payload=payload):
+            yield f"type/{payload.type_key}"
+            yield f"sheet/{payload.sheet}"
+            yield f"content/{payload.key}"
+            if isinstance(single, CreateNodeWithEdgesAction):
+                for edge in single.payload.edges:
+                    yield f"handles/{edge.target_node_key}"
+        case CreateEdgeAction(payload=payload):
+            yield f"handles/{payload.source_key}"
+            yield f"handles/{payload.target_key}"
+            yield f"edge/{payload.key}"
+        case UpdateNodeAction(payload=payload):
+            for path in payload.changes:
+                yield f"field/{payload.node_key}/{path}"
+                if path.startswith("handles"):
+                    yield f"edges/{payload.node_key}"
+        case MoveNodeAction(payload=payload):
+            yield f"position/{payload.node_key}"
+        case ReorganizeLayoutAction(payload=payload):
+            for key in payload.node_keys:
+                yield f"position/{key}"
+        case DeleteNodeAction(payload=payload):
+            yield f"content/{payload.node_key}"
+            yield f"edges/{payload.node_key}"
+        case DeleteEdgeAction(payload=payload):
+            yield f"edge/{payload.edge_key}"
+        case ConfigureNodeTypeAction(payload=payload):
+            yield f"type/{payload.type_key}"
+        case ImportFileAction(payload=payload):
+            for key in [*(node["_key"] for node in payload.put_nodes), *payload.delete_nodes]:
+                yield f"content/{key}"
+                yield f"position/{key}"
+            for key in payload.delete_nodes:
+                yield f"edges/{key}"
+            for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
+                yield f"edge/{key}"
+
+
+def _hash(kind: str, key: str, snapshot: Snapshot) -> str:
+    if kind == "edge":
+        edge = snapshot.edges.get(key)
+        return hash_of(edge.to_document()) if edge else ABSENT
+    if kind == "type":
+        config = snapshot.type_of(key)
+        return hash_of(config.to_document()) if config else ABSENT
+    if kind == "sheet":
+        return hash_of(key) if key in snapshot.graph.sheets_list else ABSENT
+    if kind == "field":
+        return _field_hash(key, snapshot)
+    node = snapshot.nodes.get(key)
+    if node is None:
+        return ABSENT
+    if kind == "position":
+        document = node.to_document()
+        return hash_of([document.get(name) for name in ("posX", "posY", "sheet")])
+    if kind == "handles":
+        config = None if node.handles else snapshot.type_of(node.type)
+        handles = node.to_document().get("handles")
+        return hash_of([handles, node.sheet, config.to_document()["node"] if config else None])
+    if kind == "edges":
+        edges = snapshot.edges_of({key})
+        return hash_of([edges[name].to_document() for name in sorted(edges)])
+    document = node.to_document()
+    return hash_of({name: value for name, value in document.items() if name not in ("posX", "posY")})
+
+
+def _field_hash(key: str, snapshot: Snapshot) -> str:
+    """A node's key may hold a slash: the longest key that a node has is meant."""
+    parts = key.split("/")
+    for count in range(len(parts) - 1, 0, -1):
+        node = snapshot.nodes.get("/".join(parts[:count]))
+        if node is not None:
+            value: Any = node.to_document()
+            for part in path_of("/".join(parts[count:])):
+                value = _inside(value, part)
+            return ABSENT if value is _NOTHING else hash_of(value)
+    return ABSENT
+
+
+_NOTHING = object()
+
+
+def _inside(value: Any, part: str) -> Any:
+    if isinstance(value, dict):
+        return cast(dict[str, Any], value).get(part, _NOTHING)
+    items: list[Any] = cast(list[Any], value) if isinstance(value, list) else []
+    if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(items):
+        return items[int(part)]
+    return _NOTHING

@@ -1,0 +1,221 @@
+"""A proposal as it is stored, with its preview, its decision and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer
+from pydantic.alias_generators import to_camel
+
+from datasources.base import Record, RecordWrite
+from datasources.errors import BadDocument
+from graphrag.roles import Person
+from tools.proposals import BatchAction, ProposedAction, SingleAction, to_document
+
+KIND = "approval"
+SCHEMA_VERSION = 1
+SYSTEM = "system"
+"""Who decides when nobody does: proposals expire."""
+
+Action = SingleAction | BatchAction
+CLAIMED = "claimed"
+"""What earlier programs called a pending approval while they decided it. Read as pending: their late write
+meets another version and is refused."""
+Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
+Verdict = Literal["approve", "approve_edited", "reject", "expire"]
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Carry the action out as it is shown. The model reads the feedback of every decision."""
+
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveEdited:
+    """Carry out this action instead."""
+
+    action: Action | Mapping[str, Any]
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Do not carry it out."""
+
+    feedback: str = ""
+
+
+Decision = Approve | ApproveEdited | Reject
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
+
+
+class Decided(_Stored):
+    """Who decided what and when. Of an edit both actions are kept: this one was carried out.
+
+    Units: `at` in milliseconds since 1970.
+    """
+
+    verdict: Verdict
+    by: str
+    role: str
+    at: int
+    feedback: str = ""
+    action: ProposedAction | None = None
+    action_hash: str | None = None
+    preview: dict[str, Any] | None = None
+
+    @field_serializer("action")
+    def _plain(self, action: Action | None) -> dict[str, Any] | None:
+        return None if action is None else to_document(action)
+
+
+class Reason(_Stored):
+    """Why it came to nothing: a message's code and what stands in its places."""
+
+    code: str
+    facts: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+class Outcome(_Stored):
+    """What came of a decision. `mutation` and `inverse` are there when it was applied.
+
+    `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those that
+    the inverse restores which never fitted the rules.
+    """
+
+    at: int
+    revision: int | None = None
+    keys: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
+    reason: Reason | None = None
+    conversion: dict[str, Any] | None = None
+    mutation: dict[str, Any] | None = None
+    inverse: dict[str, Any] | None = None
+    irregular: list[str] = Field(default_factory=list[str])
+
+
+def _named(name: str) -> Any:
+    return Field(validation_alias=name, serialization_alias=name)
+
+
+class Approval(_Stored):
+    """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
+    `labels` are what people called the nodes and types that it names when it was made.
+
+    `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
+    takes back with it; `undone_by` is the other way round.
+    Units: times in milliseconds since 1970.
+    """
+
+    id: str
+    workspace: str
+    graph_key: str
+    thread_id: str
+    turn: int
+    tool_call_id: str
+    action: ProposedAction
+    action_hash: str
+    base_revision: int
+    touched: dict[str, str]
+    preview: dict[str, Any]
+    reason: str = ""
+    asker: str = _named("userId")
+    model: str
+    created: int = _named("createdTime")
+    expires: int = _named("expiresTime")
+    status: Status = "pending"
+    depends_on: tuple[str, ...] = ()
+    names: dict[str, str] = Field(default_factory=dict[str, str])
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
+    decision: Decided | None = None
+    result: Outcome | None = None
+    undoes: str | None = None
+    undoes_also: tuple[str, ...] = ()
+    undone_by: str | None = None
+    schema_version: Literal[1] = SCHEMA_VERSION
+    version: str | None = Field(default=None, exclude=True)
+
+    @field_serializer("action")
+    def _plain(self, action: Action) -> dict[str, Any]:
+        return to_document(action)
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == "pending"
+
+    @property
+    def effective_action(self) -> Action:
+        """The action that was, or would be, carried out."""
+        return self.decision.action if self.decision and self.decision.action else self.action
+
+    @property
+    def effective_preview(self) -> Mapping[str, Any]:
+        return self.decision.preview if self.decision and self.decision.preview else self.preview
+
+    def changed(self, **changes: Any) -> Approval:
+        return self.model_copy(update=changes)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as stored."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+    def write(self) -> RecordWrite:
+        """Return the write that stores it in place of the version that was read."""
+        return RecordWrite(kind=KIND, key=self.id, data=self.to_document(), expected_version=self.version)
+
+
+def from_record(record: Record) -> Approval:
+    """Read a stored approval. Raises: BadDocument, also for the form of a newer program."""
+    data = {**record.data, "version": record.version}
+    if data.get("status") == CLAIMED:
+        data |= {"status": "pending", "decision": None}
+    try:
+        return Approval.model_validate(data, by_alias=True)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadDocument(collection=KIND, key=record.key, field=where, reason=first["msg"]) from exc
+
+
+def decided(
+    decision: Decision,
+    by: Person,
+    at: int,
+    *,
+    edited: tuple[Action, str, dict[str, Any]] | None = None,
+) -> Decided:
+    """Return a decision as it is stored; `edited` is the settled edit with its hash and preview."""
+    match decision:
+        case Approve():
+            verdict: Verdict = "approve"
+        case ApproveEdited():
+            verdict = "approve_edited" if edited else "approve"
+        case Reject():
+            verdict = "reject"
+    action, action_hash, preview = edited or (None, None, None)
+    return Decided(
+        verdict=verdict,
+        by=by.user_id,
+        role=by.role,
+        at=at,
+        feedback=clean(decision.feedback)[:MAX_FEEDBACK],
+        action=action,
+        action_hash=action_hash,
+        preview=preview,
+    )
+
+
+MAX_FEEDBACK = 4_000
+
+
+def clean(text: str) -> str:
+    """Return the text as it can be stored: half a surrogate pair is no character."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,178 @@
+"""What proposing, deciding and undoing share: the graph, the approvals, the audit log, the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from datasources.base import MutableGraphDataSource, RecordWrite
+from datasources.errors import (
+    BadDocument,
+    DatabaseBusy,
+    GraphNotFound,
+    InvalidMutation,
+    RecordConflict,
+    RevisionConflict,
+    SourceError,
+)
+from graphrag.approvals.approval import SYSTEM, Approval, Decided, Outcome, Reason, Status
+from graphrag.approvals.audit import Audit
+from graphrag.approvals.errors import AlreadyDecided, ApprovalBusy, ApprovalNotFound
+from graphrag.approvals.graph_queues import GraphQueues
+from graphrag.approvals.store import ApprovalStore
+from graphrag.roles import Person, Policy
+from tools.proposals import hash_of
+
+T = TypeVar("T")
+
+ATTEMPTS = 200
+"""So often work begins again because others changed the graph meanwhile."""
+BUSY_ATTEMPTS = 4
+PAUSE_S = 0.02
+"""The longest wait before another attempt. It does not grow: whoever waited long would be the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalContext:
+    """Where the approvals of one workspace lie. `clock` gives milliseconds since 1970."""
+
+    source: MutableGraphDataSource
+    store: ApprovalStore
+    audit: Audit
+    policy: Policy
+    clock: Callable[[], int]
+    ids: Callable[[], str]
+    ttl_ms: int
+    queues: GraphQueues = field(default_factory=GraphQueues)
+
+    async def known(self, approval_id: str, by: Person, thread_id: str | None = None) -> Approval:
+        """Return an approval that exists for this person. Raises: ApprovalNotFound."""
+        approval = await self.store.get(approval_id) if self.is_home(by) else None
+        if approval is None or (thread_id is not None and approval.thread_id != thread_id):
+            raise ApprovalNotFound(approval_id=approval_id)
+        return approval
+
+    def is_home(self, by: Person) -> bool:
+        return by.workspace == self.source.workspace
+
+    async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
+
+        Once begun it goes on to its end, also when the caller goes away.
+        Raises: ApprovalBusy, and what `work` raises.
+        """
+
+        async def attempts() -> T:
+            busy = 0
+            for _ in range(ATTEMPTS):
+                try:
+                    return await work()
+                except (RevisionConflict, RecordConflict):
+                    pass
+                except DatabaseBusy:
+                    busy += 1
+                    if busy == BUSY_ATTEMPTS:
+                        raise
+                await asyncio.sleep(random.uniform(0, PAUSE_S))
+            raise ApprovalBusy(approval_id=approval_id)
+
+        return await self.queues.run(graph_key, approval_id, attempts)
+
+    async def commit(
+        self,
+        result: Approval,
+        facts: Mapping[str, Any],
+        write: Callable[[Sequence[RecordWrite]], Awaitable[None]],
+    ) -> Approval:
+        """Have `write` store an approval and its audit entry in one transaction; return it as stored.
+
+        Raises: what `write` raises, unless it was done all the same and only the answer was lost.
+        """
+        try:
+            await self.audit.record(facts, write)
+        except (RevisionConflict, RecordConflict, InvalidMutation, BadDocument, GraphNotFound):
+            raise
+        except SourceError:
+            stored = await self.store.get(result.id)
+            if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
+                raise
+            return stored
+        return await self.store.get(result.id) or result
+
+    async def close(
+        self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None
+    ) -> Approval:
+        """Record how an approval ended without a change of the graph. Raises: RecordConflict."""
+        ended = approval.changed(
+            status=status, decision=decided, result=Outcome(at=self.clock(), reason=reason)
+        )
+
+        async def write(entry: Sequence[RecordWrite]) -> None:
+            await self.store.records.write([ended.write(), *entry])
+
+        return await self.commit(ended, audit_facts(ended, status, reason=reason), write)
+
+    async def expire(self, approval: Approval) -> Approval:
+        """Close a pending approval that nobody decided in time; return how it ended."""
+        decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
+        try:
+            return await self.close(approval, "expired", decided)
+        except RecordConflict:  # somebody was faster
+            return await self.store.get(approval.id) or approval
+
+
+def already_decided(approval: Approval) -> AlreadyDecided:
+    decision = approval.decision
+    return AlreadyDecided(
+        approval_id=approval.id,
+        status=approval.status,
+        by=decision.by if decision else "?",
+        at=decision.at if decision else approval.created,
+    )
+
+
+def change_hash(approval: Approval) -> str | None:
+    """Return what identifies the applied change and its inverse, so that neither can be exchanged later."""
+    result = approval.result
+    if result is None or result.mutation is None:
+        return None
+    return hash_of([result.mutation, result.inverse])
+
+
+def audit_facts(
+    approval: Approval,
+    event: str,
+    *,
+    revision: int | None = None,
+    keys: dict[str, list[str]] | None = None,
+    reason: Reason | None = None,
+) -> dict[str, Any]:
+    """Return what an audit entry says of a decision: who asked where, who decided, what changed."""
+    decision = approval.decision
+    facts: dict[str, Any] = {
+        "event": event,
+        "approvalId": approval.id,
+        "graphKey": approval.graph_key,
+        "userId": decision.by if decision else SYSTEM,
+        "role": decision.role if decision else SYSTEM,
+        "verdict": decision.verdict if decision else None,
+        "feedback": (decision.feedback or None) if decision else None,
+        "asker": approval.asker,
+        "threadId": approval.thread_id,
+        "turn": approval.turn,
+        "toolCallId": approval.tool_call_id,
+        "model": approval.model,
+        "actionHash": approval.action_hash,
+        "editedActionHash": decision.action_hash if decision else None,
+        "revision": revision,
+        "changes": keys,
+        "inverse": f"approval/{approval.id}" if revision is not None else None,
+        "changeHash": change_hash(approval),
+        "undoes": approval.undoes,
+        "undoesAlso": list(approval.undoes_also) or None,
+        "why": reason.model_dump(exclude_none=True) if reason else None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}

@@ -1,0 +1,213 @@
+"""Proposals and their decisions, for one workspace: what the agent, the server and the commands call."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from datasources.base import MutableGraphDataSource, RecordStore
+from datasources.errors import RecordConflict
+from graphrag.approvals import decisions, imported_changes, proposing, undo
+from graphrag.approvals.approval import Action, Approval, Decision, Status
+from graphrag.approvals.approval_context import ApprovalContext
+from graphrag.approvals.audit import Audit
+from graphrag.approvals.store import ApprovalStore, WriteGuard
+from graphrag.approvals.view import PendingView
+from graphrag.approvals.waiting import additions_of
+from graphrag.roles import Person, Policy
+
+log = logging.getLogger(__name__)
+
+TTL_MS = 24 * 3600 * 1000
+_SWEPT = 1_000
+
+
+def now_ms() -> int:
+    """Return the time. Units: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_approval_id() -> str:
+    """Return an id that nobody can guess."""
+    return f"ap_{secrets.token_hex(12)}"
+
+
+class Approvals:
+    """Keeps proposals until people decide them, and carries the decisions out, each once."""
+
+    def __init__(
+        self,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        *,
+        policy: Policy | None = None,
+        clock: Callable[[], int] = now_ms,
+        ids: Callable[[], str] = new_approval_id,
+        four_eyes: bool = False,
+        ttl_ms: int = TTL_MS,
+        on_applied: Callable[[Approval], Awaitable[None]] | None = None,
+    ) -> None:
+        """`on_applied` is called with every change that a decision or an undo applied; what it raises is
+        logged."""
+        self._on_applied = on_applied
+        self.on_decided: Callable[[Approval], None] | None = None
+        """Called with every decision and undo that was carried out; what it raises is logged."""
+        policy = policy or Policy()
+        self.audit = Audit(records, clock)
+        self._desk = ApprovalContext(
+            source=source,
+            store=ApprovalStore(records, source.workspace),
+            audit=self.audit,
+            policy=replace(policy, four_eyes=policy.four_eyes or four_eyes),
+            clock=clock,
+            ids=ids,
+            ttl_ms=ttl_ms,
+        )
+
+    async def propose(
+        self,
+        *,
+        graph_key: str,
+        thread_id: str,
+        turn: int,
+        tool_call_id: str,
+        action: Action | Mapping[str, object],
+        asker: Person,
+        model: str,
+        reason: str = "",
+        write_guard: WriteGuard | None = None,
+    ) -> Approval:
+        """Review an action and keep it for a person to decide. Nothing of the graph changes.
+
+        Raises: ProposalRefused with what is wrong, AlreadyProposed, NotPermitted, ApprovalNotFound (the asker
+        is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
+        """
+        asked = proposing.Asked(
+            graph_key=graph_key,
+            thread_id=thread_id,
+            turn=turn,
+            tool_call_id=tool_call_id,
+            asker=asker,
+            model=model,
+            reason=reason,
+            write_guard=write_guard,
+        )
+        return await proposing.propose(self._desk, action, asked)
+
+    async def pending_view(self, *, graph_key: str, thread_id: str) -> PendingView:
+        """Return the source in which the thread's pending new nodes are there: write tools look here."""
+        waiting = await self._desk.store.find(graph_key=graph_key, thread_id=thread_id, status="pending")
+        names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
+        additions = [additions_of(approval) for approval in waiting]
+        return PendingView(self._desk.source, graph_key, additions, names)
+
+    async def get(self, approval_id: str, by: Person) -> Approval:
+        """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""
+        return await self._current(await self._desk.known(approval_id, by))
+
+    async def _current(self, approval: Approval) -> Approval:
+        if approval.status == "pending" and approval.expires <= self._desk.clock():
+            return await self._desk.expire(approval)
+        return approval
+
+    async def list(
+        self,
+        *,
+        graph_key: str | None = None,
+        thread_id: str | None = None,
+        status: Status | None = None,
+        asker: str | None = None,
+        limit: int = 100,
+        by: Person,
+    ) -> list[Approval]:
+        """Return the workspace's approvals, newest first; nothing for a person of another one."""
+        if not self._desk.is_home(by):
+            return []
+        found = await self._desk.store.find(
+            graph_key=graph_key, thread_id=thread_id, status=status, asker=asker, limit=limit
+        )
+        current = [await self._current(approval) for approval in found]
+        return [approval for approval in current if status in (None, approval.status)]
+
+    async def stamp(self) -> tuple[int, str]:
+        """Return what is another after every decision and every proposal. Raises: SourceError."""
+        newest = await self._desk.store.find(status="pending", limit=1)
+        return await self.audit.length(), newest[0].id if newest else ""
+
+    async def waiting(self, limit: int = 1_000) -> dict[str, int]:
+        """Count what waits for a decision, by graph, as far as the latest so many go. Raises: SourceError."""
+        found = await self._desk.store.find(status="pending", limit=limit)
+        now = self._desk.clock()
+        return dict(Counter(approval.graph_key for approval in found if approval.expires > now))
+
+    async def decide(
+        self, approval_id: str, decision: Decision, by: Person, *, thread_id: str | None = None
+    ) -> Approval:
+        """Decide an approval and carry the decision out, once; what comes back may be stale or failed.
+
+        With `thread_id`, an approval of another thread does not exist.
+        Raises: ApprovalNotFound, NotPermitted, AlreadyDecided, ProposalExpired, ProposalWaits,
+        ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the
+        approval is as it was.
+        """
+        return await self._announced(
+            await decisions.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
+        )
+
+    async def undo(
+        self, graph_key: str, approval_id: str | None = None, *, by: Person, turn: bool = False
+    ) -> Approval:
+        """Take back an applied change, by default the graph's last that stands; return the undo.
+
+        With `turn`, everything that was applied of the change's turn is taken back in one step.
+        An undo is an applied approval itself (`undoes` says of what): undo it by its id to redo.
+        Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
+        """
+        return await self._announced(await undo.undo(self._desk, graph_key, approval_id, by, turn=turn))
+
+    async def store_file(self, change: imported_changes.FileChange, by: Person) -> imported_changes.Stored:
+        """Store what a file changes in a graph, and propose what is left of it to people.
+
+        Raises: NotPermitted, RevisionConflict, RecordConflict, InvalidMutation, BadDocument.
+        """
+        stored = await imported_changes.store(self._desk, change, by)
+        if stored.applied is not None:
+            await self._announced(stored.applied)
+        return stored
+
+    @property
+    def source(self) -> MutableGraphDataSource:
+        """The graphs of its workspace, each with a stored revision."""
+        return self._desk.source
+
+    @property
+    def records(self) -> RecordStore:
+        return self._desk.store.records
+
+    async def _announced(self, approval: Approval) -> Approval:
+        """Tell who listens what was committed: whatever becomes of that, it stays committed."""
+        try:
+            if self.on_decided is not None:
+                self.on_decided(approval)
+            if self._on_applied is not None and approval.status == "applied":
+                await self._on_applied(approval)
+        except Exception as exc:
+            log.exception("after_decision_failed", extra={"error": type(exc).__name__})
+        return approval
+
+    async def recover(self) -> list[Approval]:
+        """Close what expired; return what was closed. What an earlier program left claimed is pending."""
+        for approval in await self._desk.store.left_claimed():
+            with suppress(RecordConflict):
+                await self._desk.store.put(approval)
+        return await self.expire_due(limit=_SWEPT)
+
+    async def expire_due(self, *, limit: int) -> list[Approval]:
+        """Close the oldest proposals that nobody decided in time, at most so many; return them."""
+        due = await self._desk.store.due(self._desk.clock(), limit=limit)
+        return [await self._desk.expire(approval) for approval in due]

@@ -1,0 +1,245 @@
+"""Carries a decision out: once, on the graph as it is now, or not at all with the reason.
+
+Decision: whatever a decision comes to is one transaction. An approval writes the mutation, the approval
+over the version that was read, and the audit entry; anything else the last two. So a process may die at
+any moment, of several decisions one wins, and nothing has to be claimed beforehand or given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from datasources.base import RecordWrite
+from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
+from datasources.types import Mutation
+from graphrag.approvals.action_review import Reviewed, review, touched
+from graphrag.approvals.actions.touched import changed_since
+from graphrag.approvals.approval import (
+    Approval,
+    ApproveEdited,
+    Decided,
+    Decision,
+    Outcome,
+    Reason,
+    Reject,
+    Status,
+    decided,
+)
+from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
+from graphrag.approvals.codec import mutation_to_document
+from graphrag.approvals.errors import NotPermitted, ProposalExpired, ProposalRefused, ProposalWaits
+from graphrag.approvals.field_undo import irregular_edges
+from graphrag.roles import Person
+from tools.proposals import canonical_hash, canonical_json, parse_action
+from tools.write_tools import Snapshot, load_snapshot
+from tools.write_tools.graph_reads import load_near
+
+MAX_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """Why an approval cannot be applied."""
+
+    status: Status
+    reason: Reason
+
+
+async def decide(
+    context: ApprovalContext,
+    approval_id: str,
+    decision: Decision,
+    by: Person,
+    *,
+    thread_id: str | None = None,
+) -> Approval:
+    """Decide an approval and carry the decision out. What comes back may also be stale or failed.
+
+    Raises: ApprovalNotFound, NotPermitted, AlreadyDecided, ProposalExpired, ProposalWaits,
+    ProposalRefused (an edit that cannot be carried out; it is still to be decided), ApprovalBusy,
+    MalformedProposal.
+    """
+
+    async def carry_out() -> Approval:
+        approval = await _to_decide(context, approval_id, by, thread_id)
+        return await _carry_out(context, approval, decision, by)
+
+    approval = await _to_decide(context, approval_id, by, thread_id)
+    return await context.in_turn(approval.graph_key, approval_id, carry_out)
+
+
+async def _to_decide(
+    context: ApprovalContext, approval_id: str, by: Person, thread_id: str | None
+) -> Approval:
+    """Return an approval that this person may decide now."""
+    approval = await context.known(approval_id, by, thread_id)
+    check_permission(context, approval.asker, by)
+    if approval.status != "pending":
+        raise already_decided(approval)
+    if approval.expires <= context.clock():
+        await context.expire(approval)
+        raise ProposalExpired(approval_id=approval.id, expires=approval.expires)
+    return approval
+
+
+def check_permission(context: ApprovalContext, asker: str, by: Person) -> None:
+    """Raises: NotPermitted."""
+    code = context.policy.objection(by, asker)
+    if code is not None:
+        raise NotPermitted(code=code, user_id=by.user_id, role=by.role)
+
+
+async def _carry_out(
+    context: ApprovalContext, approval: Approval, decision: Decision, by: Person
+) -> Approval:
+    """Review and commit a decision. Raises: RevisionConflict, RecordConflict when others were faster."""
+    taken = decided(decision, by, context.clock())
+    if isinstance(decision, Reject):
+        return await context.close(approval, "rejected", taken)
+    try:
+        if isinstance(decision, ApproveEdited):
+            done = await _apply_edited(context, approval, decision, by)
+            if done is not None:
+                return done
+        lost = await _look_at_others(context, approval)
+        if lost is not None:
+            return await context.close(approval, "stale", taken, lost)
+        snapshot = await load_near(context.source, approval.graph_key, approval.action, _cut(approval))
+        judged = judge(approval, snapshot)
+        if isinstance(judged, Ended):
+            return await context.close(approval, judged.status, taken, judged.reason)
+        return await _apply(context, approval, taken, judged, snapshot)
+    except GraphNotFound:
+        return await context.close(approval, "failed", taken, Reason(code="failed_graph_gone"))
+    except (InvalidMutation, BadDocument) as exc:
+        reason = Reason(code="failed_refused", facts={"problem": str(exc)})
+        return await context.close(approval, "failed", taken, reason)
+
+
+def _cut(approval: Approval) -> list[str]:
+    """Return the ends of the edges that the proposal was to delete: where to look for these."""
+    edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
+    return [str(edge[end]) for edge in edges for end in ("source", "target")]
+
+
+async def _look_at_others(context: ApprovalContext, approval: Approval) -> Reason | None:
+    """Return why what this one builds on will never be there. Raises: ProposalWaits."""
+    waits: list[str] = []
+    for other_id in approval.depends_on:
+        other = await context.store.get(other_id)
+        if other is not None and other.is_open:
+            waits.append(other_id)
+        elif other is None or other.status != "applied":
+            facts = {"other": other_id, "status": other.status if other else "?"}
+            return Reason(code="stale_other", facts=facts)
+    if waits:
+        raise ProposalWaits(approval_id=approval.id, on=waits)
+    return None
+
+
+async def _apply_edited(
+    context: ApprovalContext, approval: Approval, edit: ApproveEdited, by: Person
+) -> Approval | None:
+    """Review and apply what a person made of the proposal; None when that is the proposal itself.
+
+    Raises: ProposalRefused, MalformedProposal.
+    """
+    action = parse_action(edit.action)
+    if canonical_hash(action) == approval.action_hash:
+        return None
+    snapshot = await load_snapshot(context.source, approval.graph_key, action)
+    result = review(action, snapshot)
+    if result.reviewed is None:
+        raise ProposalRefused(problems=result.problems)
+    settled = result.reviewed.action
+    digest = canonical_hash(settled)
+    if digest == approval.action_hash:
+        return None
+    edited = (settled, digest, result.reviewed.preview.to_document())
+    taken = decided(edit, by, context.clock(), edited=edited)
+    return await _apply(context, approval, taken, result.reviewed, snapshot)
+
+
+def judge(approval: Approval, snapshot: Snapshot) -> Reviewed | Ended:
+    """Review a proposal on the graph as it is; it must do what was shown, to what was shown."""
+    action = approval.action
+    if canonical_hash(action) != approval.action_hash:
+        return Ended(status="failed", reason=Reason(code="failed_altered"))
+    changed = changed_since(approval.touched, touched(action, snapshot))
+    if changed:
+        return Ended(status="stale", reason=_stale(changed))
+    result = review(action, snapshot)
+    if result.reviewed is None:
+        shown = [f"{p.where}: {p.what}" if p.where else p.what for p in result.problems[:MAX_SHOWN]]
+        return Ended(
+            status="stale", reason=Reason(code="stale_problems", facts={"problems": "; ".join(shown)})
+        )
+    if _essence(result.reviewed.preview.to_document()) != _essence(approval.preview):
+        return Ended(status="stale", reason=Reason(code="stale_preview"))
+    return result.reviewed
+
+
+def _stale(changed: list[str]) -> Reason:
+    more = f" (+{len(changed) - MAX_SHOWN})" if len(changed) > MAX_SHOWN else ""
+    return Reason(code="stale_changed", facts={"changed": ", ".join(changed[:MAX_SHOWN]) + more})
+
+
+def _essence(preview: Mapping[str, Any]) -> str:
+    """Return what a preview says will happen: not what things are called, nor where what goes stood."""
+    found: dict[str, Any] = {}
+    for part, items in preview.items():
+        dropped = ("posX", "posY") if part == "nodesRemoved" else ("name",)
+        if part.endswith("Added") or part.startswith("edgesRemoved"):
+            dropped = ()
+        found[part] = [{k: v for k, v in item.items() if k not in dropped} for item in items]
+    return canonical_json(found)
+
+
+async def _apply(
+    context: ApprovalContext, approval: Approval, taken: Decided, reviewed: Reviewed, snapshot: Snapshot
+) -> Approval:
+    """Apply, record and audit in one transaction."""
+    revision = snapshot.graph.revision
+    mutation, inverse = reviewed.mutation, reviewed.inverse
+    keys, now = keys_of(mutation, inverse), context.clock()
+    applied = approval.changed(
+        status="applied",
+        decision=taken,
+        result=Outcome(
+            at=now,
+            revision=revision + 1,
+            keys=keys,
+            conversion=reviewed.conversion.to_document(),
+            mutation=mutation_to_document(mutation),
+            inverse=mutation_to_document(inverse),
+            irregular=irregular_edges(snapshot, inverse),
+        ),
+    )
+    facts = audit_facts(applied, "applied", revision=revision + 1, keys=keys)
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        timed = replace(mutation, changed_at=now)
+        await context.source.apply(timed, expected_revision=revision, records=[applied.write(), *entry])
+
+    return await context.commit(applied, facts, write)
+
+
+def keys_of(mutation: Mutation, inverse: Mutation) -> dict[str, list[str]]:
+    """Return the keys of what a mutation creates, changes and deletes; lists that are empty are left out."""
+    new_nodes, new_edges = set(inverse.delete_nodes), set(inverse.delete_edges)
+    new_types = set(inverse.delete_configs)
+    put_again = {edge.key for edge in mutation.put_edges}
+    found = {
+        "nodesCreated": sorted(new_nodes),
+        "nodesChanged": sorted(n.key for n in mutation.put_nodes if n.key not in new_nodes),
+        "nodesDeleted": sorted(mutation.delete_nodes),
+        "edgesCreated": sorted(new_edges),
+        "edgesChanged": sorted(e.key for e in mutation.put_edges if e.key not in new_edges),
+        "edgesDeleted": sorted(e.key for e in inverse.put_edges if e.key not in put_again),
+        "typesCreated": sorted(new_types),
+        "typesChanged": sorted(c.key for c in mutation.put_configs if c.key not in new_types),
+        "typesDeleted": sorted(mutation.delete_configs),
+    }
+    return {name: keys for name, keys in found.items() if keys}

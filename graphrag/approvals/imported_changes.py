@@ -1,0 +1,150 @@
+"""Stores what a file changes in a graph: a change like an approved one, audited, and undone like one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from datasources.base import RecordWrite
+from datasources.types import Mutation
+from graphrag.approvals.action_review import review
+from graphrag.approvals.actions.mutation import inverse_mutation
+from graphrag.approvals.approval import Approval, Decided, Outcome, clean
+from graphrag.approvals.approval_context import ApprovalContext, audit_facts
+from graphrag.approvals.codec import mutation_to_document
+from graphrag.approvals.decisions import keys_of
+from graphrag.approvals.errors import NotPermitted
+from graphrag.approvals.field_undo import after, irregular_edges
+from graphrag.approvals.preview import Preview, preview_of
+from graphrag.roles import Person
+from tools.proposal_parts import ImportFile
+from tools.proposals import ImportFileAction, canonical_hash
+from tools.write_tools import Snapshot
+
+THREAD = "import"
+"""Stands for the conversation of what nobody asked for in one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """What a file changes in a graph as it was `before`, and what of it is left to people: `proposed`.
+
+    `before` holds the whole graph. `records` join the transaction.
+    """
+
+    file: str
+    before: Snapshot
+    mutation: Mutation
+    proposed: ImportFile
+    records: Sequence[RecordWrite] = ()
+
+    @property
+    def is_change(self) -> bool:
+        m = self.mutation
+        lists = (m.put_nodes, m.put_edges, m.delete_nodes, m.delete_edges, m.put_configs)
+        return m.graph is not None or any(lists)
+
+    @property
+    def is_proposal(self) -> bool:
+        p = self.proposed
+        return bool(p.put_nodes or p.put_edges or p.delete_nodes or p.delete_edges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The change as an applied approval and what waits for a decision; None where there is nothing."""
+
+    applied: Approval | None
+    waiting: Approval | None
+
+
+async def store(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
+    """Apply the change, note it and propose what is left, all in one transaction.
+
+    Raises: NotPermitted, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
+    BadDocument; then nothing has changed.
+    """
+    if not by.at_least("editor"):
+        raise NotPermitted(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
+    m = change.mutation
+    keys = [*(node.key for node in m.put_nodes), *m.delete_nodes]
+    vectors = await context.source.get_vectors(m.graph_key, keys) if keys else {}
+    change = replace(change, before=replace(change.before, vectors=vectors))
+    stored = await asyncio.to_thread(_approvals, context, change, by)
+    await _write(context, change, stored)
+    return stored
+
+
+async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -> None:
+    records = [*change.records]
+    if stored.waiting is not None:
+        records.append(stored.waiting.write())
+    done = stored.applied
+    if done is None or done.result is None:
+        await context.store.records.write(records)
+        return
+    facts = audit_facts(done, "imported", revision=done.result.revision, keys=done.result.keys)
+    mutation, revision = replace(change.mutation, changed_at=done.result.at), change.before.graph.revision
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        await context.source.apply(
+            mutation, expected_revision=revision, records=[*records, done.write(), *entry]
+        )
+
+    await context.audit.record({**facts, "file": change.file}, write)
+
+
+def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
+    before, mutation, now = change.before, change.mutation, context.clock()
+    revision = before.graph.revision + 1
+    applied, waiting = None, None
+    if change.is_change:
+        inverse = inverse_mutation(before, mutation)
+        applied = _approval(context, change, ImportFile(file=change.file), by).changed(
+            preview=preview_of(before, mutation).to_document(),
+            status="applied",
+            decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
+            result=Outcome(
+                at=now,
+                revision=revision,
+                keys=keys_of(mutation, inverse),
+                mutation=mutation_to_document(mutation),
+                inverse=mutation_to_document(inverse),
+                irregular=irregular_edges(before, inverse),
+            ),
+        )
+    if change.is_proposal:
+        left = after(before, mutation)
+        left = replace(left, graph=left.graph.replace(revision=before.graph.revision + change.is_change))
+        reviewed = review(ImportFileAction(payload=change.proposed), left).reviewed
+        if reviewed is not None:
+            waiting = _approval(context, change, change.proposed, by).changed(
+                base_revision=left.graph.revision,
+                touched=dict(reviewed.touched),
+                preview=reviewed.preview.to_document(),
+                expires=now + context.ttl_ms,
+            )
+    return Stored(applied=applied, waiting=waiting)
+
+
+def _approval(context: ApprovalContext, change: FileChange, payload: ImportFile, by: Person) -> Approval:
+    action, now = ImportFileAction(payload=payload), context.clock()
+    return Approval(
+        id=context.ids(),
+        workspace=context.source.workspace,
+        graph_key=change.mutation.graph_key,
+        thread_id=THREAD,
+        turn=0,
+        tool_call_id=THREAD,
+        action=action,
+        action_hash=canonical_hash(action),
+        base_revision=change.before.graph.revision,
+        touched={},
+        preview=Preview().to_document(),
+        reason=clean(change.file),
+        asker=by.user_id,
+        model="person",
+        created=now,
+        expires=now,
+    )

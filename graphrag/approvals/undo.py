@@ -1,0 +1,219 @@
+"""Takes an applied change back: an audited change of its own, which can be taken back in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from datasources.base import RecordWrite
+from datasources.builtin_types import types_by_name
+from datasources.errors import BadDocument, InvalidMutation, RecordConflict
+from datasources.types import Mutation
+from graphrag.approvals.actions.mutation import inverse_mutation
+from graphrag.approvals.approval import KIND, Approval, Decided, Outcome
+from graphrag.approvals.approval_context import ApprovalContext, audit_facts, change_hash
+from graphrag.approvals.codec import mutation_from_document, mutation_to_document
+from graphrag.approvals.decisions import check_permission, keys_of
+from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
+from graphrag.approvals.field_undo import Change, irregular_edges, restoration_of
+from graphrag.approvals.preview import preview_of
+from graphrag.roles import Person
+from tools.proposals import MAX_BATCH, Batch, BatchAction, canonical_hash
+from tools.write_tools import Snapshot
+
+SEARCHED = 1_000
+"""So many of a graph's latest changes are looked through for those that stand."""
+
+
+async def undo(
+    context: ApprovalContext, graph_key: str, approval_id: str | None, by: Person, *, turn: bool = False
+) -> Approval:
+    """Take back an applied change, by default the graph's last one that stands; return the undo.
+
+    With `turn`, everything that stands of the change's turn is taken back in one step. To take an undo
+    back, name it: that is redo.
+    Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
+    """
+    if not context.is_home(by):
+        raise ApprovalNotFound(approval_id=approval_id or graph_key)
+    await context.source.get_graph(graph_key)
+
+    async def work() -> Approval:
+        changes = await _to_undo(context, graph_key, approval_id, by, turn=turn)
+        for approval in changes:
+            check_permission(context, approval.asker, by)
+        return await _undo(context, changes, by)
+
+    return await context.in_turn(graph_key, approval_id or graph_key, work)
+
+
+async def _to_undo(
+    context: ApprovalContext, graph_key: str, approval_id: str | None, by: Person, *, turn: bool
+) -> list[Approval]:
+    """Return the changes to take back, the latest first."""
+    named = None if approval_id is None else await context.known(approval_id, by)
+    if named is not None and named.graph_key != graph_key:
+        raise ApprovalNotFound(approval_id=named.id)
+    turn = turn and (named is None or (named.undoes is None and named.turn > 0))
+    if named is not None and not turn:
+        standing = [named] if named.status == "applied" and named.undone_by is None else []
+    else:
+        thread_id = named.thread_id if named else None
+        found = await context.store.find(
+            graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED
+        )
+        standing = [a for a in found if a.undone_by is None and a.undoes is None]
+        standing.sort(key=_applied_at, reverse=True)
+    if named is not None:
+        standing = [a for a in standing if a.turn == named.turn]
+    if not standing:
+        raise NothingToUndo(graph_key=graph_key, approval_id=approval_id)
+    if not turn or standing[0].turn == 0:  # what was done by hand or by a file is of no turn
+        return standing[:1]
+    asked_in = (standing[0].thread_id, standing[0].turn)
+    return [approval for approval in standing if (approval.thread_id, approval.turn) == asked_in]
+
+
+def _applied_at(approval: Approval) -> int:
+    return (approval.result.revision or 0) if approval.result else 0
+
+
+def _change_of(approval: Approval) -> Change:
+    result = approval.result
+    if result is None or result.mutation is None or result.inverse is None:
+        raise NothingToUndo(graph_key=approval.graph_key, approval_id=approval.id)
+    return Change(
+        applied=mutation_from_document(result.mutation),
+        inverse=mutation_from_document(result.inverse),
+        irregular=set(result.irregular),
+    )
+
+
+async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Person) -> Approval:
+    approval, changes = approvals[0], [_change_of(approval) for approval in approvals]
+    now = await _snapshot(context, [m for change in changes for m in (change.applied, change.inverse)])
+    plan = restoration_of(now, changes)
+    for one in approvals:
+        if not await _is_as_audited(context, one):
+            raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
+    obstacles = [*plan.obstacles, *await _uses_elsewhere(context, now, plan.mutation)]
+    if obstacles:
+        for one in approvals:
+            current = await context.store.get(one.id)
+            if current is None or current.version != one.version:  # another undo was faster
+                raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
+        raise UndoRefused(approval_id=approval.id, changed=obstacles)
+    taken_back = _record_of(context, approvals, plan.mutation, now, by)
+    records = [taken_back.write(), *(one.changed(undone_by=taken_back.id).write() for one in approvals)]
+    records += await _standing_again(context, approval)
+    outcome = taken_back.result
+    revision = now.graph.revision
+    event, keys = "redone" if approval.undoes else "undone", outcome.keys if outcome else None
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        timed = replace(plan.mutation, changed_at=context.clock())
+        await context.source.apply(timed, expected_revision=revision, records=[*records, *entry])
+
+    try:
+        facts = audit_facts(taken_back, event, revision=revision + 1, keys=keys)
+        return await context.commit(taken_back, facts, write)
+    except (InvalidMutation, BadDocument) as exc:
+        raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
+
+
+async def _standing_again(context: ApprovalContext, undone: Approval) -> list[RecordWrite]:
+    """Return the writes by which what an undo took back stands again, now that the undo is taken back.
+
+    Of a chain of undos, what lies between the last and the changes at its start is left as it is.
+    """
+    writes: list[RecordWrite] = []
+    undo, stands = undone, True
+    while undo.undoes is not None:
+        found = [await context.store.get(one) for one in (undo.undoes, *undo.undoes_also)]
+        originals = [one for one in found if one is not None]
+        if not originals:
+            break
+        if undo is undone or originals[0].undoes is None:
+            writes += [one.changed(undone_by=None if stands else undo.id).write() for one in originals]
+        undo, stands = originals[0], not stands
+    return writes
+
+
+async def _is_as_audited(context: ApprovalContext, approval: Approval) -> bool:
+    """Say whether the stored change is the one that the audit log vouches for."""
+    entries = await context.audit.entries(approval_id=approval.id, limit=1)
+    return bool(entries) and entries[0].facts.get("changeHash") == change_hash(approval)
+
+
+def _record_of(
+    context: ApprovalContext, approvals: Sequence[Approval], mutation: Mutation, now: Snapshot, by: Person
+) -> Approval:
+    """Return the approval that stands for the undo: applied, with what takes it back in its turn."""
+    at, revision = context.clock(), now.graph.revision + 1
+    approval, action = approvals[0], approvals[0].action
+    if len(approvals) > 1:
+        actions = [one.effective_action for one in reversed(approvals)][:MAX_BATCH]
+        action = BatchAction(payload=Batch(actions=actions))
+    inverse = inverse_mutation(now, mutation)
+    return approval.changed(
+        id=context.ids(),
+        version=None,
+        action=action,
+        action_hash=canonical_hash(action),
+        base_revision=now.graph.revision,
+        touched={},
+        names={},
+        labels={name: label for one in approvals for name, label in one.labels.items()},
+        preview=preview_of(now, mutation).to_document(),
+        created=at,
+        expires=at,
+        status="applied",
+        depends_on=(),
+        undoes=approval.id,
+        undoes_also=tuple(one.id for one in approvals[1:]),
+        undone_by=None,
+        decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=at),
+        result=Outcome(
+            at=at,
+            revision=revision,
+            keys=keys_of(mutation, inverse),
+            mutation=mutation_to_document(mutation),
+            inverse=mutation_to_document(inverse),
+            irregular=irregular_edges(now, inverse),
+        ),
+    )
+
+
+async def _snapshot(context: ApprovalContext, mutations: Sequence[Mutation]) -> Snapshot:
+    """Read what mutations of a graph name, as it is now."""
+    source, key = context.source, mutations[0].graph_key
+    graph = await source.get_graph(key)
+    named = [node.key for m in mutations for node in m.put_nodes]
+    named += [node for m in mutations for node in m.delete_nodes]
+    named += [end for m in mutations for e in m.put_edges for end in (e.source, e.target)]
+    keys = sorted(set(named))
+    return Snapshot(
+        graph=graph,
+        nodes={node.key: node for node in await source.get_nodes_by_key(key, keys)},
+        edges={edge.key: edge for edge in await source.get_edges_of(key, keys)},
+        types=types_by_name(await source.get_node_configs()),
+        vectors=await source.get_vectors(key, keys),
+    )
+
+
+async def _uses_elsewhere(context: ApprovalContext, now: Snapshot, mutation: Mutation) -> list[str]:
+    """Name the graphs that use a type which would go; nodes that go with it do not count."""
+    gone = {c.type for c in now.types.values() if c.key in set(mutation.delete_configs)}
+    if not gone:
+        return []
+    found: list[str] = []
+    for graph in await context.source.list_graphs():
+        types = (await context.source.get_stats(graph.key)).types
+        for name in gone:
+            count = types.get(name, 0)
+            if graph.key == now.graph.key:
+                deleted = set(mutation.delete_nodes)
+                count -= sum(1 for k, node in now.nodes.items() if k in deleted and node.type == name)
+            if count > 0:
+                found.append(f"type/{name}: {count} nodes of graph {graph.key}")
+    return found

@@ -1,0 +1,185 @@
+"""A client of the service's WebSocket: turns as they happen, several at once on one connection.
+
+Messages come as the protocol writes them; what is read here is only to which turn one belongs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Self, cast
+from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakValueDictionary
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+
+from graphrag.client.rest import ServiceError, ServiceUnreachable
+
+Message = dict[str, Any]
+ENDS = ("ai:complete", "ai:error")
+OPEN_S = 15.0
+MAX_MESSAGE = 64 * 1024 * 1024
+"""Longest message that is taken: a preview may show much code. Units: bytes."""
+
+
+class StreamedTurn:
+    """A turn under way. Iterate over it up to its end; again for what follows a decision elsewhere."""
+
+    def __init__(self, stream: NodiusStream, id_: int) -> None:
+        self.id = id_
+        self._stream = stream
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Yield messages; the last one is `ai:complete` or `ai:error`. Raises: ServiceUnreachable."""
+        while True:
+            message = await self._messages.get()
+            if message is None:
+                self._messages.put_nowait(None)
+                raise self._stream.lost()
+            yield message
+            if message["type"] in ENDS:
+                return
+
+    async def interrupt(self) -> None:
+        """Have the turn stopped; it ends with `ai:complete`."""
+        await self._stream.send({"type": "ai:interrupt", "_id": self.id, "threadId": ""})
+
+    def take(self, message: Message | None) -> None:
+        """Take a message of the turn; None: there will be none."""
+        self._messages.put_nowait(message)
+
+
+class NodiusStream:
+    """One connection. Use it as `async with`; with a token it signs in.
+
+    Raises, on entering: ServiceUnreachable, ServiceError (`auth_error`) for a token that is refused.
+    """
+
+    def __init__(self, address: str = "http://127.0.0.1:8426", *, token: str | None = None) -> None:
+        self.address = websocket_address(address)
+        self._token = token
+        self._ids = itertools.count(1)
+        # A turn that nobody holds any more is read by nobody.
+        self._turns: WeakValueDictionary[int, StreamedTurn] = WeakValueDictionary()
+        self._connection: ClientConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            # A proxy of the environment would be asked for this computer's own addresses too.
+            self._connection = await connect(
+                self.address, proxy=None, open_timeout=OPEN_S, max_size=MAX_MESSAGE
+            )
+        except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as exc:
+            raise ServiceUnreachable(address=self.address, reason=str(exc) or type(exc).__name__) from exc
+        try:
+            await self._sign_in()
+        except BaseException:
+            await self._connection.close()
+            raise
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self._open.close()
+        if self._reading is not None:
+            await self._reading
+
+    async def chat(self, graph_key: str, message: str, *, thread_id: str | None = None) -> StreamedTurn:
+        """Ask about a graph, in a new thread or an old one."""
+        fields: Message = {"graphKey": graph_key, "message": message}
+        return await self._begin("ai:chat", fields | ({} if thread_id is None else {"threadId": thread_id}))
+
+    async def resume(
+        self,
+        thread_id: str,
+        *,
+        approved: bool,
+        feedback: str | None = None,
+        approval_id: str | None = None,
+        edited_action: Mapping[str, Any] | None = None,
+    ) -> StreamedTurn:
+        """Decide what a thread waits for, by default its oldest proposal, and let it go on."""
+        fields: Message = {
+            "threadId": thread_id,
+            "approved": approved,
+            "feedback": feedback,
+            "approvalId": approval_id,
+            "editedAction": edited_action,
+        }
+        return await self._begin("ai:resume", {k: v for k, v in fields.items() if v is not None})
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message as it is. Raises: ServiceUnreachable."""
+        try:
+            await self._open.send(orjson.dumps(message).decode())
+        except ConnectionClosed:
+            raise self.lost() from None
+
+    def lost(self) -> ServiceUnreachable:
+        """Return the error that says how the connection ended."""
+        code, reason = self._open.close_code, self._open.close_reason
+        return ServiceUnreachable(
+            address=self.address, reason=f"the connection ended ({code} {reason or ''})"
+        )
+
+    @property
+    def _open(self) -> ClientConnection:
+        if self._connection is None:
+            raise RuntimeError("the stream is not open")
+        return self._connection
+
+    async def _sign_in(self) -> None:
+        if self._token is None:
+            return
+        await self.send({"type": "authenticate", "token": self._token})
+        try:
+            async with asyncio.timeout(OPEN_S):
+                told = _message(await self._open.recv())
+        except (ConnectionClosed, TimeoutError) as exc:
+            raise self.lost() from exc
+        if not told.get("success"):
+            reason = str(told.get("error", "the token is refused"))
+            raise ServiceError(status=401, code="auth_error", reason=reason)
+
+    async def _begin(self, type_: str, fields: Message) -> StreamedTurn:
+        turn = StreamedTurn(self, next(self._ids))
+        self._turns[turn.id] = turn
+        await self.send({"type": type_, "_id": turn.id, **fields})
+        return turn
+
+    async def _read(self) -> None:
+        """Give each message to its turn until the connection ends."""
+        try:
+            async for frame in self._open:
+                message = _message(frame)
+                turn = self._turns.get(message.get("_id", 0))
+                if turn is not None:
+                    turn.take(message)
+                elif message.get("type") == "authResult" and not message.get("success"):
+                    await self._open.close(reason="not signed in")
+        except ConnectionClosed:
+            pass
+        finally:
+            for turn in list(self._turns.values()):
+                turn.take(None)
+
+
+def websocket_address(address: str) -> str:
+    """Return the WebSocket's address at a service: `http://host:port` becomes `ws://host:port/ws`."""
+    parts = urlsplit(address)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    path = parts.path.rstrip("/")
+    return urlunsplit((scheme, parts.netloc, path if path.endswith("/ws") else f"{path}/ws", "", ""))
+
+
+def _message(frame: str | bytes) -> Message:
+    loaded: Any = orjson.loads(frame)
+    return cast(Message, loaded) if isinstance(loaded, dict) else {}

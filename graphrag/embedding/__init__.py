@@ -1,0 +1,27 @@
+"""Providers of embeddings, and the choice among them by settings."""
+
+from __future__ import annotations
+
+from graphrag.config import Settings
+from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.local import LocalEmbedder
+
+__all__ = ["LocalEmbedder", "make_embedder"]
+
+
+def make_embedder(settings: Settings) -> EmbeddingProvider | None:
+    """Return the embedder that the settings ask for, or None when embeddings are turned off."""
+    key = settings.embeddings_api_key or settings.openai_api_key
+    has_key = key is not None and bool(key.get_secret_value().strip())
+    if settings.embeddings == "none":
+        return None
+    if settings.embeddings == "local" or (settings.embeddings == "auto" and not has_key):
+        return LocalEmbedder()
+    # Imported here: the client library takes longer to load than most commands take to run.
+    from graphrag.embedding.remote import OpenAICompatibleEmbedder
+
+    return OpenAICompatibleEmbedder(
+        model=settings.embeddings_model,
+        base_url=settings.embeddings_base_url,
+        api_key=key.get_secret_value() if key and has_key else None,
+    )

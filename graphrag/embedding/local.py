@@ -1,0 +1,113 @@
+"""Embeds with the weights that ship inside the wordllama package: no key, no network.
+
+A text's vector is the mean of its tokens' vectors. The package itself is never imported, because
+importing it configures logging for the whole program and loads an HTTP client; its two data files
+are read where it is installed.
+
+Source: WordLlama, https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import threading
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
+from tokenizers import Tokenizer
+
+from graphrag.embedding.base import EmbeddingUnreachable
+
+MODEL = "wordllama-l2-256"
+DIM = 256
+INLINE_TEXTS = 4
+"""Up to so many texts are embedded on the event loop (well under a millisecond); more go to a thread."""
+
+MAX_CHARS = 8_000
+
+
+def packaged_file(*parts: str) -> Path:
+    """Return a data file of the installed wordllama package. Raises: EmbeddingUnreachable."""
+    spec = importlib.util.find_spec("wordllama")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(folder, *parts)
+        if path.is_file():
+            return path
+    reason = f"the package wordllama with {'/'.join(parts)} is not installed: pip install 'wordllama>=0.4'"
+    raise EmbeddingUnreachable(provider="local embeddings", reason=reason)
+
+
+def packaged_tokenizer() -> Tokenizer:
+    """Return a fresh tokenizer of the packaged model, without padding or truncation."""
+    tokenizer = Tokenizer.from_file(str(packaged_file("tokenizers", "l2_supercat_tokenizer_config.json")))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+_loading = threading.Lock()
+
+
+@cache
+def _packaged_model() -> tuple[Tokenizer, NDArray[np.float32]]:
+    """Return tokenizer and weights, which all embedders of a process share and none changes."""
+    tensors = load_file(packaged_file("weights", f"l2_supercat_{DIM}.safetensors"))
+    weights = tensors["embedding.weight"].astype(np.float32)
+    weights.flags.writeable = False
+    return packaged_tokenizer(), weights
+
+
+class LocalEmbedder:
+    """The embedder that needs nothing. Loaded at first use, once a process; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._loaded: tuple[Tokenizer, NDArray[np.float32]] | None = None
+
+    @property
+    def model(self) -> str:
+        return MODEL
+
+    @property
+    def dim(self) -> int | None:
+        return DIM
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if len(texts) <= INLINE_TEXTS and self._loaded is not None:
+            return self.embed_now(texts)
+        return await asyncio.to_thread(self.embed_now, texts)
+
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed in this thread. Shapes: float32[len(texts), 256], rows of length 1 or 0."""
+        tokenizer, weights = self._load()
+        encoded = tokenizer.encode_batch([_readable(text) for text in texts], add_special_tokens=False)
+        return _mean_of_tokens([encoding.ids for encoding in encoded], weights)
+
+    def _load(self) -> tuple[Tokenizer, NDArray[np.float32]]:
+        if self._loaded is None:
+            with _loading:  # a cache alone would let threads that start together load one each
+                self._loaded = _packaged_model()
+        return self._loaded
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+def _readable(text: str) -> str:
+    """Return what is embedded of a text; half a surrogate pair, which no tokenizer takes, becomes `?`."""
+    return text[:MAX_CHARS].encode(errors="replace").decode()
+
+
+def _mean_of_tokens(ids: Sequence[Sequence[int]], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    vectors = np.zeros((len(ids), weights.shape[1]), dtype=np.float32)
+    for row, tokens in enumerate(ids):
+        if tokens:
+            pooled = weights[np.minimum(tokens, len(weights) - 1)].mean(axis=0)
+            length = float(np.linalg.norm(pooled))
+            if length > 0:
+                vectors[row] = pooled / length
+    return vectors

@@ -1,0 +1,185 @@
+"""Embeds through any server that speaks OpenAI's embeddings API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import openai
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from datasources.vectors import normalize
+from graphrag.embedding.base import (
+    EmbeddingError,
+    EmbeddingMalformed,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnreachable,
+)
+from graphrag.llm.tokens import count_tokens, fits
+
+OPENAI_URL = "https://api.openai.com/v1"
+MAX_TEXTS = 512
+MAX_TOKENS_A_TEXT = 8_000
+"""Just under the 8,192 tokens that OpenAI's models take of one input."""
+
+MAX_TOKENS_A_REQUEST = 250_000
+TIMEOUT_S = 60.0
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    index: int
+    embedding: list[float]
+
+
+class _Usage(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    total_tokens: int | None = None
+
+
+class _Body(BaseModel):
+    """What of an answer is used. Read by us: the client would let any shape through."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data: list[_Item]
+    usage: _Usage | None = None
+
+
+class OpenAICompatibleEmbedder:
+    """One HTTP request for each batch, bounded by texts and by tokens."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._model = model
+        self._dim: int | None = None
+        # A local server needs no key, but the client insists on one. Both are given, or it would
+        # look for them in the environment.
+        self._client = openai.AsyncOpenAI(
+            api_key=api_key or "no-key",
+            base_url=base_url or OPENAI_URL,
+            timeout=timeout_s,
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # no node goes elsewhere
+        )
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def dim(self) -> int | None:
+        return self._dim
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return (await self.embed_counted(texts))[0]
+
+    async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
+        """Implements ReportsTokens."""
+        bounded = [_bounded(text) for text in texts]
+        rows = [i for i, text in enumerate(bounded) if text.strip()]
+        made: list[tuple[list[int], NDArray[np.float32]]] = []
+        tokens: int | None = 0
+        for batch in _batches(rows, bounded):
+            found, charged = await self._request([bounded[i] for i in batch])
+            made.append((batch, found))
+            tokens = None if tokens is None or charged is None else tokens + charged
+        vectors = np.zeros((len(texts), self._dim or 0), dtype=np.float32)
+        for batch, found in made:
+            vectors[batch] = found
+        return vectors, tokens
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+    async def _request(self, texts: list[str]) -> tuple[NDArray[np.float32], int | None]:
+        try:
+            answer = await self._client.embeddings.with_raw_response.create(
+                model=self._model, input=texts, encoding_format="float"
+            )
+        except openai.OpenAIError as exc:
+            raise self._translated(exc) from exc
+        return self._checked(answer.content, len(texts))
+
+    def _translated(self, exc: openai.OpenAIError) -> EmbeddingError:
+        name = f"{self._model} at {self._client.base_url.host}"
+        if isinstance(exc, openai.AuthenticationError | openai.PermissionDeniedError):
+            return EmbeddingUnauthorized(provider=name, variable="OPENAI_API_KEY")
+        if isinstance(exc, openai.APIStatusError):
+            return EmbeddingRefused(
+                provider=name,
+                status=exc.status_code,
+                reason=exc.message[:300],
+                retryable=exc.status_code in (408, 409, 429) or exc.status_code >= 500,
+                retry_after_s=_seconds(exc.response.headers.get("retry-after")),
+            )
+        if isinstance(exc, openai.APIConnectionError):
+            return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc))
+        return EmbeddingMalformed(provider=name, reason=str(exc)[:300])
+
+    def _checked(self, body: bytes, count: int) -> tuple[NDArray[np.float32], int | None]:
+        def bad(reason: str) -> EmbeddingMalformed:
+            return EmbeddingMalformed(provider=self._model, reason=reason)
+
+        try:
+            parsed = _Body.model_validate_json(body)
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the answer"
+            raise bad(f"{where}: {first['msg']}") from exc
+        items = parsed.data
+        items.sort(key=lambda item: item.index)
+        if [item.index for item in items] != list(range(count)):
+            raise bad(f"{len(items)} vectors for {count} texts, or with other indexes than 0 to {count - 1}")
+        lengths = {len(item.embedding) for item in items}
+        if len(lengths) != 1 or lengths == {0}:
+            raise bad(f"vectors of lengths {sorted(lengths)} in one answer")
+        if self._dim is not None and lengths != {self._dim}:
+            raise bad(f"vectors of length {lengths.pop()} where it sent {self._dim} before")
+        vectors = np.array([item.embedding for item in items], dtype=np.float64)
+        if not np.isfinite(vectors).all():
+            raise bad("a vector that is not finite")
+        self._dim = vectors.shape[1]
+        return normalize(vectors), parsed.usage.total_tokens if parsed.usage else None
+
+
+def _seconds(header: str | None) -> float | None:
+    try:
+        return max(0.0, float(header)) if header is not None else None
+    except ValueError:
+        return None  # an HTTP date: the growing pause serves as well
+
+
+def _bounded(text: str) -> str:
+    """Cut a text too long for the model; half a surrogate pair, which JSON cannot hold, becomes `?`."""
+    text = text.encode(errors="replace").decode()
+    while not fits(text, MAX_TOKENS_A_TEXT):
+        text = text[: int(len(text) * 0.95 * MAX_TOKENS_A_TEXT / count_tokens(text))]
+    return text
+
+
+def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
+    """Group rows in order, each group within both bounds; tokens are counted only where they may matter."""
+    sizes = {row: len(texts[row].encode()) + 1 for row in rows}  # never fewer than its tokens
+    if sum(sizes.values()) > MAX_TOKENS_A_REQUEST:
+        sizes = {row: count_tokens(texts[row]) for row in rows}
+    batch: list[int] = []
+    tokens = 0
+    for row in rows:
+        if batch and (len(batch) == MAX_TEXTS or tokens + sizes[row] > MAX_TOKENS_A_REQUEST):
+            yield batch
+            batch, tokens = [], 0
+        batch.append(row)
+        tokens += sizes[row]
+    if batch:
+        yield batch

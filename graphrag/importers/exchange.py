@@ -1,0 +1,337 @@
+"""Moves workflows between files and a source: import with update, export of a whole graph."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from datasources.base import MutableGraphDataSource, Record, RecordWrite
+from datasources.builtin_types import types_by_name
+from datasources.errors import (
+    BadDocument,
+    GraphExists,
+    GraphNotFound,
+    InvalidMutation,
+    RecordConflict,
+    RevisionConflict,
+)
+from datasources.types import Graph
+from graphrag.approvals import Approvals, Person
+from graphrag.approvals.approval_service import now_ms
+from graphrag.approvals.imported_changes import FileChange
+from graphrag.importers import (
+    GraphContent,
+    ImportReport,
+    ImportResult,
+    Merged,
+    UnreadableWorkflow,
+    export_graph,
+    merged,
+)
+from graphrag.importers.align import aligned, under_key
+from graphrag.importers.readable_keys import key_fault, own_key
+from graphrag.importers.reading_files import no_collecting, read_file
+from tools.proposal_parts import ImportFile
+from tools.write_tools import Snapshot
+from tools.write_tools.field_changes import json_document
+
+KIND = "imports"
+"""The records that keep what was imported: one for a graph, under its key."""
+
+ATTEMPTS = 20
+MAX_FILE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOutcome:
+    """What became of one file: a graph created, updated or left as it was — or a refusal and its reason.
+
+    `taken` counts the documents that the file changed, `kept` those that people changed and that stay so,
+    `conflicts` those that `approval` proposes to change.
+    """
+
+    file: str
+    graph_key: str = ""
+    format: str = ""
+    action: str = ""
+    nodes: int = 0
+    edges: int = 0
+    taken: int = 0
+    kept: int = 0
+    conflicts: int = 0
+    approval: str | None = None
+    report: ImportReport | None = None
+    merge_remarks: tuple[str, ...] = ()
+    refused: str | None = None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was dropped, repaired, kept or left to people, one sentence each."""
+        return (*(self.report.lines() if self.report else ()), *self.merge_remarks)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "graph": self.graph_key or None,
+            "format": self.format or None,
+            "action": self.action or "refused",
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "taken": self.taken,
+            "kept": self.kept,
+            "conflicts": self.conflicts,
+            "approval": self.approval,
+            "remarks": list(self.remarks),
+            "refused": self.refused,
+        }
+
+
+async def import_file(
+    approvals: Approvals, file: Path, by: Person, *, graph_key: str | None = None, replaces: bool = False
+) -> ImportOutcome:
+    """Import one file; the reason of a refusal is in the outcome, nothing is raised for a bad file.
+
+    Raises: what a store raises that cannot be used at all.
+    """
+    shown = str(file).encode("utf-8", "backslashreplace").decode()  # a name may be any bytes
+    try:
+        raw = await asyncio.to_thread(_read, file)
+        name = file.name.encode("utf-8", "replace").decode()
+        done = await import_bytes(approvals, raw, by, file_name=name, graph_key=graph_key, replaces=replaces)
+        return replace(done, file=shown)
+    except UnreadableWorkflow as exc:
+        return ImportOutcome(file=shown, refused=exc.reason)
+    except (BadDocument, InvalidMutation, RevisionConflict) as exc:  # this file's fault: the next may be good
+        return ImportOutcome(file=shown, refused=str(exc))
+
+
+def _read(file: Path) -> bytes:
+    """Return the bytes of a file. Raises: UnreadableWorkflow."""
+    try:
+        if file.is_dir():
+            raise UnreadableWorkflow(file=str(file), reason="it is a folder; name the files in it")
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise UnreadableWorkflow(file=str(file), reason=exc.strerror or str(exc)) from exc
+    if len(raw) > MAX_FILE_BYTES:
+        raise UnreadableWorkflow(file=str(file), reason=f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+    return raw
+
+
+async def import_bytes(
+    approvals: Approvals,
+    raw: bytes,
+    by: Person,
+    *,
+    file_name: str,
+    graph_key: str | None = None,
+    is_shared: bool = False,
+    replaces: bool = False,
+) -> ImportOutcome:
+    """Import a workflow's bytes as a new graph, or merge them into the graph that they made before.
+
+    With `replaces` such a graph becomes as the file is, whatever people made of it.
+    Where the store `is_shared` with strangers, a new graph's key gets an ending of its workspace:
+    keys are unique in a store, and nobody is to learn by trying which keys others have.
+    Raises: UnreadableWorkflow, WorkersBusy, NotPermitted, RevisionConflict when others always change it.
+    """
+    with no_collecting(raw):
+        result = await read_file(
+            raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
+        )
+        return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
+
+
+async def _stored(
+    approvals: Approvals,
+    result: ImportResult,
+    by: Person,
+    file_name: str,
+    *,
+    is_shared: bool,
+    replaces: bool,
+) -> ImportOutcome:
+    source = approvals.source
+    for attempt in range(ATTEMPTS):
+        ours = await read_content(source, result.graph.key)
+        if ours is None and is_shared:
+            own = own_key(result.graph.key, source.workspace)
+            result = await asyncio.to_thread(under_key, result, own)
+            ours = await read_content(source, own)
+        try:
+            if ours is None:
+                return await _create(approvals, result, by, file_name)
+            return await _merge(approvals, result, ours, by, file_name, replaces=replaces)
+        except (RevisionConflict, RecordConflict, GraphExists):
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def _create(approvals: Approvals, result: ImportResult, by: Person, file_name: str) -> ImportOutcome:
+    fault = key_fault(result.graph.key)
+    if fault is not None:
+        reason = f"{fault}; this one is {result.graph.key!r}: choose another key"
+        raise UnreadableWorkflow(file=file_name, reason=reason)
+    source, now = approvals.source, now_ms()
+    graph = result.graph
+    graph = graph.replace(
+        created_time=graph.created_time or now, last_updated_time=graph.last_updated_time or now
+    )
+    types = types_by_name(await source.get_node_configs())
+    nothing = GraphContent(graph=graph, nodes={}, edges={}, types=types)
+    file = GraphContent.of(replace(result, graph=graph))
+    form = result.report.format
+    new = await asyncio.to_thread(merged, nothing, replace(nothing, types={}), file, form=form)
+    kept = _record(result, graph, await approvals.records.get(KIND, graph.key), file_name)
+    facts = {"event": "imported", "graphKey": graph.key, "file": file_name, "revision": 1}
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        await source.create_graph(graph, new.mutation, [kept, *entry])
+
+    try:
+        await approvals.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
+    except GraphExists as exc:
+        if await read_content(source, graph.key) is not None:  # made meanwhile by somebody of ours
+            raise
+        reason = f"the graph key {graph.key!r} is taken in another workspace; choose another key"
+        raise UnreadableWorkflow(file=file_name, reason=reason) from exc
+    return _outcome(result, file_name, action="created", merge_remarks=new.remarks)
+
+
+async def _merge(
+    approvals: Approvals,
+    result: ImportResult,
+    ours: GraphContent,
+    by: Person,
+    file_name: str,
+    *,
+    replaces: bool,
+) -> ImportOutcome:
+    record = await approvals.records.get(KIND, ours.graph.key)
+    kept = _kept(record, ours.graph)
+    if kept == result.kept and not replaces:
+        return _outcome(result, file_name, action="unchanged")
+    base = ours if replaces else None
+    before = None if kept is None or replaces else await read_kept(kept, ours.graph)
+    change, plan = await asyncio.to_thread(_planned, ours, base, before, result, file_name)
+    write = _record(result, ours.graph, record, file_name)
+    stored = await approvals.store_file(replace(change, records=[write]), by)
+    waiting = stored.waiting
+    conflicts = len(plan.nodes) + len(plan.edges)
+    said = [*plan.remarks]
+    if plan.kept:
+        said.append(f"kept {plan.kept} nodes and edges that people changed")
+    if conflicts:
+        how = f"{waiting.id} proposes the file's version" if waiting else "the file's does not fit there"
+        said.append(f"left {conflicts} nodes and edges that people and the file changed as they are: {how}")
+    return _outcome(
+        result,
+        file_name,
+        action="updated" if stored.applied else "unchanged",
+        taken=plan.taken,
+        kept=plan.kept,
+        conflicts=conflicts,
+        approval=waiting.id if waiting else None,
+        merge_remarks=tuple(said),
+    )
+
+
+def _planned(
+    ours: GraphContent,
+    base: GraphContent | None,
+    before: ImportResult | None,
+    result: ImportResult,
+    file_name: str,
+) -> tuple[FileChange, Merged]:
+    """Compare the file with the graph. `before` is the file as it was imported the last time."""
+    if before is not None:
+        base = GraphContent.of(aligned(before, ours))
+    known = [ours] if base is None else [base, ours]
+    theirs = GraphContent.of(aligned(result, *known))
+    if base is ours:
+        base = replace(ours, types={})
+    plan = merged(ours, base, theirs, form=result.report.format)
+    return (
+        FileChange(
+            file=file_name,
+            before=Snapshot(graph=ours.graph, nodes=ours.nodes, edges=ours.edges, types=ours.types),
+            mutation=plan.mutation,
+            proposed=ImportFile(
+                file=file_name,
+                put_nodes=[json_document(node) for node in plan.nodes.values() if node is not None],
+                put_edges=[json_document(edge) for edge in plan.edges.values() if edge is not None],
+                delete_nodes=[key for key, node in plan.nodes.items() if node is None],
+                delete_edges=[key for key, edge in plan.edges.items() if edge is None],
+            ),
+        ),
+        plan,
+    )
+
+
+async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
+    """Read the file of an earlier import with today's reader. Raises: UnreadableWorkflow, WorkersBusy."""
+    raw = await asyncio.to_thread(zlib.decompress, kept)
+    name = "the file imported before"
+    return await read_file(raw, file_name=name, workspace=graph.workspace, graph_key=graph.key)
+
+
+def _kept(record: Record | None, graph: Graph) -> bytes | None:
+    """Return the file of an earlier import of this graph, not of another that had its key."""
+    if record is None or record.data.get("createdTime") != graph.created_time:
+        return None
+    return base64.b64decode(record.data["source"])
+
+
+def _record(result: ImportResult, graph: Graph, old: Record | None, file_name: str) -> RecordWrite:
+    data = {
+        "graphKey": graph.key,
+        "createdTime": graph.created_time,
+        "file": file_name,
+        "format": result.report.format,
+        "source": base64.b64encode(result.kept).decode(),
+    }
+    version = old.version if old else None
+    return RecordWrite(kind=KIND, key=graph.key, data=data, expected_version=version)
+
+
+def _outcome(result: ImportResult, file_name: str, **more: Any) -> ImportOutcome:
+    return ImportOutcome(
+        file=file_name,
+        graph_key=result.graph.key,
+        format=result.report.format,
+        nodes=len(result.nodes),
+        edges=len(result.edges),
+        report=result.report,
+        **more,
+    )
+
+
+async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphContent | None:
+    """Return everything stored of a graph, or None when there is no such graph."""
+    try:
+        graph: Graph = await source.get_graph(graph_key)
+    except GraphNotFound:
+        return None
+    return GraphContent(
+        graph=graph,
+        nodes={node.key: node for node in await source.get_nodes(graph_key)},
+        edges={edge.key: edge for edge in await source.get_edges(graph_key)},
+        types=types_by_name(await source.get_node_configs()),
+    )
+
+
+async def export_document(source: MutableGraphDataSource, graph_key: str) -> dict[str, Any]:
+    """Return a graph as one Nodius JSON document. Raises: GraphNotFound."""
+    graph = await source.get_graph(graph_key)
+    nodes = await source.get_nodes(graph_key)
+    edges = await source.get_edges(graph_key)
+    types = sorted({node.type for node in nodes})
+    configs = await source.get_node_configs(types) if types else []
+    return export_graph(graph, nodes, edges, configs)

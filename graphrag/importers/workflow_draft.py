@@ -1,0 +1,114 @@
+"""A workflow on its way in: nodes and edges as the file has them, before they get keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasources.types import Side
+from graphrag.importers.json_values import Json
+from graphrag.importers.report import Format, Tally
+
+Number = int | float
+
+NOTE_TYPE = "note"
+GROUP_TYPE = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A handle point. `order` places it among those of its side."""
+
+    id: str
+    side: Side
+    accept: str = "any"
+    display: str | None = None
+    order: int = 0
+
+
+MAIN_IN = Port("0", "L")
+MAIN_OUT = Port("0", "R")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class DraftNode:
+    """A node to be. `ports_in` and `ports_out` grow while edges are read; ids are unique in each."""
+
+    name: str
+    type: str
+    origin: Json
+    sheet: str = ""
+    x: Number = 0
+    y: Number = 0
+    width: Number = 100
+    height: Number = 100
+    type_version: Number = 1
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    process: str | None = None
+    ports_in: dict[str, Port] = field(default_factory=dict[str, Port])
+    ports_out: dict[str, Port] = field(default_factory=dict[str, Port])
+    key: str = ""
+
+    def take_in(self, port: Port) -> Port:
+        """Return the input of this id, made now if the node has none."""
+        return self.ports_in.setdefault(port.id, port)
+
+    def take_out(self, port: Port) -> Port:
+        """Return the output of this id, made now if the node has none."""
+        return self.ports_out.setdefault(port.id, port)
+
+
+def is_note(node: DraftNode) -> bool:
+    """Say whether a node is a note or a frame: no step of the flow."""
+    return node.type in (NOTE_TYPE, GROUP_TYPE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DraftEdge:
+    source: DraftNode
+    source_handle: str
+    target: DraftNode
+    target_handle: str
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeFacts:
+    """What is said about a node type."""
+
+    display_name: str
+    description: str
+    category: str
+    icon: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftSheet:
+    """A canvas of the file; `ref` is its foreign id."""
+
+    ref: str
+    label: str
+    details: Json = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkflowDraft:
+    """All that was read of a file. `members`: the nodes that lie in a group, by group."""
+
+    format: Format
+    name: str
+    identity: str | None = None
+    description: str | None = None
+    sheets: list[DraftSheet] = field(default_factory=list[DraftSheet])
+    nodes: list[DraftNode] = field(default_factory=list[DraftNode])
+    edges: list[DraftEdge] = field(default_factory=list[DraftEdge])
+    members: list[tuple[DraftNode, DraftNode]] = field(default_factory=list[tuple[DraftNode, DraftNode]])
+    metadata: Json = field(default_factory=dict[str, Any])
+    types: dict[str, TypeFacts] = field(default_factory=dict[str, TypeFacts])
+    created_ms: int = 0
+    updated_ms: int = 0
+    tally: Tally = field(default_factory=Tally)
+
+    def connect(self, edge: DraftEdge) -> None:
+        """Add an edge; its handles must be among the ports of its ends."""
+        self.edges.append(edge)

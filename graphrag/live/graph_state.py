@@ -1,0 +1,175 @@
+"""The working copy of a graph in memory, and drafts of changes to it that nothing has seen yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from datasources.types import Document, Edge, Graph, Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Documents as they become, by key; None: deleted. `graph` None: as it was."""
+
+    nodes: Mapping[str, Node | None] = field(default_factory=dict[str, Node | None])
+    edges: Mapping[str, Edge | None] = field(default_factory=dict[str, Edge | None])
+    graph: Graph | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.edges or self.graph is not None)
+
+
+def same(one: Document | None, other: Document | None) -> bool:
+    """Say whether two documents are stored alike: to Python 1 is True, and a default is there."""
+    if one is other:
+        return True
+    if one is None or other is None or one != other:
+        return False
+    return one.to_json() == other.to_json()
+
+
+class Readable(Protocol):
+    """A graph at one moment: the working copy or a draft upon it."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    def node(self, key: str) -> Node | None: ...
+
+    def edge(self, key: str) -> Edge | None: ...
+
+    def edges_of(self, node_key: str) -> list[Edge]:
+        """Return the edges that start or end at a node, by key."""
+        ...
+
+    def iter_nodes(self) -> Iterator[Node]: ...
+
+    def iter_edges(self) -> Iterator[Edge]: ...
+
+
+class LiveState:
+    """The nodes and edges of one graph, with which edges hang on which node."""
+
+    __slots__ = ("_around", "edges", "graph", "nodes")
+
+    def __init__(self, graph: Graph, nodes: Iterable[Node], edges: Iterable[Edge]) -> None:
+        self.graph = graph
+        self.nodes = {node.key: node for node in nodes}
+        self.edges: dict[str, Edge] = {}
+        self._around: dict[str, set[str]] = {}
+        for edge in edges:
+            self._put_edge(edge)
+
+    def node(self, key: str) -> Node | None:
+        return self.nodes.get(key)
+
+    def edge(self, key: str) -> Edge | None:
+        return self.edges.get(key)
+
+    def edges_of(self, node_key: str) -> list[Edge]:
+        return [self.edges[key] for key in sorted(self._around.get(node_key, ()))]
+
+    def iter_nodes(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
+
+    def iter_edges(self) -> Iterator[Edge]:
+        return iter(self.edges.values())
+
+    def commit(self, changes: Changes) -> None:
+        """Make the changes real."""
+        if changes.graph is not None:
+            self.graph = changes.graph
+        for key, edge in changes.edges.items():
+            self._drop_edge(key)
+            if edge is not None:
+                self._put_edge(edge)
+        for key, node in changes.nodes.items():
+            if node is None:
+                self.nodes.pop(key, None)
+            else:
+                self.nodes[key] = node
+
+    def _put_edge(self, edge: Edge) -> None:
+        self.edges[edge.key] = edge
+        for end in {edge.source, edge.target}:
+            self._around.setdefault(end, set()).add(edge.key)
+
+    def _drop_edge(self, key: str) -> None:
+        edge = self.edges.pop(key, None)
+        for end in {edge.source, edge.target} if edge else ():
+            around = self._around[end]
+            around.discard(key)
+            if not around:
+                del self._around[end]
+
+
+class GraphDraft:
+    """A graph with changes upon it that are not made yet; the graph below stays as it is."""
+
+    __slots__ = ("_below", "_edges", "_graph", "_nodes")
+
+    def __init__(self, below: Readable) -> None:
+        self._below = below
+        self._nodes: dict[str, Node | None] = {}
+        self._edges: dict[str, Edge | None] = {}
+        self._graph: Graph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        return self._graph or self._below.graph
+
+    def node(self, key: str) -> Node | None:
+        return self._nodes[key] if key in self._nodes else self._below.node(key)
+
+    def edge(self, key: str) -> Edge | None:
+        return self._edges[key] if key in self._edges else self._below.edge(key)
+
+    def edges_of(self, node_key: str) -> list[Edge]:
+        found = {edge.key: edge for edge in self._below.edges_of(node_key) if edge.key not in self._edges}
+        for edge in self._edges.values():
+            if edge is not None and node_key in (edge.source, edge.target):
+                found[edge.key] = edge
+        return [found[key] for key in sorted(found)]
+
+    def iter_nodes(self) -> Iterator[Node]:
+        yield from (node for node in self._below.iter_nodes() if node.key not in self._nodes)
+        yield from (node for node in self._nodes.values() if node is not None)
+
+    def iter_edges(self) -> Iterator[Edge]:
+        yield from (edge for edge in self._below.iter_edges() if edge.key not in self._edges)
+        yield from (edge for edge in self._edges.values() if edge is not None)
+
+    def put_node(self, node: Node) -> None:
+        self._nodes[node.key] = node
+
+    def put_edge(self, edge: Edge) -> None:
+        self._edges[edge.key] = edge
+
+    def delete_node(self, key: str) -> list[Edge]:
+        """Delete a node with its edges; return these."""
+        gone = self.edges_of(key)
+        for edge in gone:
+            self._edges[edge.key] = None
+        self._nodes[key] = None
+        return gone
+
+    def delete_edge(self, key: str) -> None:
+        self._edges[key] = None
+
+    def set_graph(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def add(self, changes: Changes) -> None:
+        """Lay further changes upon the draft."""
+        self._nodes |= changes.nodes
+        self._edges |= changes.edges
+        self._graph = changes.graph or self._graph
+
+    def changes(self) -> Changes:
+        """Return what differs from the graph below: what came and went within the draft is left out."""
+        nodes = {key: node for key, node in self._nodes.items() if not same(node, self._below.node(key))}
+        edges = {key: edge for key, edge in self._edges.items() if not same(edge, self._below.edge(key))}
+        graph = None if same(self._graph, self._below.graph) else self._graph
+        return Changes(nodes=nodes, edges=edges, graph=graph)

@@ -1,0 +1,412 @@
+"""A live graph: several editors change one graph at once, all see the same, and it is saved by and by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
+from datasources.errors import GraphNotFound, RevisionConflict, SourceError
+from datasources.instructions import GraphInstruction
+from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.live import edits
+from graphrag.live.edit_history import REDO, TAKES_BACK, UNDO, ChangeSet, find_change_set, next_to_undo
+from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.graph_lease import Lease
+from graphrag.live.graph_state import GraphDraft
+from graphrag.live.history_records import Entry, undo
+from graphrag.live.instruction_batch import apply_instructions
+from graphrag.live.members import Broadcast, Member, Room
+from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
+from graphrag.live.working_copy import WorkingCopy, read_stored
+from graphrag.live.writer import AppliedEdit, Work, Writer
+
+log = logging.getLogger(__name__)
+
+TAKEN_OVER = "another server took it over"
+DELETED = "it was deleted"
+UNSAVED_FACTOR = 4
+"""Edits are refused when so many times the bytes are unsaved at which a save is due: saving fails."""
+
+SYSTEM = "system"
+"""Who did what no editor did."""
+
+
+class LiveGraph:
+    """Made by `LiveGraphs.open`. Raises from every method: LiveGraphClosed once it is closed."""
+
+    def __init__(
+        self,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        graph_key: str,
+        *,
+        lease: Lease,
+        clock: Callable[[], int],
+        options: LiveOptions,
+        on_saved: Callable[[str, Sequence[str]], None],
+        watch: LiveWatch,
+    ) -> None:
+        self.graph_key, self.workspace = graph_key, source.workspace
+        self._source, self._records = source, records
+        self._lease, self._clock, self._options = lease, clock, options
+        self._on_saved, self._watch = on_saved, watch
+        self._lock = asyncio.Lock()
+        self._writer: Writer
+        self._closed: str | None = None
+        self._copy: WorkingCopy
+        self._room: Room
+        self._auto_save = True
+        self._unsaved_since: int | None = None
+        self._retry_at, self._failures = 0, 0
+        self._error: SourceError | None = None
+        self._idle_since = clock()
+
+    async def start(self) -> None:
+        """Take the lease, read the graph and what was journalled.
+
+        Raises: GraphNotFound, LiveElsewhere, SourceError.
+        """
+        await self._lease.take()
+        try:
+            state = await read_stored(self._source, self.graph_key)
+            self._copy = WorkingCopy(
+                self._source, self._records, state, history_bytes=self._options.history_bytes
+            )
+            self._room = Room(self.graph_key, self._clock, since=state.graph.last_updated_time)
+            kept = await self._copy.recover()
+        except BaseException:
+            with suppress(SourceError):
+                await self._lease.give_back()
+            raise
+        for change in kept:
+            if not change.is_complete:
+                self._room.skip(change.timestamp)
+                continue
+            for broadcast in change.broadcasts:
+                self._room.remember(broadcast)
+        if kept:
+            self._unsaved_since = self._clock()
+            log.info("journal_recovered", extra={"changes": len(kept)})
+        self._writer = Writer(
+            self._copy,
+            self._room,
+            self._lock,
+            self._lease,
+            pending=self._options.pending,
+            watch=self._watch,
+            on_kept=self._kept,
+            on_lost=lambda: self._end(TAKEN_OVER),
+        )
+        self._writer.start()
+
+    # Reading
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._copy.state.nodes.values())
+
+    @property
+    def edges(self) -> list[Edge]:
+        return list(self._copy.state.edges.values())
+
+    @property
+    def has_unsaved(self) -> bool:
+        return self._copy.has_unsaved
+
+    @property
+    def unsaved_history(self) -> Sequence[Entry]:
+        """What was done since the last save, oldest first."""
+        return tuple(self._copy.history)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
+    @property
+    def revision(self) -> int:
+        """The stored revision; while changes are unsaved a greater number, another after each."""
+        return self._copy.revision
+
+    @property
+    def timestamp(self) -> int:
+        """The time up to which who looks now has seen everything."""
+        return self._room.seen
+
+    def document(self) -> Graph:
+        """Return the graph document; its revision is the live one."""
+        return self._copy.live_graph(self._room.latest)
+
+    def status(self) -> SaveStatus:
+        return SaveStatus(
+            revision=self._copy.base_revision,
+            last_save_time=self._copy.last_save_time,
+            has_unsaved_changes=self._copy.has_unsaved,
+            auto_save_enabled=self._auto_save,
+            error=None if self._error is None else type(self._error).__name__,
+            next_attempt=self._retry_at if self._error else None,
+        )
+
+    def new_keys(self, count: int) -> list[str]:
+        """Return so many keys that no node or edge has."""
+        return [edits.new_key() for _ in range(count)]
+
+    # Members
+
+    def join(self, user_id: str, sheet: str, from_timestamp: int | None = None) -> Member:
+        """Add an editor on a sheet; what happened there since a time is in `missed`.
+
+        Raises: EditRefused for a sheet that is not there.
+        """
+        self._check_open()
+        edits.check_sheet(GraphDraft(self._copy.state), sheet, "sheetId")
+        return self._room.join(user_id, sheet, from_timestamp, queued=self._options.queued)
+
+    def leave(self, member: Member) -> None:
+        self._room.leave(member)
+        self._idle_since = self._clock()
+
+    @property
+    def members(self) -> list[Member]:
+        return list(self._room.members)
+
+    # Editing. Each raises EditRefused (nothing was done) and EditNotKept (nothing was done, try again).
+
+    async def apply_instructions(
+        self, instructions: Sequence[GraphInstruction], user_id: str, *, sender: Member | None = None
+    ) -> AppliedEdit:
+        return await self._ask(lambda draft: apply_instructions(draft, instructions), user_id, sender)
+
+    async def create_elements(
+        self,
+        sheet_id: str,
+        nodes: Sequence[Mapping[str, Any]],
+        edges: Sequence[Mapping[str, Any]],
+        user_id: str,
+        *,
+        sender: Member | None = None,
+    ) -> AppliedEdit:
+        return await self._ask(
+            lambda draft: edits.create_elements(draft, sheet_id, nodes, edges), user_id, sender
+        )
+
+    async def delete_elements(
+        self,
+        sheet_id: str,
+        node_keys: Sequence[str],
+        edge_keys: Sequence[str],
+        user_id: str,
+        *,
+        sender: Member | None = None,
+    ) -> AppliedEdit:
+        return await self._ask(
+            lambda draft: edits.delete_elements(draft, sheet_id, node_keys, edge_keys), user_id, sender
+        )
+
+    async def create_sheet(
+        self, name: str, user_id: str, *, key: str | None = None, sender: Member | None = None
+    ) -> AppliedEdit:
+        return await self._ask(lambda draft: edits.create_sheet(draft, name, key), user_id, sender)
+
+    async def rename_sheet(
+        self, key: str, name: str, user_id: str, *, sender: Member | None = None
+    ) -> AppliedEdit:
+        return await self._ask(lambda draft: edits.rename_sheet(draft, key, name), user_id, sender)
+
+    async def delete_sheet(self, key: str, user_id: str, *, sender: Member | None = None) -> AppliedEdit:
+        return await self._ask(lambda draft: edits.delete_sheet(draft, key), user_id, sender)
+
+    async def undo_edit(self, edit_id: str, user_id: str) -> AppliedEdit:
+        """Take an edit back, as an edit of its own. Raises also: EditNotFound."""
+        change_set = await find_change_set(self._records, self.graph_key, self._copy.history, edit_id)
+        if change_set is None:
+            raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id[:200])
+        return await self._undo(change_set, user_id, {})
+
+    async def undo(self, user_id: str, *, redo: bool = False) -> tuple[ChangeSet, AppliedEdit] | None:
+        """Take back the latest own edit, or the latest undo; return what was, None: there is none."""
+        change_set = await next_to_undo(self._records, self.graph_key, self._copy.history, user_id, redo=redo)
+        if change_set is None:
+            return None
+        return change_set, await self._undo(change_set, user_id, {"by": REDO if redo else UNDO})
+
+    async def _undo(self, change_set: ChangeSet, user_id: str, marks: dict[str, str]) -> AppliedEdit:
+        def work(draft: GraphDraft) -> edits.Edit:
+            done = undo(draft, change_set.entries)
+            marked = tuple({**entry, TAKES_BACK: change_set.id, **marks} for entry in done.history)
+            return replace(done, history=marked)
+
+        return await self._ask(work, user_id, None)
+
+    async def _ask(self, work: Work, user_id: str, sender: Member | None) -> AppliedEdit:
+        self._check_open()
+        if self._copy.unsaved_bytes > UNSAVED_FACTOR * self._options.unsaved_bytes:
+            raise EditNotKept(graph_key=self.graph_key, reason="too much could not be saved")
+        return await self._writer.ask(work, user_id, sender)
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise LiveGraphClosed(graph_key=self.graph_key, reason=self._closed)
+
+    async def _kept(self) -> None:
+        """Note that something became unsaved; save it if it is very much. The writer holds the lock."""
+        if self._unsaved_since is None:
+            self._unsaved_since = self._clock()
+            self._send_status()
+        if self._is_save_due():
+            with suppress(SourceError, LiveError):
+                await self._save()
+
+    # Saving
+
+    async def save(self) -> SaveStatus:
+        """Store what is unsaved, now. Raises: SourceError; then it stays journalled and is tried again."""
+        self._check_open()
+        async with self._lock:
+            await self._save()
+        return self.status()
+
+    def set_auto_save(self, enabled: bool) -> SaveStatus:
+        """Save from time to time, or only when asked and when very much is unsaved."""
+        self._check_open()
+        self._auto_save = enabled
+        self._send_status()
+        return self.status()
+
+    async def _save(self) -> None:
+        if self._closed is not None or not self._copy.has_unsaved:
+            return
+        began, is_saved = time.perf_counter(), False
+        try:
+            keys, taken = await self._copy.save(self._room.latest, self._clock(), self._lease)
+            is_saved = True
+        except (GraphNotFound, LiveElsewhere) as exc:
+            self._end(DELETED if isinstance(exc, GraphNotFound) else TAKEN_OVER)
+            raise
+        except SourceError as exc:
+            self._failures += 1
+            wait = min(self._options.autosave_ms, self._options.retry_ms * 2 ** min(self._failures, 10))
+            self._error, self._retry_at = exc, self._clock() + wait
+            log.warning("save_failed", extra={"error": type(exc).__name__, "failures": self._failures})
+            self._send_status()
+            raise
+        finally:
+            self._watch.saved(time.perf_counter() - began, ok=is_saved)
+        self._error, self._failures, self._unsaved_since = None, 0, None
+        for edit in taken:
+            self._announce(edit)
+        self._on_saved(self.graph_key, keys)
+        log.info("saved", extra={"nodes": len(keys)})
+        self._send_status()
+
+    def _announce(self, edit: edits.Edit) -> None:
+        for message, sheets in edit.broadcasts:
+            self._room.send(Broadcast.of(self._room.stamped(message, SYSTEM), sheets))
+
+    def _send_status(self) -> None:
+        self._room.notify({**self.status().to_message(), "graphKey": self.graph_key})
+
+    # What others store
+
+    async def refresh(self) -> None:
+        """Take in what others stored. Raises: GraphNotFound, SourceError."""
+        if self._closed is None and await self._copy.is_behind():
+            async with self._lock:
+                if self._closed is None and await self._copy.is_behind():
+                    self._announce(await self._copy.merge_remote())
+
+    async def apply_mutation(
+        self, mutation: Mutation, *, expected_revision: int | None, records: Sequence[RecordWrite] = ()
+    ) -> int:
+        """Store a change that comes from elsewhere than an editor, such as an approval, and show it.
+
+        What is unsaved and has to do with it is saved first, and then counts as a change that the
+        caller did not know of; what has not stays unsaved.
+        Raises: what MutableGraphDataSource.apply raises; then nothing of it took place.
+        """
+        async with self._lock:
+            self._check_open()
+            if expected_revision is not None and expected_revision == self._copy.revision:
+                await self._save()
+                expected_revision = self._copy.base_revision
+            elif self._copy.unsaved.meets(mutation, self._copy.state):
+                await self._save()
+            try:
+                revision = await self._source.apply(
+                    mutation, expected_revision=expected_revision, records=records
+                )
+            except RevisionConflict:
+                if await self._copy.is_behind():
+                    self._announce(await self._copy.merge_remote())
+                raise
+            try:
+                self._announce(await self._copy.merge_mutation(mutation, revision))
+            except GraphNotFound:
+                self._end(DELETED)
+            except SourceError as exc:  # it is stored: `tick` shows it as soon as the store can be read
+                log.warning("not_absorbed", extra={"error": type(exc).__name__})
+            return revision
+
+    # Living and closing
+
+    async def tick(self) -> None:
+        """Do what is due: renew the hold, save, take in what others stored. Never raises for the store."""
+        try:
+            if self._lease.is_due:
+                await self._lease.renew()
+            if self._is_save_due():
+                async with self._lock:
+                    await self._save()
+            await self.refresh()
+        except LiveElsewhere:
+            self._end(TAKEN_OVER)
+        except GraphNotFound:
+            self._end(DELETED)
+        except (SourceError, LiveError) as exc:
+            log.warning("tick_failed", extra={"error": type(exc).__name__})
+
+    def _is_save_due(self) -> bool:
+        now = self._clock()
+        if not self._copy.has_unsaved or now < self._retry_at:
+            return False
+        options, copy = self._options, self._copy
+        if copy.unsaved_changes >= options.unsaved or copy.unsaved_bytes >= options.unsaved_bytes:
+            return True
+        since = self._unsaved_since if self._unsaved_since is not None else now
+        return self._auto_save and now - since >= self._options.autosave_ms
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has been here for a while and nothing is left to do."""
+        quiet = self._clock() - self._idle_since >= self._options.idle_ms
+        return quiet and not self._room.members and self._writer.is_idle and not self._copy.has_unsaved
+
+    def _end(self, reason: str) -> None:
+        self._closed = self._closed or reason
+        self._writer.refuse(LiveGraphClosed(graph_key=self.graph_key, reason=self._closed))
+        self._room.close(self._closed)
+
+    async def abandon(self, reason: str) -> None:
+        """Close without saving: the graph is gone."""
+        self._end(reason)
+        await self.close(reason)
+
+    async def close(self, reason: str = "it was closed") -> None:
+        """Carry out what waits, save, give the hold back. What cannot be saved stays journalled."""
+        try:
+            async with self._lock:
+                await self._writer.carry_out_all()
+                if self._auto_save:
+                    await self._save()
+        except (SourceError, LiveError) as exc:
+            log.warning("closed_unsaved", extra={"error": type(exc).__name__})
+        finally:
+            self._end(reason)
+            await self._writer.stop()
+            with suppress(SourceError):
+                await self._lease.give_back()

@@ -1,0 +1,203 @@
+"""The live graphs of a server: opens each once, looks after them, closes those that nobody edits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from datasources.base import MutableGraphDataSource, RecordStore
+from datasources.errors import GraphNotFound, SourceError
+from datasources.types import Edge, Graph, Node
+from graphrag.live.errors import LiveError
+from graphrag.live.graph_lease import Lease, new_owner
+from graphrag.live.journal import Journal, journalled_graphs
+from graphrag.live.live_graph import LiveGraph
+from graphrag.live.options import LiveOptions, LiveWatch, NoWatch
+
+log = logging.getLogger(__name__)
+
+Name = tuple[str, str]
+
+
+def now_ms() -> int:
+    """Return the time. Units: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def embed_nothing(_workspace: str, _graph_key: str, _node_keys: Sequence[str]) -> None:
+    """Ignore what was saved: nobody embeds."""
+
+
+class LiveGraphs:
+    """One for a server. `sources` and `records` give those of a workspace, as stored.
+
+    `embed` is called with the workspace, the graph and the nodes of each save; it may not raise.
+    Use it as `async with`: leaving saves and closes all.
+    """
+
+    def __init__(
+        self,
+        sources: Callable[[str], MutableGraphDataSource],
+        records: Callable[[str], RecordStore],
+        *,
+        embed: Callable[[str, str, Sequence[str]], None] = embed_nothing,
+        options: LiveOptions | None = None,
+        clock: Callable[[], int] = now_ms,
+        watch: LiveWatch | None = None,
+    ) -> None:
+        self._sources, self._records, self._embed = sources, records, embed
+        self.options = options or LiveOptions()
+        self._clock = clock
+        self._watch = watch or NoWatch()
+        self._owner = new_owner()
+        self._open: dict[Name, LiveGraph] = {}
+        self._locks: dict[Name, asyncio.Lock] = {}
+        self._ticker: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        self._ticker = asyncio.create_task(self._tick_on())
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._is_closed = True
+        ticker, self._ticker = self._ticker, None
+        if ticker is not None:
+            ticker.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticker
+        for name in list(self._open):
+            await self._close(name, "the server stops")
+
+    def get(self, workspace: str, graph_key: str) -> LiveGraph | None:
+        """Return a graph that is open here, or nothing."""
+        live = self._open.get((workspace, graph_key))
+        return None if live is None or live.is_closed else live
+
+    @property
+    def opened(self) -> list[LiveGraph]:
+        return [live for live in self._open.values() if not live.is_closed]
+
+    async def open(self, workspace: str, graph_key: str) -> LiveGraph:
+        """Return the live graph, opened if it is not.
+
+        Raises: GraphNotFound, LiveElsewhere, SourceError.
+        """
+        name = (workspace, graph_key)
+        await self._sources(workspace).get_graph(graph_key)  # no lock is kept for what does not exist
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            live = self.get(workspace, graph_key)
+            if live is not None:
+                return live
+            await self._close(name, "it is opened again")
+            if self._is_closed:
+                raise LiveError("the server stops")
+            records = self._records(workspace)
+            live = LiveGraph(
+                self._sources(workspace),
+                records,
+                graph_key,
+                lease=Lease(records, graph_key, self._owner, self._clock, held_ms=self.options.held_ms),
+                clock=self._clock,
+                options=self.options,
+                watch=self._watch,
+                on_saved=lambda key, keys: self._embed(workspace, key, keys),
+            )
+            await live.start()
+            self._open[name] = live
+            return live
+
+    async def _close(self, name: Name, reason: str) -> None:
+        live = self._open.pop(name, None)
+        if live is not None:
+            await live.close(reason)
+
+    async def forget(self, workspace: str, graph_key: str) -> None:
+        """Close a graph that was deleted, with what was journalled of it. Raises: SourceError."""
+        live = self._open.pop((workspace, graph_key), None)
+        if live is not None:
+            await live.abandon("it was deleted")
+        journal = Journal(self._records(workspace), graph_key)
+        await journal.read()
+        await journal.discard()
+
+    async def recover(self, workspace: str) -> list[str]:
+        """Save what a server that died had journalled; return the keys of these graphs.
+
+        A graph that another server holds is left to it. Call it once when a workspace is opened.
+        Raises: SourceError.
+        """
+        recovered: list[str] = []
+        for graph_key in await journalled_graphs(self._records(workspace)):
+            if self.get(workspace, graph_key) is not None:
+                continue
+            try:
+                live = await self.open(workspace, graph_key)
+                await live.save()
+            except GraphNotFound:
+                await self.forget(workspace, graph_key)
+                continue
+            except LiveError as exc:
+                log.info("not_recovered", extra={"error": type(exc).__name__})
+                continue
+            recovered.append(graph_key)
+        return recovered
+
+    async def tick(self) -> None:
+        """Look after every open graph once."""
+        opened = list(self._open.items())
+        await asyncio.gather(*(live.tick() for _, live in opened if not live.is_closed))
+        for name, live in opened:
+            if live.is_closed or live.is_idle:
+                async with self._locks.setdefault(name, asyncio.Lock()):
+                    if self._open.get(name) is live and (live.is_closed or live.is_idle):
+                        await self._close(name, "nobody edits it")
+
+    async def _tick_on(self) -> None:
+        while True:
+            await asyncio.sleep(self.options.tick_ms / 1000)
+            try:
+                await self.tick()
+            except Exception:  # saving must go on, whatever it was this time
+                log.exception("tick_failed")
+
+    def provider(self, workspace: str) -> Unsaved:
+        """Return what a memory overlay of this workspace reads."""
+        return Unsaved(self, workspace)
+
+
+class Unsaved:
+    """Implements MemoryGraphProvider: the graphs of one workspace that have unsaved changes here."""
+
+    def __init__(self, graphs: LiveGraphs, workspace: str) -> None:
+        self._graphs, self._workspace = graphs, workspace
+
+    def _live(self, graph_key: str) -> LiveGraph | None:
+        live = self._graphs.get(self._workspace, graph_key)
+        return live if live is not None and live.has_unsaved else None
+
+    async def get_live_graph(self, graph_key: str) -> Graph | None:
+        live = self._live(graph_key)
+        if live is None:
+            return None
+        try:
+            await live.refresh()  # what others stored must not be hidden by what is unsaved
+        except SourceError:
+            return None  # the store itself will say what is wrong
+        live = self._live(graph_key)
+        return None if live is None else live.document()
+
+    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
+        live = self._graphs.get(self._workspace, graph_key)
+        return None if live is None else live.nodes
+
+    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
+        live = self._graphs.get(self._workspace, graph_key)
+        return None if live is None else live.edges

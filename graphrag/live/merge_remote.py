@@ -1,0 +1,189 @@
+"""Brings unsaved edits together with what others stored meanwhile, field by field; knows no store.
+
+Decision: where both changed one field the unsaved edit wins, for it was acknowledged last. What was
+deleted elsewhere stays deleted, unless it was made here; what was deleted here is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
+
+import orjson
+
+from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
+from graphrag.live.graph_state import Changes, GraphDraft, LiveState, Readable, same
+from tools.write_tools.field_changes import json_document
+
+D = TypeVar("D", bound=Document)
+MISSING: Final = object()
+
+
+@dataclass(slots=True, kw_only=True)
+class Unsaved:
+    """The documents that differ from the stored ones, each as it is stored (None: it is not)."""
+
+    nodes: dict[str, Node | None] = field(default_factory=dict[str, Node | None])
+    edges: dict[str, Edge | None] = field(default_factory=dict[str, Edge | None])
+    graph: Graph | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.edges or self.graph is not None)
+
+    def copied(self) -> Unsaved:
+        return Unsaved(nodes=dict(self.nodes), edges=dict(self.edges), graph=self.graph)
+
+    def note(self, changes: Changes, before: Readable) -> Unsaved:
+        """Add what the changes touch; return what was added."""
+        added = Unsaved(
+            nodes={key: before.node(key) for key in changes.nodes if key not in self.nodes},
+            edges={key: before.edge(key) for key in changes.edges if key not in self.edges},
+            graph=before.graph if changes.graph is not None and self.graph is None else None,
+        )
+        self.add(added)
+        return added
+
+    def add(self, older: Unsaved) -> None:
+        """Take in documents as they are stored; those that are known already stay."""
+        self.nodes = {**older.nodes, **self.nodes}
+        self.edges = {**older.edges, **self.edges}
+        self.graph = self.graph or older.graph
+
+    def mutation(self, live: LiveState, last_updated_time: int) -> Mutation:
+        """Return what brings the store to the live state."""
+        nodes = {key: live.node(key) for key in self.nodes}
+        edges = {key: live.edge(key) for key in self.edges}
+        return Mutation(
+            graph_key=live.graph.key,
+            put_nodes=[n for k, n in nodes.items() if n is not None and not same(n, self.nodes[k])],
+            put_edges=[e for k, e in edges.items() if e is not None and not same(e, self.edges[k])],
+            delete_nodes=[k for k, n in nodes.items() if n is None and self.nodes[k] is not None],
+            delete_edges=[k for k, e in edges.items() if e is None and self.edges[k] is not None],
+            graph=live.graph.replace(last_updated_time=last_updated_time),
+        )
+
+    def meets(self, mutation: Mutation, live: LiveState) -> bool:
+        """Say whether a mutation names, or hangs on, something that is not saved."""
+        if self.graph is not None and (mutation.graph or mutation.put_nodes or mutation.put_edges):
+            return True
+        cut = [live.edge(key) for key in mutation.delete_edges]
+        joined = [*mutation.put_edges, *(edge for edge in cut if edge is not None)]
+        named = {node.key for node in mutation.put_nodes} | set(mutation.delete_nodes) | _ends(joined)
+        if named & self.nodes.keys():
+            return True
+        edge_keys = {edge.key for edge in mutation.put_edges} | set(mutation.delete_edges)
+        if edge_keys & self.edges.keys():
+            return True
+        own = [*self.edges.values(), *(live.edge(key) for key in self.edges)]
+        return bool(_ends(edge for edge in own if edge is not None) & named)
+
+
+def _ends(edges: Iterable[Edge]) -> set[str]:
+    return {end for edge in edges for end in (edge.source, edge.target)}
+
+
+def rebased(live: Readable, unsaved: Unsaved, stored: LiveState) -> Unsaved:
+    """Lay the unsaved edits of `live` upon the stored graph, which becomes the live one.
+
+    Returns what of it is unsaved now.
+    """
+    draft = GraphDraft(stored)
+    if unsaved.graph is not None:
+        draft.set_graph(_merged_document(Graph, unsaved.graph, live.graph, stored.graph))
+    for key, base in unsaved.nodes.items():
+        ours, theirs = live.node(key), stored.node(key)
+        if ours is None:
+            if theirs is not None:
+                draft.delete_node(key)
+        elif theirs is not None or base is None:
+            draft.put_node(_merged_document(Node, base, ours, theirs))
+    for key, base in unsaved.edges.items():
+        ours, theirs = live.edge(key), stored.edge(key)
+        if ours is None:
+            draft.delete_edge(key)
+        elif theirs is not None or base is None:
+            draft.put_edge(_merged_document(Edge, base, ours, theirs))
+    _drop_loose_edges(draft)
+    _keep_used_sheets(draft, live.graph, stored.graph)
+    changes = draft.changes()
+    now = Unsaved(
+        nodes={key: stored.node(key) for key in changes.nodes},
+        edges={key: stored.edge(key) for key in changes.edges},
+        graph=stored.graph if changes.graph is not None else None,
+    )
+    stored.commit(changes)
+    return now
+
+
+def _drop_loose_edges(draft: GraphDraft) -> None:
+    loose = [
+        edge.key
+        for edge in draft.iter_edges()
+        if draft.node(edge.source) is None or draft.node(edge.target) is None
+    ]
+    for key in loose:
+        draft.delete_edge(key)
+
+
+def _keep_used_sheets(draft: GraphDraft, *graphs: Graph) -> None:
+    """A sheet that one deleted while another put something on it stays."""
+    changes = draft.changes()
+    ours = {d.sheet for d in (*changes.nodes.values(), *changes.edges.values()) if d is not None}
+    names = {key: name for graph in graphs for key, name in graph.sheets_list.items()}
+    all_used = {node.sheet for node in draft.iter_nodes()} | {edge.sheet for edge in draft.iter_edges()}
+    lost = sorted((ours | (all_used & names.keys())) - draft.graph.sheets_list.keys())
+    if lost:
+        kept = {key: names.get(key, key) for key in lost}
+        draft.set_graph(draft.graph.replace(sheets_list={**draft.graph.sheets_list, **kept}))
+
+
+def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) -> D:
+    if theirs is None or base is None or same(theirs, base):
+        return ours
+    if same(ours, base):
+        return theirs
+    merged = merge(json_document(base), json_document(ours), json_document(theirs))
+    return parse_document(model, merged, "elements")
+
+
+def merge(base: Any, ours: Any, theirs: Any) -> Any:
+    """Return a JSON value with both changes; `MISSING` stands for none."""
+    if _equal(theirs, base) or _equal(ours, theirs):
+        return ours
+    if _equal(ours, base):
+        return theirs
+    if not all(isinstance(value, dict) for value in (base, ours, theirs)):
+        return ours
+    old, mine, other = (cast(Mapping[str, Any], value) for value in (base, ours, theirs))
+    found: dict[str, Any] = {
+        key: merge(old.get(key, MISSING), mine.get(key, MISSING), other.get(key, MISSING))
+        for key in {**other, **mine}
+    }
+    return {key: value for key, value in found.items() if value is not MISSING}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if one is MISSING or other is MISSING or one != other:
+        return False
+    return orjson.dumps(one) == orjson.dumps(other)  # to Python 1 is True
+
+
+def difference(old: LiveState, new: LiveState) -> Changes:
+    """Return what leads from one state to another."""
+    return Changes(
+        nodes=_between(old.nodes, new.nodes),
+        edges=_between(old.edges, new.edges),
+        graph=new.graph if old.graph.sheets_list != new.graph.sheets_list else None,
+    )
+
+
+def _between(old: Mapping[str, D], new: Mapping[str, D]) -> dict[str, D | None]:
+    found: dict[str, D | None] = {key: None for key in old if key not in new}
+    for key, document in new.items():
+        before = old.get(key)
+        if not same(before, document):
+            found[key] = document
+    return found

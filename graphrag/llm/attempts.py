@@ -1,0 +1,160 @@
+"""Attempts at an answer: how long one may take, and when it is made again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from graphrag.llm.base import Chunk, PromptProgress, ToolCallSetAside, UsageReport
+from graphrag.llm.errors import ModelEmptyReply, ModelError, ModelTimedOut
+
+log = logging.getLogger(__name__)
+
+TAIL_S = 5.0
+"""How long to wait for what follows the end of an answer: the count of its tokens, the connection's end."""
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how patiently to try again.
+
+    Units: seconds. A provider that asks for a pause longer than `max_wait_s` is not asked again:
+    coming back earlier than told would only prolong the refusal.
+    """
+
+    attempts: int = 4
+    first_wait_s: float = 0.5
+    max_wait_s: float = 30.0
+    sleep: Sleep = asyncio.sleep
+
+    def pause_s(self, attempt: int, retry_after_s: float | None) -> float | None:
+        """Return how long to wait after the given attempt (from 1), or None not to try again."""
+        if attempt >= self.attempts:
+            return None
+        if retry_after_s is not None:
+            return retry_after_s if retry_after_s <= self.max_wait_s else None
+        growing = self.first_wait_s * 2 ** (attempt - 1)
+        return min(growing * (1 + random.random()), self.max_wait_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait. Units: seconds, for each piece, for the first one, and for all of the answer.
+
+    A local server may read a prompt for minutes: `total_s` then counts from the first piece, and what
+    timed out is not asked again (`repeats_timeouts`), for it would be read from the beginning.
+    """
+
+    silence_s: float = 60.0
+    total_s: float = 300.0
+    first_s: float | None = None
+    repeats_timeouts: bool = True
+
+    def changed(self, *, silence_s: float | None, total_s: float | None) -> Patience:
+        """Return it with what is given in place of its own."""
+        return replace(self, silence_s=silence_s or self.silence_s, total_s=total_s or self.total_s)
+
+
+class Clock:
+    """The time one answer may take."""
+
+    def __init__(self, provider: str, patience: Patience) -> None:
+        self._provider, self._patience = provider, patience
+        self._silence_s = patience.first_s or patience.silence_s
+        self._total_s = patience.total_s + (patience.first_s or 0.0)
+        self._begun = False
+        self._end = asyncio.get_running_loop().time() + self._total_s
+
+    def begin(self) -> None:
+        """Note that something of the answer came: the next pieces must come faster."""
+        if not self._begun:
+            self._begun, self._silence_s = True, self._patience.silence_s
+            if self._patience.first_s is not None:
+                self._total_s = self._patience.total_s
+                self._end = asyncio.get_running_loop().time() + self._total_s
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """Return what is awaited. Raises: ModelTimedOut; the work waited for is cancelled then."""
+        now = asyncio.get_running_loop().time()
+        by = min(now + self._silence_s, self._end)
+        limit = asyncio.timeout_at(by)
+        try:
+            async with limit:
+                return await awaitable
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            if by < self._end:
+                raise ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
+            told = f"the answer was not whole after {self._total_s:g} s"
+            raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=told) from exc
+
+    async def each(self, source: AsyncIterator[T], *, done: Callable[[], bool]) -> AsyncGenerator[T]:
+        """Yield what comes, in time. Once `done`, what comes late is no longer waited for.
+
+        Raises: ModelTimedOut.
+        """
+        while True:
+            try:
+                if done():
+                    async with asyncio.timeout(TAIL_S):
+                        item = await anext(source)
+                else:
+                    item = await self.wait(anext(source))
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if done():
+                    return
+                raise
+            yield item
+
+
+async def with_attempts(
+    attempt: Callable[[], AsyncGenerator[Chunk]], policy: RetryPolicy, patience: Patience, *, model: str
+) -> AsyncGenerator[Chunk]:
+    """Yield the chunks of the first attempt that begins an answer.
+
+    Once a piece of an answer went out, a failure is final: the reader has seen it.
+    Raises: ModelError of the last attempt.
+    """
+    number = 0
+    while True:
+        number += 1
+        begun = False
+        began = time.perf_counter()
+        try:
+            async with aclosing(attempt()) as chunks:
+                async for chunk in chunks:
+                    if not begun and not isinstance(chunk, UsageReport | ToolCallSetAside | PromptProgress):
+                        begun = True
+                        log.debug("model_first_piece", extra={"model": model, "ms": _ms_since(began)})
+                    yield chunk
+            log.debug("model_answered", extra={"model": model, "attempt": number, "ms": _ms_since(began)})
+        except ModelError as exc:
+            facts = {"provider": exc.provider, "model": model, "error": type(exc).__name__}
+            facts |= {"status": exc.status, "attempt": number}
+            # Silence is often what a model means: it is paid for, and asking twice tells enough.
+            final = begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and number > 1)
+            final = final or (isinstance(exc, ModelTimedOut) and not patience.repeats_timeouts)
+            pause_s = None if final else policy.pause_s(number, exc.retry_after_s)
+            if pause_s is None:
+                log.warning("model_failed", extra=facts | {"begun": begun})
+                raise
+            log.info("model_retry", extra=facts | {"pause_s": round(pause_s, 2)})
+        else:
+            return
+        await policy.sleep(pause_s)
+
+
+def _ms_since(start: float) -> int:
+    return round((time.perf_counter() - start) * 1000)

@@ -1,0 +1,285 @@
+"""The seam to language models: messages in, chunks of an answer out.
+
+Decision: a tool call is handed over only when the whole answer has come. A stream that breaks
+leaves `ToolCallStarted` without `ToolCallReady`, so nothing half-written can be run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from graphrag.llm.server_facts import ServerFacts
+
+FinishReason = Literal["stop", "tool_calls", "length", "unstated"]
+"""Why an answer ended. `length`: it was cut off; `unstated`: a tolerated server did not say."""
+
+ToolSchema = Mapping[str, Any]
+"""A tool in OpenAI's function form, as `Tool.schema` returns it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """What a model wants to call. `arguments` is what it wrote, unread: JSON if all went well."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemMessage:
+    """Instructions, or retrieved context. `stable`: the same in every call of the thread."""
+
+    content: str
+    stable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMessage:
+    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for people to see."""
+
+    content: str
+    retrieved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMessage:
+    """`reasoning` goes back only to providers that demand it, and only within a turn."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMessage:
+    """The answer to a tool call. Follows the AssistantMessage that asked, one for every call."""
+
+    call_id: str
+    name: str
+    content: str
+    is_error: bool = False
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningDelta:
+    """A piece of the model's thinking; not part of its answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStarted:
+    """A call is being written: its id and name are known, its arguments are not. Comes once a call."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallReady:
+    """A call with all of its arguments. `index` is that of its ToolCallStarted."""
+
+    index: int
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallCut:
+    """A call whose arguments were cut off with the answer (`length`): never run it, tell the model."""
+
+    index: int
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallSetAside:
+    """What arrived of a call that is no part of the answer: another choice's, or a spliced stream's.
+
+    Never announced and never run: it was written, so it is paid for, and that is all.
+    """
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderToolUsed:
+    """A tool that the provider ran on its side (a web search, say); nothing is to be done."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """Tokens of one request. `prompt` includes `cached` and `cache_written`; `completion` includes
+    `reasoning`. A stream with a repeated attempt may hold several: they add up."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptProgress:
+    """How much of the prompt the server has read, where it says so. Units: tokens."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The answer is whole. Always the last chunk; a stream without it raised instead."""
+
+    reason: FinishReason
+
+
+Chunk = (
+    TextDelta
+    | ReasoningDelta
+    | ToolCallStarted
+    | ToolCallReady
+    | ToolCallCut
+    | ToolCallSetAside
+    | ProviderToolUsed
+    | UsageReport
+    | PromptProgress
+    | Finished
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """How to answer. None: the provider's own setting.
+
+    Units: `silence_s` is the longest wait for the next piece, `total_s` the longest answer.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    tool_choice: Literal["auto", "none", "required"] = "auto"
+    silence_s: float | None = None
+    total_s: float | None = None
+
+
+DEFAULT_OPTIONS = ModelOptions()
+
+
+class LLMProvider(Protocol):
+    """A language model behind some interface. `context_window` is in tokens, prompt and answer together."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def context_window(self) -> int: ...
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        """Yield the answer piece by piece, ending with `Finished`. Close it (`aclosing`) to stop early.
+
+        Failed attempts are repeated only as long as nothing of an answer was yielded.
+        Raises: ModelError.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class LearnsWindow(Protocol):
+    """A provider whose server may say how large the window is."""
+
+    async def facts(self) -> ServerFacts:
+        """Ask the server what it serves. Raises: ModelError."""
+        ...
+
+    async def learn_window(self) -> None:
+        """Ask for the window, once and not for long; `context_window` is right after it. Raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A whole answer. `cut_calls` were cut off with it; `usage` is None where the provider told none."""
+
+    text: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+    cut_calls: tuple[ToolCall, ...]
+    finish: FinishReason
+    usage: UsageReport | None
+
+
+async def complete(
+    provider: LLMProvider,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSchema] = (),
+    options: ModelOptions = DEFAULT_OPTIONS,
+) -> Completion:
+    """Return the whole answer at once. Raises: ModelError."""
+    text: list[str] = []
+    reasoning: list[str] = []
+    calls: list[ToolCall] = []
+    cut: list[ToolCall] = []
+    usage: UsageReport | None = None
+    finish: FinishReason = "unstated"
+    async with aclosing(provider.stream(messages, tools, options)) as chunks:
+        async for chunk in chunks:
+            match chunk:
+                case TextDelta():
+                    text.append(chunk.text)
+                case ReasoningDelta():
+                    reasoning.append(chunk.text)
+                case ToolCallReady():
+                    calls.append(chunk.call)
+                case ToolCallCut():
+                    cut.append(chunk.call)
+                case UsageReport():
+                    usage = add_usage(usage, chunk)
+                case Finished():
+                    finish = chunk.reason
+                case ToolCallStarted() | ToolCallSetAside() | ProviderToolUsed() | PromptProgress():
+                    pass
+    return Completion(
+        text="".join(text),
+        reasoning="".join(reasoning),
+        tool_calls=tuple(calls),
+        cut_calls=tuple(cut),
+        finish=finish,
+        usage=usage,
+    )
+
+
+def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
+    """Return the sum of two reports."""
+    if one is None:
+        return other
+    return UsageReport(
+        prompt=one.prompt + other.prompt,
+        completion=one.completion + other.completion,
+        cached=one.cached + other.cached,
+        cache_written=one.cache_written + other.cache_written,
+        reasoning=one.reasoning + other.reasoning,
+    )

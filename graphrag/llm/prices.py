@@ -1,0 +1,76 @@
+"""What a request costs: the prices of the `genai-prices` package, else the registry's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphrag.llm.base import UsageReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Units: US dollars a million tokens. `cached` is for prompt tokens that the provider remembered."""
+
+    input: float
+    output: float = 0.0
+    cached: float | None = None
+    cache_write: float | None = None
+
+    def cost_usd(self, usage: UsageReport) -> float:
+        plain = max(0, usage.prompt - usage.cached - usage.cache_written)
+        cached = self.input if self.cached is None else self.cached
+        written = self.input if self.cache_write is None else self.cache_write
+        total = plain * self.input + usage.cached * cached + usage.cache_written * written
+        return (total + usage.completion * self.output) / 1_000_000
+
+
+FREE = Price(input=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """How to price one model: `fixed` by the settings, else by `genai_provider`, else by `fallback`."""
+
+    model: str
+    genai_provider: str | None = None
+    fixed: Price | None = None
+    fallback: Price | None = None
+
+    def cost_usd(self, usage: UsageReport) -> float | None:
+        """Return the cost of a request, or None where nobody knows the price."""
+        if self.fixed is not None:
+            return self.fixed.cost_usd(usage)
+        if self.genai_provider is not None:
+            kept = _kept_price(self.genai_provider, self.model, usage)
+            if kept is not None:
+                return kept
+        return self.fallback.cost_usd(usage) if self.fallback else None
+
+
+def known_context_window(provider: str | None, model: str) -> int | None:
+    """Return a model's window in tokens, where `genai-prices` knows it."""
+    if provider is None:
+        return None
+    from genai_prices import Usage, calc_price  # loaded late: it reads a large table
+
+    try:
+        return calc_price(
+            Usage(input_tokens=0, output_tokens=0), model, provider_id=provider
+        ).model.context_window
+    except (LookupError, ValueError):
+        return None
+
+
+def _kept_price(provider: str, model: str, usage: UsageReport) -> float | None:
+    from genai_prices import Usage, calc_price
+
+    counts = Usage(
+        input_tokens=usage.prompt,
+        output_tokens=usage.completion,
+        cache_read_tokens=usage.cached,
+        cache_write_tokens=usage.cache_written,
+    )
+    try:
+        return float(calc_price(counts, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):  # an unknown model, or counts that contradict each other
+        return None

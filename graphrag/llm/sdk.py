@@ -1,0 +1,173 @@
+"""What the providers behind the `openai` and the `anthropic` package share: one tool generates both."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import httpx2
+
+from graphrag.llm.attempts import Clock, Patience, RetryPolicy, with_attempts
+from graphrag.llm.base import (
+    DEFAULT_OPTIONS,
+    Chunk,
+    Message,
+    ModelOptions,
+    PromptProgress,
+    ToolSchema,
+)
+from graphrag.llm.calls import CallIds
+from graphrag.llm.errors import (
+    ModelAnswerMalformed,
+    ModelError,
+    ModelStreamBroken,
+    ModelTimedOut,
+    ModelUnreachable,
+)
+from graphrag.llm.identity import Identified
+from graphrag.llm.sdk_errors import Refusal, error_of
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 10.0
+TIMEOUT = httpx2.Timeout(None, connect=CONNECT_S)
+"""The pauses of an answer are `Clock`'s: it also counts lines without content."""
+
+
+class Reader(Protocol):
+    """Reads the pieces of an answer; `finished`: whatever fails from here on, the answer is whole."""
+
+    @property
+    def finished(self) -> bool: ...
+
+    def feed(self, event: object, /) -> Iterator[Chunk]: ...
+
+    def end(self) -> Iterator[Chunk]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkErrors:
+    """A package's exceptions. `api` may come within a stream, `status` for an answer with one."""
+
+    base: type[Exception]
+    api: type[Any]
+    status: type[Any]
+    timeout: type[Any]
+    connection: type[Any]
+
+
+class SdkProvider(Identified, ABC):
+    """One HTTP request for each attempt at an answer; closing the stream closes the request."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        model: str,
+        context_window: int,
+        key: str | None,
+        errors: SdkErrors,
+        patience: Patience,
+        retry: RetryPolicy | None,
+    ) -> None:
+        super().__init__(name=name, model=model, context_window=context_window)
+        self._key, self._errors, self._patience = key, errors, patience
+        self._retry = retry or RetryPolicy()
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        request = self._request(messages, tools, options)
+        patience = self._patience.changed(silence_s=options.silence_s, total_s=options.total_s)
+
+        def attempt() -> AsyncGenerator[Chunk]:
+            return self._attempt(request, CallIds(messages), Clock(self._name, patience))
+
+        policy = self._retry
+        async with aclosing(with_attempts(attempt, policy, patience, model=self._model)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    @abstractmethod
+    def _request(
+        self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
+    ) -> dict[str, Any]:
+        """Return the request's body."""
+
+    @abstractmethod
+    def _reader(self, ids: CallIds) -> Reader:
+        """Return what reads an answer."""
+
+    @abstractmethod
+    async def _send(self, request: dict[str, Any], clock: Clock) -> Any:
+        """Send the request; returns its answer's beginning, raw. Raises: the package's errors."""
+
+    async def _attempt(self, request: dict[str, Any], ids: CallIds, clock: Clock) -> AsyncGenerator[Chunk]:
+        reader = self._reader(ids)
+        try:
+            response = await self._send(request, clock)
+        except (self._errors.base, httpx2.HTTPError, OSError) as exc:
+            raise self._translated(exc, begun=False) from exc
+        try:
+            async with aclosing(self._pieces(response, clock, reader)) as pieces:
+                async for piece in pieces:
+                    for chunk in reader.feed(piece):
+                        if not isinstance(chunk, PromptProgress):
+                            clock.begin()
+                        yield chunk
+        except ModelError as exc:
+            if not reader.finished:
+                raise
+            log.info("model_tail_lost", extra={"provider": self._name, "error": type(exc).__name__})
+        for chunk in reader.end():
+            yield chunk
+
+    async def _pieces(self, response: Any, clock: Clock, reader: Reader) -> AsyncGenerator[object]:
+        """Yield the stream's pieces, or the one piece of a server that does not stream."""
+        http = cast(httpx2.Response, response.http_response)
+        kind = http.headers.get("content-type", "")
+        try:
+            if kind.startswith("text/html"):
+                reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
+                raise ModelAnswerMalformed(provider=self._name, reason=reason, retryable=False)
+            if kind.startswith("application/json"):
+                yield json.loads(await clock.wait(http.aread()))
+                return
+            stream = response.parse()
+            stream = await stream if inspect.isawaitable(stream) else stream
+            async with aclosing(clock.each(aiter(stream), done=lambda: reader.finished)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except (self._errors.base, httpx2.HTTPError, httpx2.StreamError, OSError) as exc:
+            raise self._translated(exc, begun=True) from exc
+        except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
+            raise ModelAnswerMalformed(provider=self._name, reason=f"not JSON: {exc}") from exc
+        finally:
+            await http.aclose()
+
+    def _translated(self, exc: Any, *, begun: bool) -> ModelError:
+        """Return what an exception of the client means. `begun`: the answer had a beginning."""
+        if isinstance(exc, self._errors.status):
+            refusal = Refusal(
+                status=exc.status_code, message=exc.message, body=exc.body, headers=exc.response.headers
+            )
+            return error_of(refusal, provider=self._name, secret=self._key)
+        if isinstance(exc, (self._errors.timeout, httpx2.TimeoutException)):
+            return ModelTimedOut(provider=self._name, seconds=CONNECT_S, reason="no connection in time")
+        if isinstance(exc, (self._errors.connection, httpx2.HTTPError, httpx2.StreamError, OSError)):
+            inner = exc.__cause__ or exc
+            kind = ModelStreamBroken if begun else ModelUnreachable
+            return kind(provider=self._name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
+        if isinstance(exc, self._errors.api) and exc.body is not None:
+            refusal = Refusal(status=0, message=exc.message, body=exc.body)
+            return error_of(refusal, provider=self._name, secret=self._key)
+        return ModelAnswerMalformed(provider=self._name, reason=str(exc))

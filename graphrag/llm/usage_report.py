@@ -1,0 +1,89 @@
+"""Adds up what a person's conversations used, by model, and where their limits stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphrag.agent.thread_store import Thread
+from graphrag.app.wiring import Services
+from graphrag.approvals import Person
+from graphrag.client.documents import ModelUsage, PersonUsage, UsageAnswer, UsageStanding
+from graphrag.llm.usage_accounts import Payer
+
+MAX_THREADS = 10_000
+
+
+async def usage_report(
+    rooms: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
+) -> UsageAnswer:
+    """Return the usage of a person in some workspaces or of one graph; for an admin also everybody's.
+
+    Raises: SourceError.
+    """
+    threads: list[Thread] = []
+    everybodys: list[Thread] = []
+    limits: list[UsageStanding] = []
+    for services, person in rooms:
+        threads += await services.threads.list(person, graph_key=graph_key, limit=MAX_THREADS)
+        if person.at_least("admin"):
+            everybodys += await services.threads.list_all(
+                person.workspace, graph_key=graph_key, limit=MAX_THREADS
+            )
+        payer = Payer(workspace=person.workspace, person=person.user_id)
+        limits += [
+            UsageStanding(
+                whose=standing.whose,
+                workspace=person.workspace,
+                used_tokens=standing.used.tokens,
+                used_cost=standing.used.cost_usd,
+                max_tokens=standing.allowed.tokens,
+                max_cost=standing.allowed.cost_usd,
+            )
+            for standing in await services.meter.accounts.standings(payer)
+        ]
+    return UsageAnswer(
+        threads=len(threads),
+        prompt_tokens=sum(t.total_prompt_tokens for t in threads),
+        completion_tokens=sum(t.total_completion_tokens for t in threads),
+        total_tokens=sum(t.total_tokens for t in threads),
+        cost=sum(t.total_cost for t in threads),
+        models=_by_model(threads),
+        limits=limits,
+        people=_by_person(everybodys),
+    )
+
+
+def _by_person(threads: Sequence[Thread]) -> list[PersonUsage]:
+    """Add up by person, the one who used most first."""
+    groups: dict[str, list[Thread]] = {}
+    for thread in threads:
+        groups.setdefault(thread.user_id, []).append(thread)
+    found = [
+        PersonUsage(
+            user_id=user_id,
+            threads=len(group),
+            total_tokens=sum(t.total_tokens for t in group),
+            cost=sum(t.total_cost for t in group),
+        )
+        for user_id, group in groups.items()
+    ]
+    return sorted(found, key=lambda used: (-used.total_tokens, -used.threads, used.user_id))
+
+
+def _by_model(threads: Sequence[Thread]) -> list[ModelUsage]:
+    """Add up by the model that last answered in a conversation."""
+    groups: dict[tuple[str, str], list[Thread]] = {}
+    for thread in threads:
+        groups.setdefault((thread.provider or "", thread.model or ""), []).append(thread)
+    return [
+        ModelUsage(
+            provider=provider,
+            model=model,
+            threads=len(group),
+            prompt_tokens=sum(t.total_prompt_tokens for t in group),
+            completion_tokens=sum(t.total_completion_tokens for t in group),
+            total_tokens=sum(t.total_tokens for t in group),
+            cost=sum(t.total_cost for t in group),
+        )
+        for (provider, model), group in sorted(groups.items())
+    ]

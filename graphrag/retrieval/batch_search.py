@@ -1,0 +1,175 @@
+"""One retrieval on a source to which every question is a journey: its questions, asked together.
+
+`in_few_trips` gives what a search reads from: the source itself, or where the source can do it
+(`OneTripSource`), answers that came in one round trip and reading that takes one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from datasources.base import GraphDataSource
+from datasources.batch_reads import OneTripSource, SearchedAtOnce
+from datasources.types import (
+    Direction,
+    Hit,
+    Link,
+    Node,
+    NodeTypeConfig,
+    SearchField,
+    Subgraph,
+    Vector,
+)
+
+
+class SearchSource(Protocol):
+    """The questions that a retrieval asks; every GraphDataSource answers them."""
+
+    async def search_text(
+        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
+    ) -> list[Hit]: ...
+
+    async def search_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        *,
+        model: str,
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]: ...
+
+    async def get_links(
+        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+    ) -> list[Link]: ...
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]: ...
+
+    async def get_neighborhood(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
+    ) -> Subgraph: ...
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRequest:
+    """What a retrieval will ask for. Numbers are those of its options."""
+
+    query: str
+    vector: tuple[str, Vector] | None
+    limit: int
+    min_score: float
+    links: int
+    first: int
+
+
+async def in_few_trips(source: GraphDataSource, graph_key: str, wanted: BatchRequest) -> SearchSource:
+    """Return what to ask instead of the source. Raises: GraphNotFound."""
+    if not isinstance(source, OneTripSource):
+        return source
+    found = await source.search_at_once(
+        graph_key,
+        wanted.query,
+        vector=wanted.vector,
+        limit=wanted.limit,
+        min_score=wanted.min_score,
+        links=wanted.links,
+        first=wanted.first,
+    )
+    return source if found is None else _Answered(source, wanted, found)
+
+
+@dataclass(slots=True)
+class _Answered:
+    """Implements SearchSource: what was asked for is known, the rest is read once."""
+
+    source: GraphDataSource
+    wanted: BatchRequest
+    found: SearchedAtOnce
+    read: dict[tuple[str, ...], Subgraph] = field(default_factory=dict[tuple[str, ...], Subgraph])
+    types: list[NodeTypeConfig] | None = None
+
+    async def search_text(
+        self,
+        graph_key: str,  # noqa: ARG002
+        query: str,  # noqa: ARG002
+        *,
+        limit: int,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        return (self.found.text if field == "content" else self.found.name)[:limit]
+
+    async def search_vectors(
+        self,
+        graph_key: str,  # noqa: ARG002
+        vector: Vector,  # noqa: ARG002
+        *,
+        model: str,  # noqa: ARG002
+        limit: int,
+        min_score: float = 0.0,
+        field: SearchField = "content",
+    ) -> list[Hit]:
+        hits = self.found.vector if field == "content" else self.found.name_vector
+        return [hit for hit in hits if hit.score >= min_score][:limit]
+
+    async def get_links(
+        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+    ) -> list[Link]:
+        links = self.found.links
+        if keys is None or len(links) >= self.wanted.links:  # they were cut, and some may be missing
+            return await self.source.get_links(graph_key, keys, limit=limit)
+        asked = set(keys)
+        return [link for link in links if link.source in asked or link.target in asked][:limit]
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]:
+        if sheet is not None or after is not None or limit is None or limit > self.wanted.first:
+            return await self.source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit)
+        first = self.found.first[:limit]
+        return list((await self.get_neighborhood(graph_key, first, max_depth=0, limit=len(first))).nodes)
+
+    async def get_neighborhood(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
+    ) -> Subgraph:
+        known = self.read.get((*keys, str(max_depth)))
+        if known is not None and limit >= len(known.nodes):
+            return known
+        if direction != "any" or not isinstance(self.source, OneTripSource):
+            return await self._around(graph_key, keys, max_depth, direction, limit)
+        read = await self.source.read_at_once(graph_key, keys, max_depth=max_depth, limit=limit)
+        if read is None:  # people began to edit the graph at this moment
+            return await self._around(graph_key, keys, max_depth, direction, limit)
+        self.read[*keys, str(max_depth)], self.types = read
+        return read[0]
+
+    async def _around(
+        self, graph_key: str, keys: Sequence[str], max_depth: int, direction: Direction, limit: int
+    ) -> Subgraph:
+        return await self.source.get_neighborhood(
+            graph_key, keys, max_depth=max_depth, direction=direction, limit=limit
+        )
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        """Return the types of what was read last; these are all that a retrieval asks for."""
+        if self.types is None or types is None:
+            return await self.source.get_node_configs(types)
+        return [config for config in self.types if config.type in types]

@@ -1,0 +1,255 @@
+"""Builds the text a model is given of a retrieval: nodes, edges and types as TOON tables, within a budget.
+
+Everything of the graph stands inside a table's cell, quoted by TOON where needed, so text written
+in a node cannot pass for a heading, another row or an instruction of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode
+from graphrag.i18n import Language
+from graphrag.retrieval.context_rows import Row, edge_row, node_row, type_row
+from graphrag.retrieval.retriever import Retrieval
+from tools.toon import compact_json, encode_table
+
+CONTEXT_MARKER = "[GRAPH CONTEXT]"
+"""First line of every context message: it tells old context blocks of a conversation from the rest."""
+
+Section = Literal["nodes", "edges", "types"]
+
+_ALWAYS: dict[Section, tuple[str, ...]] = {
+    "nodes": ("_key", "type", "sheet", "process"),
+    "edges": ("from", "to", "label"),
+    "types": ("type", "name", "description", "handles"),
+}
+_WHEN_PRESENT: dict[Section, tuple[str, ...]] = {
+    "nodes": ("name", "data", "handles", "why"),
+    "edges": (),
+    "types": ("process",),
+}
+
+_HEADINGS: dict[Language, dict[Section, str]] = {
+    "en": {"nodes": "RELEVANT NODES", "edges": "RELEVANT EDGES", "types": "TYPES USED"},
+    "fr": {"nodes": "NODES PERTINENTS", "edges": "EDGES PERTINENTES", "types": "TYPES UTILISÉS"},
+}
+_EMPTY: dict[Language, str] = {
+    "en": "No node of this graph matches the question.",
+    "fr": "Aucun node de ce graphe ne correspond à la question.",
+}
+_TOO_LONG: dict[Language, str] = {
+    "en": "{n} nodes were found, too long to show here: search for them.",
+    "fr": "{n} nodes trouvés, trop longs pour être montrés ici : cherche-les.",
+}
+_DROPPED: dict[Language, str] = {
+    "en": "{n} less relevant nodes left out for length.",
+    "fr": "{n} nodes moins pertinents omis faute de place.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """How much to show. Units: characters of a node's code and of its data's JSON, tokens of the text.
+
+    Without `with_types` the types of the nodes are not described.
+    """
+
+    truncate_process: int = 500
+    truncate_data: int = 200
+    budget_tokens: int = 4000
+    language: Language = "en"
+    with_types: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A context text and what is in it; `nodes` and `edges` are keys, most relevant first.
+
+    `tables` holds the rows of the text as they were before they became TOON. `truncated` says
+    that the code or data of the one node shown was cut further than asked, to fit the budget.
+    `outlined`: the text begins with an outline of the whole graph.
+    """
+
+    text: str
+    tokens: int
+    nodes: tuple[str, ...] = ()
+    edges: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    dropped_nodes: int = 0
+    dropped_edges: int = 0
+    truncated: bool = False
+    outlined: bool = False
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(
+        default_factory=dict[str, Sequence[Mapping[str, Any]]]
+    )
+
+    def as_json(self) -> str:
+        """Return the same fields as compact JSON: what the text is measured against."""
+        return compact_json({name: [dict(row) for row in rows] for name, rows in self.tables.items()})
+
+
+def build_context_of(
+    retrieval: Retrieval, options: ContextOptions, count_tokens: Callable[[str], int]
+) -> Context:
+    """Return the context of a retrieval; see `build_context`."""
+    return build_context(
+        retrieval.nodes, retrieval.edges, retrieval.configs, retrieval.graph, options, count_tokens
+    )
+
+
+def build_context(
+    nodes: Sequence[ScoredNode],
+    edges: Sequence[Edge],
+    configs: Mapping[str, NodeTypeConfig],
+    graph: Graph,
+    options: ContextOptions,
+    count_tokens: Callable[[str], int],
+) -> Context:
+    """Return as many of the nodes (the first ones) as `budget_tokens` holds, their edges and types.
+
+    `configs` is by type name. An edge to a node left out, and a type no shown node has, are left out.
+    The text never exceeds the budget; where not even a sentence fits it is empty.
+    """
+    language = options.language
+    if not nodes:
+        return _sentence(_EMPTY[language], 0, len(edges), options, count_tokens)
+    whole = _Draft(nodes, edges, configs, graph, options)
+    found = whole.at(len(nodes), count_tokens)
+    if found.tokens > options.budget_tokens:
+        found = _largest(whole, count_tokens) or _squeezed(whole, count_tokens)
+    if found is None:
+        sentence = _TOO_LONG[language].format(n=len(nodes))
+        return _sentence(sentence, len(nodes), len(edges), options, count_tokens)
+    return found
+
+
+def _sentence(
+    text: str, nodes: int, edges: int, options: ContextOptions, count_tokens: Callable[[str], int]
+) -> Context:
+    tokens = count_tokens(text)
+    if tokens > options.budget_tokens:
+        text, tokens = "", 0
+    return Context(text=text, tokens=tokens, dropped_nodes=nodes, dropped_edges=edges)
+
+
+def _largest(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
+    """Return the longest beginning of the ranking that fits. A row more never makes a text shorter."""
+    low, high = 1, len(draft.nodes) - 1
+    best: Context | None = None
+    while low <= high:
+        middle = (low + high) // 2
+        tried = draft.at(middle, count_tokens)
+        if tried.tokens <= draft.options.budget_tokens:
+            best, low = tried, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+def _squeezed(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
+    """Return the best node alone with its code and data cut shorter, if that fits."""
+    o = draft.options
+    process, data = o.truncate_process, o.truncate_data
+    while process or data:
+        process, data = process // 3, data // 3
+        shorter = ContextOptions(
+            truncate_process=process,
+            truncate_data=data,
+            budget_tokens=o.budget_tokens,
+            language=o.language,
+            with_types=o.with_types,
+        )
+        smaller = _Draft(draft.nodes, draft.edges, draft.configs, draft.graph, shorter, truncated=True)
+        tried = smaller.at(1, count_tokens)
+        if tried.tokens <= o.budget_tokens:
+            return tried
+    return None
+
+
+class _Draft:
+    """One retrieval and the rows it makes, each made once however many cuts are tried."""
+
+    def __init__(
+        self,
+        nodes: Sequence[ScoredNode],
+        edges: Sequence[Edge],
+        configs: Mapping[str, NodeTypeConfig],
+        graph: Graph,
+        options: ContextOptions,
+        *,
+        truncated: bool = False,
+    ) -> None:
+        self.nodes, self.edges, self.configs, self.graph = nodes, edges, configs, graph
+        self.options, self.truncated = options, truncated
+        self._rows: list[Row] = []
+
+    def at(self, count: int, count_tokens: Callable[[str], int]) -> Context:
+        """Return the context of the first `count` nodes."""
+        while len(self._rows) < count:
+            scored = self.nodes[len(self._rows)]
+            row = node_row(
+                scored,
+                self.configs.get(scored.node.type),
+                self.graph,
+                truncate_process=self.options.truncate_process,
+                truncate_data=self.options.truncate_data,
+            )
+            self._rows.append(row)
+        place = {scored.node.key: i for i, scored in enumerate(self.nodes[:count])}
+        edges = [edge for edge in self.edges if edge.source in place and edge.target in place]
+        edges.sort(key=lambda edge: sorted((place[edge.source], place[edge.target])))
+        types = self._types(count)
+        tables: dict[Section, list[Row]] = {
+            "nodes": self._rows[:count],
+            "edges": [edge_row(edge) for edge in edges],
+            "types": types,
+        }
+        text, shown = _write(tables, len(self.nodes) - count, self.options.language)
+        return Context(
+            text=text,
+            tokens=count_tokens(text),
+            nodes=tuple(scored.node.key for scored in self.nodes[:count]),
+            edges=tuple(edge.key for edge in edges),
+            types=tuple(row["type"] for row in types),
+            dropped_nodes=len(self.nodes) - count,
+            dropped_edges=len(self.edges) - len(edges),
+            truncated=self.truncated,
+            tables=shown,
+        )
+
+    def _types(self, count: int) -> list[Row]:
+        if not self.options.with_types:
+            return []
+        bare: dict[str, bool] = {}
+        for scored in self.nodes[:count]:
+            without = scored.node.process is None
+            bare[scored.node.type] = bare.get(scored.node.type, False) or without
+        return [
+            type_row(
+                self.configs[name],
+                truncate_process=self.options.truncate_process,
+                with_process=without,
+            )
+            for name, without in bare.items()
+            if name in self.configs
+        ]
+
+
+def _write(
+    tables: Mapping[Section, list[Row]], dropped: int, language: Language
+) -> tuple[str, dict[str, Sequence[Mapping[str, Any]]]]:
+    parts: list[str] = []
+    shown: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for section, rows in tables.items():
+        if not rows:
+            continue
+        extra = [c for c in _WHEN_PRESENT[section] if any(row.get(c) is not None for row in rows)]
+        columns = [*_ALWAYS[section], *extra]
+        parts.append(f"{_HEADINGS[language][section]}\n{encode_table(None, rows, columns)}")
+        shown[section] = [{column: row.get(column) for column in columns} for row in rows]
+    if dropped:
+        parts.append(_DROPPED[language].format(n=dropped))
+    return "\n\n".join(parts), shown

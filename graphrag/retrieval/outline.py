@@ -1,0 +1,121 @@
+"""Tells a whole graph in few words, for questions about all of it: sizes, types, names, flow, loose notes.
+
+What stands in it is whole: who reads it may count in it. What people wrote stands in cells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from datasources.base import GraphDataSource
+from datasources.text import node_label
+from datasources.types import Edge, Graph, GraphStats, Node
+from graphrag.i18n import Language
+from graphrag.retrieval.context_rows import MAX_NAME_CHARS, MAX_TYPE_CHARS, says_same
+from tools.compact import cut, cut_name, sheet_label
+from tools.read_tools.views import digest, table
+from tools.toon import encode
+
+MAX_NODES = 200
+NOTE_CHARS = (160, 80, 30, 0)
+"""How much of a node without edges is shown: the most that fits."""
+
+HEADINGS: Mapping[Language, str] = {"en": "THE WHOLE GRAPH", "fr": "TOUT LE GRAPHE"}
+
+
+async def build_outline(
+    source: GraphDataSource,
+    graph: Graph,
+    *,
+    language: Language,
+    budget_tokens: int,
+    count_tokens: Callable[[str], int],
+) -> str | None:
+    """Return the outline of a graph; None for one too large, or with keys that hold blanks.
+
+    Raises: GraphNotFound.
+    """
+    stats = await source.get_stats(graph.key)
+    if not 0 < stats.nodes <= MAX_NODES:
+        return None
+    nodes, edges = await source.get_nodes(graph.key), await source.get_edges(graph.key)
+    if any(not node.key or node.key.split() != [node.key] for node in nodes):
+        return None
+    begin = [HEADINGS[language], _head(graph, stats), _sheets(graph, nodes)]
+    end = [*_names(nodes), *_flow(edges)]
+    for chars in (*NOTE_CHARS, None):  # at last also without the nodes of each type
+        more = _loose(nodes, edges, chars) if chars else []
+        text = "\n".join([*begin, _types(nodes, with_keys=chars is not None), *end, *more])
+        if count_tokens(text) <= budget_tokens:
+            return text
+    return None
+
+
+def _head(graph: Graph, stats: GraphStats) -> str:
+    head: dict[str, Any] = {
+        "graph": graph.key,
+        "name": cut_name(graph.name, 120),
+        "description": cut(graph.description or "", 400) or None,
+        "nodes": stats.nodes,
+        "edges": stats.edges,
+    }
+    return encode({name: value for name, value in head.items() if value is not None})
+
+
+def _types(nodes: Sequence[Node], *, with_keys: bool) -> str:
+    keys: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        keys[node.type].append(node.key)
+    ordered = sorted(keys.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    rows = [{"type": cut(t, MAX_TYPE_CHARS), "nodes": len(k), "keys": " ".join(k)} for t, k in ordered]
+    return table("types", rows, ["type", "nodes", *(["keys"] if with_keys else [])])
+
+
+def _sheets(graph: Graph, nodes: Sequence[Node]) -> str:
+    count = Counter(node.sheet for node in nodes)
+    sheets = dict.fromkeys([*graph.sheets_list, *count])
+    rows = [{"sheet": sheet_label(graph, sheet), "nodes": count[sheet]} for sheet in sheets]
+    return table("sheets", rows, ["sheet", "nodes"])
+
+
+def _names(nodes: Sequence[Node]) -> list[str]:
+    named = [(node.key, node_label(node)) for node in nodes]
+    rows = [{"_key": k, "name": cut_name(n, MAX_NAME_CHARS)} for k, n in named if not says_same(k, n)]
+    return [table("names", rows, ["_key", "name"])] if rows else []
+
+
+def _flow(edges: Sequence[Edge]) -> list[str]:
+    """Return every edge once, as paths of keys: each key of a path leads to the next."""
+    by_label: dict[str | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    by_label[None] = defaultdict(list)  # the main flow comes first
+    for edge in edges:
+        label = None if edge.label is None else cut_name(edge.label, MAX_NAME_CHARS)
+        by_label[label][edge.source].append(edge.target)
+    rows = [
+        {"path": " ".join(path), "label": label}
+        for label, onward in by_label.items()
+        for path in paths(onward)
+    ]
+    return [table("flow", rows, ["path", "label"])] if rows else []
+
+
+def paths(onward: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return few paths that go along every link once; those that begin where nothing leads to come first."""
+    left = {source: list(reversed(targets)) for source, targets in onward.items()}
+    entered = {target for targets in onward.values() for target in targets}
+    found: list[list[str]] = []
+    for start in sorted(left, key=lambda source: source in entered):
+        while left[start]:
+            path = [start]
+            while left.get(path[-1]):
+                path.append(left[path[-1]].pop())
+            found.append(path)
+    return found
+
+
+def _loose(nodes: Sequence[Node], edges: Sequence[Edge], chars: int) -> list[str]:
+    tied = {key for edge in edges for key in (edge.source, edge.target)}
+    rows = [{"_key": n.key, "holds": digest(n, chars)} for n in nodes if n.key not in tied]
+    return [table("without_edges", rows, ["_key", "holds"])] if rows else []

@@ -1,0 +1,228 @@
+"""Ranks hits: fuses the scores of several searches and spreads them over the edges; knows no store.
+
+Fusion adds scores normalised to each search's best, because a rank alone forgets by how much a
+node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
+behind it must not lose by more than it does.
+
+A search of names always has a best hit, however little names say in a graph. The vectors of names and
+of all text come of one model, so their cosines compare: names count by as much as all text bears them
+out, the projection of the one's scores on the other's. No constant is fitted. Without vectors names
+count in full, for BM25 of two fields does not compare.
+
+Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
+not collect what its many neighbours are worth; its restart vector is the fused score raised to
+`sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
+
+Source: Zhou et al., "Learning with Local and Global Consistency" (NIPS 2003) for the operator;
+Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from datasources.types import Hit, Link, LinkTable
+
+Scores = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SAME = 1e-6
+"""Scores that differ by less of their value are equal."""
+
+DIGITS = 12
+"""Scores are rounded to as many, so that the order in which edges come does not show in them."""
+
+NAMES = ("name", "name-vector")
+"""Searches of names alone."""
+
+REASON_SHARE = 0.5
+"""A search is named as a reason when it gave at least this share of its best score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOptions:
+    """Weights of the searches and of the spreading. All are without unit.
+
+    `candidates` is the number of hits asked of each search; a list of as many was cut there.
+    `damping` is the share of a score that walks on along an edge (0 turns spreading off).
+    """
+
+    weights: Mapping[str, float] = field(
+        default_factory=lambda: {"text": 0.6, "name": 0.6, "vector": 0.4, "name-vector": 1.0}
+    )
+    candidates: int = 100
+    damping: float = 0.5
+    sharpness: float = 4.0
+    iterations: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """One ranked node: its score (best: 1) and why it is there, strongest reason first."""
+
+    key: str
+    score: float
+    reasons: tuple[str, ...]
+
+
+def fuse(
+    signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], candidates: int | None = None
+) -> dict[str, float]:
+    """Return the weighted sum of each node's scores, every signal from 0 to its own best.
+
+    Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
+    all that is behind. Names weigh as much of their weights as all text bears out.
+    """
+    fused: dict[str, float] = {}
+    both = weights.get("vector", 0.0) > 0 and weights.get("name-vector", 0.0) > 0
+    share = name_vector_agreement(signals.get("name-vector", ()), signals.get("vector", ())) if both else 1.0
+    for name, hits in signals.items():
+        best, weight = _best(hits), weights.get(name, 0.0)
+        if best <= 0 or weight <= 0:
+            continue
+        if name in NAMES:
+            weight *= share
+        cut = candidates is not None and len(hits) >= candidates
+        least = max(0.0, hits[-1].score) if cut else 0.0
+        if best - least < SAME * best:  # nothing is known of how far anyone is ahead
+            least = 0.0
+        factor, before = weight / (best - least), fused.get
+        for key, score in hits:
+            if score > least:
+                fused[key] = before(key, 0.0) + (score - least) * factor
+    return fused
+
+
+def name_vector_agreement(names: Sequence[Hit], whole: Sequence[Hit]) -> float:
+    """Return the share of what a search of names finds that one of all text bears out, from 0 to 1.
+
+    It is 1 where the same nodes score as well by their names as by all their text or better, or
+    where there is nothing to compare; it is small where names score low or name other nodes.
+    """
+    scores = {key: score for key, score in whole if score > 0}
+    most = sum(score * score for score in scores.values())
+    if most <= 0 or _best(names) <= 0:
+        return 1.0
+    found = sum(score * scores[key] for key, score in names if key in scores)
+    return min(1.0, max(0.0, found / most))
+
+
+def _best(hits: Sequence[Hit]) -> float:
+    return hits[0].score if hits else 0.0
+
+
+def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scores:
+    """Return the scores after walking the edges.
+
+    Shapes: seeds float64[n], not negative; links n×n of 0 and 1, symmetric, no self loops.
+    Where a node has no edge its score stays its own share, as if the walk came straight back.
+    """
+    best = float(seeds.max(initial=0.0))
+    if best <= 0:
+        return seeds
+    restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
+    restart = restart / restart.sum()
+    starts, ends = cast(Integers, links.indptr), cast(Integers, links.indices)
+    degree = np.diff(starts)
+    scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
+    weights = np.repeat(scale, degree) * scale[ends]
+    walk = sparse.csr_array((options.damping * weights, ends, starts), shape=(len(seeds), len(seeds)))
+    start = (1.0 - options.damping) * restart
+    score: Scores = restart
+    for _ in range(options.iterations):
+        score = start + cast(Scores, walk @ score)
+    return score
+
+
+def adjacency(size: int, pairs: Integers | Sequence[tuple[int, int]]) -> sparse.csr_array:
+    """Return the symmetric 0/1 matrix of undirected pairs; duplicates and self loops are dropped.
+
+    Shapes: int64[k, 2] → size×size.
+    """
+    ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    cells = np.concatenate([ends[:, 0] * size + ends[:, 1], ends[:, 1] * size + ends[:, 0]])
+    cells.sort()
+    if len(cells) > 1:
+        cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])]
+    pointer = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size)
+    matrix = (np.ones(len(cells), dtype=np.float64), cells % size if size else cells, pointer)
+    return sparse.csr_array(matrix, shape=(size, size))
+
+
+def rank(
+    signals: Mapping[str, Sequence[Hit]],
+    links: Sequence[Link] | LinkTable,
+    options: RankOptions,
+    limit: int,
+    fused: Mapping[str, float] | None = None,
+) -> list[Ranked]:
+    """Return the best nodes of all searches and of their surroundings, at most `limit`.
+
+    Ties are in key order, so equal input gives equal output. `fused` saves fusing again.
+    """
+    if fused is None:
+        fused = fuse(signals, options.weights, options.candidates)
+    if not fused or limit <= 0:
+        return []
+    table = links if isinstance(links, LinkTable) else LinkTable.of(links)
+    keys = [*fused, *(key for key in table.keys if key not in fused)]
+    row = dict(zip(keys, range(len(keys)), strict=True))
+    places = list(map(row.__getitem__, table.keys))
+    seeds = np.zeros(len(keys))
+    seeds[: len(fused)] = list(fused.values())
+    matrix = adjacency(len(keys), np.array(places, dtype=np.int64)[table.ends])
+    walked = spread(seeds, matrix, options)
+    scores: Scores = np.round(walked / float(walked.max()), DIGITS)
+    order = _order(keys, scores, limit)
+    names = _reasons(signals, options.weights, {keys[i] for i in order})
+    return [
+        Ranked(
+            key=keys[i],
+            score=float(scores[i]),
+            reasons=names.get(keys[i], ()) or _nearest(i, keys, scores, matrix) or ("graph",),
+        )
+        for i in order
+        if scores[i] > 0
+    ]
+
+
+def _order(keys: Sequence[str], scores: Scores, limit: int) -> list[int]:
+    """Return the rows of the best scores, ties in key order."""
+    rows = np.arange(len(keys))
+    if len(keys) > limit:
+        rows = np.flatnonzero(scores >= np.partition(scores, len(keys) - limit)[len(keys) - limit])
+    found: list[int] = rows.tolist()
+    return sorted(found, key=lambda i: (-scores[i], keys[i]))[:limit]
+
+
+def _reasons(
+    signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], wanted: Set[str]
+) -> dict[str, tuple[str, ...]]:
+    strong: dict[str, list[tuple[float, str]]] = {}
+    for name, hits in signals.items():
+        best = _best(hits)
+        if best <= 0 or weights.get(name, 0.0) <= 0:
+            continue
+        least = REASON_SHARE * best
+        for key, score in hits:
+            if score < least:
+                break
+            if key in wanted:
+                strong.setdefault(key, []).append((-score / best, name))
+    return {key: tuple(name for _, name in sorted(found)) for key, found in strong.items()}
+
+
+def _nearest(i: int, keys: Sequence[str], scores: Scores, matrix: sparse.csr_array) -> tuple[str, ...]:
+    """Name the best neighbour of a node that no search found well by itself."""
+    indices = cast(Integers, matrix.indices)
+    neighbours: list[int] = indices[matrix.indptr[i] : matrix.indptr[i + 1]].tolist()
+    if not neighbours:
+        return ()
+    return (f"near:{keys[min(neighbours, key=lambda j: (-float(scores[j]), keys[j]))]}",)

@@ -1,0 +1,408 @@
+"""Finds what a question needs of a graph: search, spreading over the edges, the subgraph around.
+
+Two modes. `hybrid` fuses text, name and vector searches and walks the edges (`graphrag.retrieval.rank`);
+`vector` is the plain form: nearest vectors, then breadth-first surroundings. Neither calls a
+language model. Whatever part is not available (no embedder, no vectors, a failing embedding
+service) is left out and named in `Retrieval.notes`; the question is still answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from datasources.base import AnswersFromMemory, GraphDataSource, LinkTables
+from datasources.builtin_types import BUILTIN_TYPES
+from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
+from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.retrieval.batch_search import BatchRequest, SearchSource, in_few_trips
+from graphrag.retrieval.cache import Cache, CacheStats
+from graphrag.retrieval.rank import Ranked, RankOptions, fuse, rank
+
+Mode = Literal["hybrid", "vector", "text"]
+MAX_QUERY_CHARS = 2_000
+MAX_LINKS = 5_000
+GRAPH_ORDER = "graph-order"
+"""A note: no search found anything, so the first nodes of the graph are given."""
+_NO_VECTORS = "no-vectors"
+EMBEDDING_FAILED = "embedding-failed"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalOptions:
+    """What to retrieve. `min_cosine` bounds vector mode; `seeds` and `max_depth` its surroundings.
+
+    Where no cosine reaches it, what hybrid mode finds is called weak.
+
+    Nodes of `exclude_types` are left out of the result (they are still walked over).
+    """
+
+    mode: Mode = "hybrid"
+    max_nodes: int = 20
+    max_depth: int = 2
+    seeds: int = 5
+    min_cosine: float = 0.3
+    exclude_types: tuple[str, ...] = ()
+    rank: RankOptions = field(default_factory=RankOptions)
+
+    @property
+    def asked(self) -> int:
+        """How many nodes to look for: some to spare where types are left out afterwards."""
+        return self.max_nodes * (2 if self.exclude_types else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """What was found, most relevant first.
+
+    Units: `ms` holds milliseconds by stage (embed, search, read). `notes` name what was not available.
+    """
+
+    graph: Graph
+    question: str
+    mode: Mode
+    nodes: tuple[ScoredNode, ...]
+    edges: tuple[Edge, ...]
+    configs: Mapping[str, NodeTypeConfig]
+    notes: tuple[str, ...] = ()
+    ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    cached: bool = False
+
+    @property
+    def words_only(self) -> bool:
+        """Whether the embedding service failed, so that words alone were searched."""
+        return any(note.startswith(EMBEDDING_FAILED) for note in self.notes)
+
+
+class Retriever:
+    """Answers `retrieve` for the graphs of one source; results are cached by revision and vectors."""
+
+    def __init__(
+        self,
+        source: GraphDataSource,
+        embedder: EmbeddingProvider | None,
+        *,
+        options: RetrievalOptions | None = None,
+        cache_ttl_s: float = 120.0,
+        cache_entries: int = 500,
+    ) -> None:
+        self.on_retrieved: Callable[[float], None] | None = None
+        """Hears how long each retrieval took. Units: seconds. May not raise."""
+        self._source = source
+        self._embedder = embedder
+        self.options = options or RetrievalOptions()
+        self._own_options = repr(self.options)
+        self._cache: Cache[Retrieval] = Cache(ttl_s=cache_ttl_s, max_entries=cache_entries)
+
+    @property
+    def source(self) -> GraphDataSource:
+        return self._source
+
+    @property
+    def embedder(self) -> EmbeddingProvider | None:
+        return self._embedder
+
+    @property
+    def cache_stats(self) -> CacheStats:
+        return self._cache.stats
+
+    def clear_cache(self, graph_key: str | None = None) -> int:
+        """Forget cached results, of one graph or of all; return how many."""
+        return self._cache.clear(graph_key)
+
+    async def retrieve(
+        self, graph_key: str, question: str, options: RetrievalOptions | None = None
+    ) -> Retrieval:
+        """Return the nodes and edges that matter for the question.
+
+        Raises: GraphNotFound.
+        """
+        began = time.perf_counter()
+        options = options or self.options
+        versions = await self._source.get_versions(graph_key)
+        graph = versions.graph
+        query = " ".join(question[:MAX_QUERY_CHARS].split())
+        # A graph made anew under an old key may be at an old revision; its time of creation tells.
+        at = (graph.revision, graph.created_time, versions.vectors)
+        rest = (*at, query.casefold(), self._written(options))
+        found, cached = await self._cache.get(
+            graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
+        )
+        seconds = time.perf_counter() - began
+        facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}
+        log.debug("rag_retrieve", extra=facts | {"mode": found.mode, "ms": round(seconds * 1e3, 2)})
+        if self.on_retrieved is not None:
+            self.on_retrieved(seconds)
+        return replace(found, cached=True, question=question) if cached else found
+
+    def _written(self, options: RetrievalOptions) -> str:
+        """Return the options as part of a cache key; writing them out takes longer than a look-up."""
+        return self._own_options if options is self.options else repr(options)
+
+    async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
+        """Return the best nodes for a query; none rather than nodes that have nothing to do with it.
+
+        Raises: GraphNotFound.
+        """
+        found = await self.retrieve(graph_key, query, replace(self.options, max_nodes=limit))
+        return () if GRAPH_ORDER in found.notes else found.nodes
+
+    async def _compute(self, graph: Graph, question: str, query: str, options: RetrievalOptions) -> Retrieval:
+        started = time.perf_counter()
+        vector, notes = await self._embed(query, options)
+        embedded = time.perf_counter()
+        source = await in_few_trips(self._source, graph.key, _wanted(query, vector, options))
+        search = _Search(source, graph.key, query, vector, options, notes)
+        if options.mode == "vector":
+            nodes, edges, searched = await search.vector_mode()
+        else:
+            nodes, edges, searched = await search.hybrid_mode()
+        configs = await _configs(source, nodes)
+        done = time.perf_counter()
+        return Retrieval(
+            graph=graph,
+            question=question,
+            mode=options.mode,
+            nodes=tuple(nodes),
+            edges=tuple(edges),
+            configs=configs,
+            notes=tuple(notes),
+            ms={
+                "embed": (embedded - started) * 1e3,
+                "search": (searched - embedded) * 1e3,
+                "read": (done - searched) * 1e3,
+            },
+        )
+
+    async def _embed(
+        self, query: str, options: RetrievalOptions
+    ) -> tuple[tuple[str, Vector] | None, list[str]]:
+        if options.mode == "text" or not query:
+            return None, []
+        if self._embedder is None:
+            return None, ["no-embedder"]
+        began = time.perf_counter()
+        try:
+            vector = (await self._embedder.embed([query]))[0]
+        except EmbeddingError as exc:
+            return None, [f"{EMBEDDING_FAILED}: {exc}"]
+        ms = round((time.perf_counter() - began) * 1e3, 2)
+        log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
+        return (self._embedder.model, vector), []
+
+
+async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
+    types = sorted({scored.node.type for scored in nodes})
+    configs = {t: BUILTIN_TYPES[t] for t in types if t in BUILTIN_TYPES}
+    if types:
+        configs.update({config.type: config for config in await source.get_node_configs(types)})
+    return configs
+
+
+def _wanted(query: str, vector: tuple[str, Vector] | None, options: RetrievalOptions) -> BatchRequest:
+    near = options.mode == "vector"
+    return BatchRequest(
+        query=query,
+        vector=None if options.mode == "text" else vector,
+        limit=options.max_nodes if near else options.rank.candidates,
+        min_score=options.min_cosine if near else 0.0,
+        links=0 if near or options.rank.damping <= 0 else MAX_LINKS,
+        first=options.asked,
+    )
+
+
+def _lasts(found: Retrieval) -> bool:
+    """Say whether a result is as good as it gets: a service comes back, another program writes vectors."""
+    return _NO_VECTORS not in found.notes and not found.words_only
+
+
+@runtime_checkable
+class VectorScorer(Protocol):
+    """Optional ability of a source whose vector search is approximate: exact cosines of some nodes.
+
+    A node that the search missed would lose the whole weight of that search.
+    """
+
+    def may_miss_vectors(self, graph_key: str) -> bool:
+        """Tell whether vector searches of this graph are approximate at all."""
+        ...
+
+    async def score_vectors(
+        self,
+        graph_key: str,
+        vector: Vector,
+        keys: Sequence[str],
+        *,
+        model: str,
+        field: Literal["content", "name"] = "content",
+    ) -> list[Hit]: ...
+
+
+Found = tuple[list[ScoredNode], Sequence[Edge], float]
+
+
+@dataclass(slots=True)
+class _Search:
+    """One retrieval under way. `vector` is (model, float32[dim]); `notes` is added to."""
+
+    source: SearchSource
+    graph_key: str
+    query: str
+    vector: tuple[str, Vector] | None
+    options: RetrievalOptions
+    notes: list[str]
+
+    async def hybrid_mode(self) -> Found:
+        signals = await self._signals()
+        if not any(signals.values()):
+            return await self._first_nodes()
+        options = self.options.rank
+        fused = fuse(signals, options.weights, options.candidates)
+        walked = self._walked(fused)
+        ranked: dict[str, Ranked] = {}
+        searched = 0.0
+
+        def choose(links: LinkTable) -> list[str]:
+            nonlocal searched
+            found = rank(signals, links, options, self.options.asked, fused)
+            ranked.update((r.key, r) for r in found)
+            searched = time.perf_counter()
+            return list(ranked)
+
+        around = await self._chosen(walked, choose)
+        cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
+        weak = bool(cosines) and max(cosines) < self.options.min_cosine
+        nodes = [
+            ScoredNode(node=node, score=found.score, reasons=found.reasons, weak=weak)
+            for node in around.nodes
+            for found in (ranked[node.key],)
+        ]
+        return *self._cut(nodes, around.edges), searched
+
+    async def vector_mode(self) -> Found:
+        o = self.options
+        hits, reason = await self._vectors("content", o.max_nodes, o.min_cosine), "vector"
+        if not hits:
+            if self.vector is not None:
+                self.notes.append("no-vector-match")
+            hits, reason = (
+                await self.source.search_text(self.graph_key, self.query, limit=o.max_nodes),
+                "text",
+            )
+        if not hits:
+            return await self._first_nodes()
+        searched = time.perf_counter()
+        seeds = [hit.key for hit in hits[: o.seeds]]
+        around = await self.source.get_neighborhood(
+            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=self.options.asked
+        )
+        best = hits[0].score
+        score = {hit.key: hit.score / best for hit in hits}
+        nodes = [
+            ScoredNode(
+                node=node,
+                score=score.get(node.key, 0.0),
+                reasons=(reason,) if node.key in score else (f"depth-{around.depths[node.key]}",),
+                weak=self.vector is not None and reason == "text",
+            )
+            for node in around.nodes
+        ]
+        return *self._cut(nodes, around.edges), searched
+
+    async def _signals(self) -> dict[str, list[Hit]]:
+        text, count = self.source.search_text, self.options.rank.candidates
+        if self.options.mode == "text" or self.vector is None:
+            content, name = await self._together(
+                text(self.graph_key, self.query, limit=count),
+                text(self.graph_key, self.query, limit=count, field="name"),
+            )
+            return {"text": content, "name": name}
+        content, name, vector, name_vector = await self._together(
+            text(self.graph_key, self.query, limit=count),
+            text(self.graph_key, self.query, limit=count, field="name"),
+            self._vectors("content", count, 0.0),
+            self._vectors("name", count, 0.0),
+        )
+        if not vector:
+            self.notes.append(_NO_VECTORS)
+        found = {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
+        if isinstance(self.source, VectorScorer) and self.source.may_miss_vectors(self.graph_key):
+            vector, name_vector = await asyncio.gather(
+                self._completed("content", vector, found), self._completed("name", name_vector, found)
+            )
+            found.update({"vector": vector, "name-vector": name_vector})
+        return found
+
+    async def _together(self, *searches: Coroutine[Any, Any, list[Hit]]) -> list[list[Hit]]:
+        """Ask several searches at once, where it saves time that they wait together."""
+        if isinstance(self.source, AnswersFromMemory) and self.source.is_small(self.graph_key):
+            return [await search for search in searches]
+        return await asyncio.gather(*searches)
+
+    async def _completed(
+        self, field: Literal["content", "name"], hits: list[Hit], found: Mapping[str, list[Hit]]
+    ) -> list[Hit]:
+        """Add to an approximate search what it missed of the nodes that the other searches found."""
+        if len(hits) < self.options.rank.candidates or self.vector is None:
+            return hits  # not cut: it holds all there is
+        source, (model, vector) = cast(VectorScorer, self.source), self.vector
+        others = dict.fromkeys(key for other in found.values() for key, _ in other)
+        for key, _ in hits:
+            others.pop(key, None)
+        keys = list(others)
+        missed = await source.score_vectors(self.graph_key, vector, keys, model=model, field=field)
+        least = hits[-1].score
+        better = [hit for hit in missed if hit.score > least]
+        return sorted([*hits, *better], key=lambda hit: (-hit.score, hit.key)) if better else hits
+
+    async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
+        if self.vector is None:
+            return []
+        model, vector = self.vector
+        return await self.source.search_vectors(
+            self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
+        )
+
+    def _walked(self, fused: Mapping[str, float]) -> list[str]:
+        """Return the nodes whose edges are walked: the best, or none."""
+        if self.options.rank.damping <= 0:
+            return []
+        keys, most = list(fused), self.options.rank.candidates
+        if len(keys) > most:
+            scores = np.fromiter(fused.values(), dtype=np.float64, count=len(keys))
+            rows: list[int] = np.argpartition(-scores, most)[:most].tolist()
+            keys = [keys[row] for row in rows]
+        return keys
+
+    async def _chosen(self, keys: Sequence[str], choose: Callable[[LinkTable], list[str]]) -> Subgraph:
+        if isinstance(self.source, LinkTables):
+            return await self.source.get_chosen(self.graph_key, keys, choose, limit=MAX_LINKS)
+        links = await self.source.get_links(self.graph_key, keys, limit=MAX_LINKS) if keys else []
+        chosen = choose(LinkTable.of(links))
+        return await self.source.get_neighborhood(self.graph_key, chosen, max_depth=0, limit=len(chosen))
+
+    async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:
+        inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))
+        return inside.nodes, inside.edges
+
+    async def _first_nodes(self) -> Found:
+        self.notes.append(GRAPH_ORDER)
+        searched = time.perf_counter()
+        first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
+        nodes, edges = await self._read([node.key for node in first])
+        scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in nodes]
+        return *self._cut(scored, edges), searched
+
+    def _cut(self, nodes: list[ScoredNode], edges: Sequence[Edge]) -> tuple[list[ScoredNode], list[Edge]]:
+        left_out = self.options.exclude_types
+        kept = [scored for scored in nodes if scored.node.type not in left_out][: self.options.max_nodes]
+        keys = {scored.node.key for scored in kept}
+        return kept, [edge for edge in edges if edge.source in keys and edge.target in keys]

@@ -1,0 +1,75 @@
+"""What a model is told of the graph for a question: what was found for it, or the graph as a whole."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import replace
+
+from datasources.base import GraphDataSource
+from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval.context import Context, ContextOptions, build_context, build_context_of
+from graphrag.retrieval.outline import build_outline
+from graphrag.retrieval.retriever import Retrieval
+
+OPENING_TOKENS = 3_300
+"""For the system prompt and the context together, where the graph as a whole is asked about."""
+
+LEAST_DETAIL_TOKENS = 200
+"""Less room than this shows no node in a way that helps."""
+
+
+_WHOLE = frozenset({"overview", "summary", "apercu", "ensemble"})
+_GRAPH = frozenset(
+    {"graph", "graphe", "workflow", "flow", "flux", "pipeline", "diagram", "diagramme", "schema"}
+    | {"it", "ca", "this", "ceci"}
+)
+_ASKING = frozenset(
+    re.findall(
+        r"\w+",
+        """about describe explain summarize summarise present show give tell what how does do is works work
+        decris decrire decrivez explique expliquez resume presente montre fait parle traite sert comment
+        marche fonctionne quoi que""",
+    )
+)
+_FILLING = frozenset(
+    re.findall(
+        r"\w+",
+        """the that my our whole all me of in inside like for an a and please can could would you happens s
+        ce cet le la mon notre du de d un une l moi qu est il se agit vue tout complet complete peux tu c en
+        """,
+    )
+)
+
+
+def asks_about_graph(question: str) -> bool:
+    """Return whether a question, English or French, is about the graph as a whole and names no part of it."""
+    plain = unicodedata.normalize("NFKD", question[:200].casefold())
+    words = set(re.findall(r"[^\W_]+", "".join(char for char in plain if not unicodedata.combining(char))))
+    is_about = bool(words & _WHOLE) or bool(words & _GRAPH and words & _ASKING)
+    return is_about and words <= _WHOLE | _GRAPH | _ASKING | _FILLING
+
+
+async def context_for(
+    source: GraphDataSource, found: Retrieval, options: ContextOptions, *, system_tokens: int
+) -> Context:
+    """Return the context of a question, within `options.budget_tokens`, to stand after a system prompt.
+
+    Asked about the graph as a whole, it begins with its outline, where that fits; then what was found
+    takes the room that is left, without the types, which the system prompt has.
+    """
+    outline = None
+    room = min(options.budget_tokens, OPENING_TOKENS - system_tokens)
+    if asks_about_graph(found.question):
+        outline = await build_outline(
+            source, found.graph, language=options.language, budget_tokens=room, count_tokens=count_tokens
+        )
+    if outline is None:
+        return build_context_of(found, options, count_tokens)
+    left = room - count_tokens(outline) - 2
+    details = Context(text="", tokens=0, dropped_nodes=len(found.nodes), dropped_edges=len(found.edges))
+    if left >= LEAST_DETAIL_TOKENS:
+        rest = replace(options, budget_tokens=left, with_types=False)
+        details = build_context(found.nodes, found.edges, found.configs, found.graph, rest, count_tokens)
+    text = "\n\n".join(part for part in (outline, details.text) if part)
+    return replace(details, text=text, tokens=count_tokens(text), outlined=True)

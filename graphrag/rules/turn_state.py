@@ -1,0 +1,151 @@
+"""The reads and the proposal of one turn.
+
+A handler is written as if every read answered at once. Where an answer is not in the messages yet, the
+handler ends there; the next call of the provider runs it again from the start, with more answers. So
+nothing has to be kept between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from graphrag.i18n import Language
+from graphrag.rules.conversation import Call, Conversation
+from graphrag.rules.markup import plain
+from graphrag.rules.patterns import Request, grammar
+from graphrag.rules.tool_tables import Answer, Row, key_of
+
+MAX_ROUNDS = 3
+"""Answers of one turn that may call tools; the one after speaks."""
+
+MAX_CALLS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the provider says now: text, or calls with or without a text before them."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+class _Stop(Exception):
+    """Ends a handler: with calls whose answers it needs, or with what is said instead of an answer."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        super().__init__(step.text)
+
+
+def run(handler: Callable[[Turn], str], turns: Sequence[Turn]) -> Step:
+    """Return the answers for turns one below the other, or the calls that they need first."""
+    texts: list[str] = []
+    calls: dict[tuple[str, str], Call] = {}
+    for turn in turns:
+        try:
+            texts.append(handler(turn))
+        except _Stop as stop:
+            calls |= {call.signature: call for call in stop.step.calls}
+            texts += [stop.step.text] if stop.step.text else []
+    if calls:
+        return Step(
+            text=texts[-1] if len(turns) == 1 and texts else "", calls=tuple(calls.values())[:MAX_CALLS]
+        )
+    return Step(text="\n\n".join(texts))
+
+
+class Turn:
+    """One request of a turn: what was read for it, and what is still to be read.
+
+    `meant` gives the key for a name that had been unclear.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        request: Request,
+        offered: frozenset[str],
+        meant: Mapping[str, str] | None = None,
+    ) -> None:
+        self.conversation, self.request = conversation, request
+        self.offered, self.meant = offered, meant or {}
+        self.language: Language = conversation.language
+        self._known = {
+            call.signature: answer or Answer(is_error=True) for call, answer in conversation.answered
+        }
+
+    def say(self, text: str, /, **facts: Any) -> str:
+        """Return a text of the language file with its facts put in."""
+        return grammar(self.language).texts[text].format(**facts)
+
+    def stop(self, text: str) -> NoReturn:
+        """End the handler with this text."""
+        raise _Stop(Step(text=text))
+
+    def read(self, name: str, /, **arguments: Any) -> Answer:
+        """Return what a read tool answers; may end the handler."""
+        return self.read_all(Call(name=name, arguments=arguments))[0]
+
+    def read_all(self, *calls: Call) -> list[Answer]:
+        """Return what several read tools answer, asked at once; may end the handler."""
+        missing = {call.signature: call for call in calls if call.signature not in self._known}
+        if missing:
+            self._call(list(missing.values())[:MAX_CALLS])
+        return [self._known[call.signature] for call in calls]
+
+    def together(self, *reads: Callable[[], Any]) -> list[Any]:
+        """Return what pieces of a handler return, whose reads are asked for at once."""
+        found: list[Any] = []
+        calls: list[Call] = []
+        for read in reads:
+            try:
+                found.append(read())
+            except _Stop as stop:
+                if not stop.step.calls:
+                    raise
+                calls += stop.step.calls
+        if calls:
+            raise _Stop(Step(calls=tuple(calls[:MAX_CALLS])))
+        return found
+
+    def checked(self, answer: Answer) -> Answer:
+        """Return an answer; end the handler where a read that should not fail has failed."""
+        if answer.is_error:
+            self.stop(self.say("read_failed", reason=plain(answer.text or "-", 300)))
+        return answer
+
+    def propose(self, kind: str, arguments: Mapping[str, Any], what: str) -> NoReturn:
+        """Call a write tool; `what` says what is proposed. Ends the handler."""
+        name = f"propose_{kind}"
+        if name not in self.offered:
+            self.stop(self.say("no_write_tool"))
+        reason = self.say("reason", what=plain(self.conversation.question, 300))
+        call = Call(name=name, arguments={**arguments, "reason": reason})
+        self._call([call], self.say("propose", what=what))
+
+    def _call(self, calls: Sequence[Call], text: str = "") -> NoReturn:
+        if any(call.name not in self.offered for call in calls):
+            self.stop(self.say("no_tool"))
+        if self.conversation.rounds >= MAX_ROUNDS:
+            self.stop(self.say("too_many_rounds"))
+        raise _Stop(Step(text=text, calls=tuple(calls)))
+
+    @property
+    def proposals(self) -> list[Answer | None]:
+        """What was answered to the write tools that were called in this turn."""
+        return [a for call, a in self.conversation.answered if call.name.startswith("propose_")]
+
+    @property
+    def can_write(self) -> bool:
+        return any(name.startswith("propose_") for name in self.offered)
+
+    def seen_nodes(self) -> dict[str, Row]:
+        """Return every node that stands in the context or in an answer of this turn, by key."""
+        rows = list(self.conversation.nodes)
+        for _, answer in self.conversation.answered:
+            if answer is not None and not answer.is_error:
+                for table in ("nodes", "found", "entry_points", "hubs", "without_edges"):
+                    rows += answer.rows(table)
+        return {key_of(row): row for row in reversed(rows) if row.get("_key") is not None}

@@ -1,0 +1,44 @@
+"""What the OpenAPI description says of answers that are errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphrag.client.documents import ErrorAnswer
+
+_MEANINGS: dict[int, str] = {
+    401: "No token, or one that is not good",
+    403: "The caller's role does not allow it",
+    404: "There is no such thing for this caller",
+    405: "Another method",
+    408: "The request did not come on",
+    409: "It changed, is busy or was decided already",
+    410: "It expired",
+    413: "Too large",
+    422: "The request is not valid; `details` say where",
+    429: "Too many requests, or a limit of usage",
+    500: "A fault of this program, or of what is stored",
+    502: "The model's provider failed",
+    503: "Busy or not available; try again",
+    504: "No answer in time; try again",
+}
+
+
+def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": ErrorAnswer, "description": _MEANINGS[status]} for status in statuses}
+
+
+ERRORS = _responses(401, 403, 404, 405, 408, 409, 410, 413, 422, 500, 503, 504)
+"""What any endpoint may answer."""
+
+TEXT_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": _MEANINGS[status],
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}},
+    }
+    for status in (401, 403, 503)
+}
+"""What an endpoint may answer whose own answers are text."""
+
+MODEL_ERRORS = _responses(429, 502)
+"""And one that asks a model."""

@@ -1,0 +1,94 @@
+"""Finds in which of a person's workspaces something is; what is in none of them does not exist.
+
+Graph keys are unique among workspaces, and ids of threads and approvals cannot be guessed, so a
+request need not name a workspace. It may, to look in that one alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datasources.errors import GraphNotFound
+from datasources.types import Graph
+from graphrag.agent.loop import Agent
+from graphrag.agent.thread_store import Thread, ThreadNotFound
+from graphrag.agent.turn_lease import effective_status
+from graphrag.app.wiring import Services
+from graphrag.approvals import Approval, ApprovalNotFound
+from graphrag.i18n import Language
+from graphrag.roles import Person
+from server.auth import Identity
+from server.errors import WorkspaceUnclear
+from server.state import ServerState, Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceContext:
+    """A workspace's services and agent, and who asks there."""
+
+    workspace: Workspace
+    person: Person
+
+    @property
+    def services(self) -> Services:
+        return self.workspace.services
+
+    @property
+    def agent(self) -> Agent:
+        return self.workspace.agent
+
+    @property
+    def language(self) -> Language:
+        return self.services.settings.language
+
+    async def effective_status(self, thread: Thread) -> Thread:
+        """Return a stored thread with the true status of its turn. Raises: SourceError."""
+        return await effective_status(self.services.threads, self.agent.leases, thread, self.person)
+
+
+class WorkspaceResolver:
+    """The workspaces of one caller; `workspace` narrows them to one of theirs, or to none."""
+
+    def __init__(self, state: ServerState, identity: Identity, workspace: str | None = None) -> None:
+        self._state, self.identity = state, identity
+        self._names = [name for name in identity.workspaces if workspace in (None, name)]
+
+    async def all(self) -> list[WorkspaceContext]:
+        return [await self._place(name) for name in self._names]
+
+    async def one(self) -> WorkspaceContext:
+        """Return the only workspace there is. Raises: WorkspaceUnclear."""
+        if len(self._names) != 1:
+            raise WorkspaceUnclear(names=self.identity.workspaces)
+        return await self._place(self._names[0])
+
+    async def of_graph(self, graph_key: str) -> tuple[WorkspaceContext, Graph]:
+        """Return where a graph is. Raises: GraphNotFound."""
+        for place in await self.all():
+            try:
+                return place, await place.services.source.get_graph(graph_key)
+            except GraphNotFound:
+                continue
+        raise GraphNotFound(graph_key=graph_key)
+
+    async def of_thread(self, thread_id: str) -> tuple[WorkspaceContext, Thread]:
+        """Return where a thread of this person is. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
+        for place in await self.all():
+            try:
+                return place, (await place.services.threads.get(thread_id, place.person)).thread
+            except ThreadNotFound:
+                continue
+        raise ThreadNotFound(thread_id=thread_id)
+
+    async def of_approval(self, approval_id: str) -> tuple[WorkspaceContext, Approval]:
+        """Return where an approval is. Raises: ApprovalNotFound."""
+        for place in await self.all():
+            try:
+                return place, await place.services.approvals.get(approval_id, place.person)
+            except ApprovalNotFound:
+                continue
+        raise ApprovalNotFound(approval_id=approval_id)
+
+    async def _place(self, name: str) -> WorkspaceContext:
+        workspace = await self._state.workspace(name)
+        return WorkspaceContext(workspace=workspace, person=self.identity.person(name))

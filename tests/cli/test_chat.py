@@ -1,0 +1,317 @@
+"""The commands `ask`, `chat` and `threads`, with the answerer that needs no model, and with a served one."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphrag.retrieval.context import CONTEXT_MARKER
+from mock_data import load_json
+from tests.cli.conftest import invoke, printed
+from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
+from tests.support.scripted_http import Answer, ScriptedServer
+
+GRAPH = "testgraph001"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def db(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database file with the NBA graph, to be changed."""
+    file = folder / "graphs.db"
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
+    (folder / "nba.json").write_text(json.dumps(load_json("nba.json")))
+    result = invoke("import", "nba.json")
+    assert result.exit_code == 0, result.output
+    return file
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Generator[ScriptedServer]:
+    """A local server of OpenAI's format that answers what is played."""
+    with ScriptedServer() as served:
+        monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
+        monkeypatch.setenv("NODIUS_MODEL", "some-model")
+        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{served.url}/v1")
+        yield served
+
+
+def typed(*lines: str, command: tuple[str, ...] = ("chat", GRAPH)) -> Any:
+    """Run a conversation in which a person types these lines."""
+    return invoke(*command, typed="".join(f"{line}\n" for line in lines))
+
+
+def name_of(key: str) -> str:
+    document = printed(invoke("export", GRAPH, "--json"))
+    return next(node["data"]["name"] for node in document["nodes"] if node["_key"] == key)
+
+
+def says(text: str) -> Answer:
+    return streamed(openai_text(text))
+
+
+def calls(name: str, **arguments: Any) -> Answer:
+    return streamed(sse(call_delta(0, "c1", name, json.dumps(arguments)), delta("tool_calls")))
+
+
+def rename(name: str) -> Answer:
+    changes = {"data.name": name}
+    return calls("propose_update_node", nodeKey="fetch-api", changes=changes, reason="it is clearer")
+
+
+# ask
+
+
+def test_a_question_is_answered_without_a_model_which_is_said() -> None:
+    result = invoke("ask", GRAPH, "What happens after fetch-api?")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("No language model is configured")
+    assert "error-handler" in result.stdout
+    assert "{{" not in result.stdout
+
+
+def test_a_change_is_shown_and_kept_pending_with_how_to_decide() -> None:
+    result = invoke("ask", GRAPH, "rename fetch-api to Load players")
+    assert result.exit_code == 0, result.output
+    assert '+ data.name: "Load players"' in result.stdout
+    assert "nodius review approve|reject ID" in result.stderr
+    assert name_of("fetch-api") == "Fetch NBA players"
+    waiting = printed(invoke("review", "list", "--json"))
+    assert [approval["status"] for approval in waiting] == ["pending"]
+    assert waiting[0]["id"] in result.stdout
+    approved = invoke("review", "approve", waiting[0]["id"])
+    assert approved.exit_code == 0, approved.output
+    assert name_of("fetch-api") == "Load players"
+
+
+def test_a_script_gets_answer_tools_usage_and_proposals_as_json(server: ScriptedServer) -> None:
+    server.play(calls("search_nodes", query="error"), says("See {{node:error-handler}} and {{node:ghost}}."))
+    answer = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
+    assert answer["type"] == "message"
+    assert answer["message"] == "See {{node:error-handler}} and ghost."
+    assert [call["name"] for call in answer["toolCalls"]] == ["search_nodes"]
+    assert answer["usage"]["promptTokens"] > 0
+    server.play(rename("Load"))
+    proposed = printed(invoke("ask", GRAPH, "rename it", "--json", "--thread", answer["threadId"]))
+    assert (proposed["type"], proposed["threadId"]) == ("interrupt", answer["threadId"])
+    assert proposed["approvals"][0]["preview"]["nodesChanged"][0]["key"] == "fetch-api"
+
+
+def test_a_viewer_is_told_that_nothing_can_be_changed() -> None:
+    result = invoke("ask", GRAPH, "delete node fetch-api", "--role", "viewer")
+    assert result.exit_code == 0, result.output
+    assert invoke("review", "list").exit_code == 3
+
+
+def test_a_failing_model_is_told_and_ends_with_1(server: ScriptedServer) -> None:
+    server.play(Answer(status=401, body={"error": {"message": "bad key"}}))
+    result = invoke("ask", GRAPH, "anything")
+    assert result.exit_code == 1
+    assert "The key is not accepted" in result.stderr
+    server.play(Answer(status=401, body={"error": {"message": "bad key"}}))
+    told = invoke("ask", GRAPH, "anything", "--json")
+    assert told.exit_code == 1
+    assert printed(told)["error"]["code"] == "auth_error"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("no-such-graph", "q"), 3, "no graph"),
+        ((GRAPH, "  "), 2, "the question is empty"),
+        ((GRAPH, "q", "--role", "king"), 2, "viewer, editor, reviewer, admin"),
+        ((GRAPH, "q", "--thread", "nope"), 3, "no conversation"),
+        ((GRAPH, "q", "--provider", "nobody"), 2, "must be auto or one of"),
+        ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
+    ],
+)
+def test_wrong_use_of_ask_says_what_is_wrong(arguments: tuple[str, ...], code: int, reason: str) -> None:
+    result = invoke("ask", *arguments)
+    assert result.exit_code == code, result.output
+    assert reason in result.stderr
+
+
+def test_more_rounds_than_allowed_end_in_an_answer_without_tools(server: ScriptedServer) -> None:
+    server.play(*(calls("search_nodes", query=f"error {i}") for i in range(6)), says("That is all."))
+    result = invoke("ask", GRAPH, "search on")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == "That is all."
+    assert server.requests[-1].json["tool_choice"] == "none"
+
+
+@pytest.mark.parametrize("question", ["Describe this graph", "Décris ce graphe", "Where do errors go?"])
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+def test_prompt_and_context_show_what_a_model_is_sent(
+    server: ScriptedServer, question: str, role: str
+) -> None:
+    server.play(says("so"))
+    assert invoke("ask", GRAPH, question, "--role", role).exit_code == 0
+    sent = "\n\n".join(message["content"] for message in server.requests[0].json["messages"])
+    shown = printed(invoke("prompt", GRAPH, question, "--role", role, "--json"))
+    assert sent == "\n\n".join(message["content"] for message in shown["messages"])
+    context = printed(invoke("context", GRAPH, question, "--role", role, "--json"))
+    assert f"\n\n{CONTEXT_MARKER}\n{context['text']}\n\n" in sent
+    assert context["outline"] == ("THE WHOLE GRAPH" in sent)
+    assert context["outline"] == (question != "Where do errors go?")
+
+
+# chat
+
+
+def test_a_change_is_approved_in_conversation_and_the_model_told(server: ScriptedServer) -> None:
+    server.play(rename("Load players"), says("Renamed."))
+    result = typed("rename it", "a", "/exit")
+    assert result.exit_code == 0, result.output
+    assert '+ data.name: "Load players"' in result.stdout
+    assert "Renamed." in result.stdout
+    assert name_of("fetch-api") == "Load players"
+    assert "--thread" in result.stderr
+    told = server.requests[-1].json["messages"]
+    assert any(message["role"] == "tool" and message["content"].startswith("APPLIED") for message in told)
+
+
+def test_a_change_is_rejected_with_the_reason_that_the_model_hears(server: ScriptedServer) -> None:
+    server.play(rename("Load players"), says("Kept."))
+    result = typed("rename it", "r", "the old one is fine")
+    assert result.exit_code == 0, result.output
+    assert name_of("fetch-api") == "Fetch NBA players"
+    told = server.requests[-1].json["messages"]
+    assert any(m["role"] == "tool" and "the old one is fine" in m["content"] for m in told)
+
+
+def test_a_change_is_edited_in_the_persons_editor(
+    server: ScriptedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = folder / "editor.py"
+    editor.write_text(
+        "import pathlib, sys\n"
+        "file = pathlib.Path(sys.argv[1])\n"
+        "file.write_text(file.read_text().replace('Load players', 'Read players'))\n"
+    )
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
+    server.play(rename("Load players"), says("As you edited it."))
+    result = typed("rename it", "e")
+    assert result.exit_code == 0, result.output
+    assert name_of("fetch-api") == "Read players"
+
+
+def test_an_edit_that_is_no_action_is_said_and_asked_again(
+    server: ScriptedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = folder / "editor.py"
+    editor.write_text('import pathlib, sys\npathlib.Path(sys.argv[1]).write_text(\'{"type": "nothing"}\')\n')
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
+    server.play(rename("Load players"))
+    result = typed("rename it", "e", "x", "l")
+    assert result.exit_code == 0, result.output
+    assert "the action's" in result.stderr
+    assert "one of a, e, r, l" in result.stderr
+    assert name_of("fetch-api") == "Fetch NBA players"
+
+
+def test_what_is_left_for_later_waits_in_the_thread(server: ScriptedServer) -> None:
+    server.play(rename("Load players"))
+    assert typed("rename it", "l").exit_code == 0
+    thread = printed(invoke("threads", "list", "--json"))[0]["threadId"]
+    server.play(says("Done at last."))
+    result = typed("a", command=("chat", GRAPH, "--thread", thread))
+    assert result.exit_code == 0, result.output
+    assert "Done at last." in result.stdout
+    assert name_of("fetch-api") == "Load players"
+
+
+def test_a_decision_that_was_made_elsewhere_is_said_and_the_turn_goes_on(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.play(rename("Load players"))
+    typed("rename it", "l")
+    approval = printed(invoke("review", "list", "--json"))[0]
+    assert invoke("review", "reject", approval["id"], "--feedback", "no").exit_code == 0
+    server.play(says("It was rejected."))
+    result = typed("/later", command=("chat", GRAPH, "--thread", approval["threadId"]))
+    assert result.exit_code == 0, result.output
+    assert "It was rejected." in result.stdout
+    assert "Nothing waits here." in result.stderr
+
+
+def test_more_rounds_are_granted_in_conversation(server: ScriptedServer) -> None:
+    server.play(*(calls("search_nodes", query=f"error {i}") for i in range(6)), says("Found."))
+    result = typed("search on", "y")
+    assert result.exit_code == 0, result.output
+    assert "Grant 5 more?" in result.stdout
+    assert "Found." in result.stdout
+
+
+def test_a_failed_turn_is_tried_again(server: ScriptedServer) -> None:
+    broken = streamed(sse(delta(content="Hel"), done=False), fault="truncate")
+    server.play(broken, says("Hello."))
+    result = typed("hello", "/retry")
+    assert "/retry tries it again" in result.stderr
+    assert "Hello." in result.stdout
+
+
+def test_commands_of_a_conversation_are_listed_and_unknown_ones_said() -> None:
+    result = typed("", "/help", "/later", "/dance", "/exit")
+    assert result.exit_code == 0, result.output
+    for part in ("/retry", "no conversation yet", "there is no command /dance"):
+        assert part in result.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_a_turn_and_the_conversation_goes_on(server: ScriptedServer, db: Path) -> None:
+    gone = threading.Event()
+    begun = sse(delta(content="A long answer"), done=False)
+    server.play(streamed(begun, fault="hang", gone=gone), says("Second answer."))
+    command = [sys.executable, "-c", "from cli.main import run; run()", "chat", GRAPH]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "PYTHONUNBUFFERED": "1"}, text=True, bufsize=1,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("first\n")
+        process.stdin.flush()
+        seen = b""
+        while b"A long answer" not in seen:
+            ready, _, _ = select.select([process.stdout], [], [], 30)
+            assert ready, seen
+            seen += os.read(process.stdout.fileno(), 1_000)
+        process.send_signal(signal.SIGINT)
+        assert gone.wait(30), "the request to the model was not closed"
+        rest, errors = process.communicate("second\n", timeout=60)
+    finally:
+        process.kill()
+    assert "Second answer." in rest
+    assert "Stopped." in errors
+    assert process.returncode == 0
+
+
+# threads
+
+
+def test_conversations_are_listed_shown_and_deleted() -> None:
+    assert invoke("threads", "list").exit_code == 3
+    invoke("ask", GRAPH, "Describe this graph")
+    listed = printed(invoke("threads", "list", "--json"))
+    assert [thread["title"] for thread in listed] == ["Describe this graph"]
+    thread_id = listed[0]["threadId"]
+    assert thread_id in invoke("threads", "list", "--graph", GRAPH).stdout
+    shown = invoke("threads", "show", thread_id)
+    assert "> Describe this graph" in shown.stdout
+    assert "No language model is configured" in shown.stdout
+    history = printed(invoke("threads", "show", thread_id, "--json"))["conversationHistory"]
+    assert {message["role"] for message in history} >= {"system", "user", "assistant"}
+    assert printed(invoke("threads", "delete", thread_id, "--json")) == {"success": True}
+    assert invoke("threads", "show", thread_id).exit_code == 3
+    assert invoke("threads", "delete", thread_id).exit_code == 3

@@ -1,0 +1,186 @@
+"""The `import` command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cli import import_files
+from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.importers import exchange
+from tests.cli.conftest import invoke, n8n, printed, write
+
+
+def test_an_import_can_be_listed_and_says_what_is_next(folder: Path) -> None:
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders", "Send invoice")))
+    assert result.exit_code == 0
+    assert "created graph" in result.stdout
+    (row,) = printed(invoke("graphs", "--json"))
+    assert (row["name"], row["nodes"], row["edges"]) == ("Flow", 2, 1)
+
+
+def test_what_is_imported_is_embedded_and_left_where_that_is_not_wanted(folder: Path) -> None:
+    file = write(folder / "flow.json", n8n("Read orders", "Send invoice"))
+    result = invoke("import", file, "--no-embed")
+    assert "nodius embed-nodes" in result.stderr
+    assert printed(invoke("embed-nodes", "--dry-run", "--json"))["embedded"] == 2
+    again = write(folder / "flow.json", n8n("Read orders", "Send invoice", "Archive"))
+    assert invoke("import", again).exit_code == 0
+    assert printed(invoke("embed-nodes", "--dry-run", "--json"))["embedded"] == 0
+
+
+def test_an_import_stands_when_the_embedding_service_is_away(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise EmbeddingUnreachable(provider="p", reason="refused")
+
+    monkeypatch.setattr(import_files, "embed_nodes", away)
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders")))
+    assert result.exit_code == 0
+    assert "created graph" in result.stdout
+    assert "nodius embed-nodes" in result.stderr
+
+
+def test_an_import_stopped_while_it_embeds_says_what_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stopped(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(import_files, "embed_nodes", stopped)
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders")))
+    assert result.exit_code == 130
+    assert "created graph" in result.stdout
+    assert "nodius embed-nodes" in result.stderr
+    assert len(printed(invoke("graphs", "--json"))) == 1
+
+
+def test_importing_again_updates_and_then_changes_nothing(folder: Path) -> None:
+    file = write(folder / "flow.json", n8n("Read orders", identity="f1"))
+    actions = [printed(invoke("import", file, "--json"))[0]["action"] for _ in range(2)]
+    write(file, n8n("Read orders", "Send invoice", identity="f1"))
+    actions.append(printed(invoke("import", file, "--json"))[0]["action"])
+    assert actions == ["created", "unchanged", "updated"]
+    assert len(printed(invoke("graphs", "--json"))) == 1
+
+
+def test_bad_files_are_refused_and_the_others_go_on(folder: Path) -> None:
+    good = write(folder / "good.json", n8n("Read orders"))
+    broken, empty = write(folder / "broken.json", '{"nodes": ['), write(folder / "empty.json", {})
+    (folder / "folder").mkdir()
+    result = invoke("import", broken, empty, folder / "folder", folder / "absent.json", good)
+    assert result.exit_code == 1
+    assert f"{broken}: refused: it is not JSON" in result.stdout
+    assert f"{folder / 'folder'}: refused: it is a folder" in result.stdout
+    assert f"{folder / 'absent.json'}: refused: No such file" in result.stdout
+    assert f"{good}: created graph" in result.stdout
+    assert "5 files: 1 created, 4 refused" in result.stdout
+    assert len(printed(invoke("graphs", "--json"))) == 1
+
+
+def test_json_tells_a_script_what_became_of_each_file(folder: Path) -> None:
+    good, bad = write(folder / "good.json", n8n("A", "B")), write(folder / "bad.json", "[]")
+    result = invoke("import", good, bad, "--json")
+    assert result.exit_code == 1
+    first, second = printed(result)
+    assert first == {
+        "file": str(good),
+        "graph": "flow-good",
+        "format": "n8n",
+        "action": "created",
+        "nodes": 2,
+        "edges": 1,
+        "taken": 0,
+        "kept": 0,
+        "conflicts": 0,
+        "approval": None,
+        "remarks": [],
+        "refused": None,
+    }
+    assert (second["graph"], second["action"]) == (None, "refused")
+    assert second["refused"]
+
+
+def test_a_graph_key_can_be_chosen_for_one_file_alone(folder: Path) -> None:
+    files = [write(folder / f"{i}.json", n8n("A")) for i in range(2)]
+    assert "as-i-wish" in invoke("import", files[0], "--graph", "as-i-wish").stdout
+    result = invoke("import", *files, "--graph", "x")
+    assert result.exit_code == 2
+    assert "2 files are given" in result.stderr
+
+
+def test_a_bad_graph_key_is_refused(folder: Path) -> None:
+    result = invoke("import", write(folder / "a.json", n8n("A")), "--graph", "a\tb")
+    assert result.exit_code == 1
+    assert "refused" in result.stdout
+
+
+def test_no_file_is_wrong_use() -> None:
+    assert invoke("import").exit_code == 2
+
+
+def test_many_files_are_summed_up(folder: Path) -> None:
+    files = [write(folder / f"{i:02}.json", n8n("A", "B", name=f"Flow {i}")) for i in range(12)]
+    for i in (3, 7):
+        document = n8n("A", "B", name=f"Flow {i}")
+        document["connections"]["A"]["main"][0].append({"node": "Nowhere", "type": "main", "index": 0})
+        write(files[i], document)
+    write(files[5], "no JSON")
+    result = invoke("import", *files)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if "created graph" in line] == []
+    assert len([line for line in lines if line.startswith("left out 2 ") and " in 2 files: " in line]) == 1
+    assert sum("refused:" in line for line in lines) == 1
+    assert lines[-1] == "12 files: 11 created, 1 refused"
+
+
+def test_two_files_of_one_workflow_are_said(folder: Path) -> None:
+    one = write(folder / "one.json", n8n("A", identity="same"))
+    two = write(folder / "two.json", n8n("A", "B", identity="same"))
+    result = invoke("import", one, two)
+    assert f"{two}: the same workflow as {one}, which it replaced" in result.stdout
+    assert len(printed(invoke("graphs", "--json"))) == 1
+
+
+def test_a_key_of_another_workspace_is_refused_and_left_alone(folder: Path) -> None:
+    file = write(folder / "flow.json", n8n("Read orders"))
+    invoke("import", file, "--graph", "mine")
+    write(file, n8n("Steal orders"))
+    result = invoke("import", file, "--graph", "mine", "--workspace", "other")
+    assert result.exit_code == 1
+    assert "taken in another workspace" in result.stdout
+    assert printed(invoke("export", "mine", "--json"))["nodes"][0]["data"]["name"] == "Read orders"
+
+
+def test_a_file_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "MAX_FILE_BYTES", 1 << 20)
+    result = invoke("import", write(folder / "large.json", '"' + "x" * (1 << 20) + '"'))
+    assert result.exit_code == 1
+    assert "larger than 1 MiB" in result.stdout
+
+
+def test_brackets_in_a_name_are_shown_as_they_are(folder: Path) -> None:
+    file = write(folder / "[red]flow.json", n8n("A", name="[bold]Flow"))
+    assert "[red]flow.json" in invoke("import", file).stdout
+    assert "[bold]Flow" in invoke("graphs").stdout
+
+
+def test_a_name_cannot_command_the_terminal(folder: Path) -> None:
+    file = write(folder / "flow.json", n8n("A", name="Flow\x1b[2J\x9b2J\x07"))
+    shown = invoke("import", file).output + invoke("graphs").output
+    assert "Flow" in shown
+    assert not {"\x1b", "\x9b", "\x07"} & set(shown)
+
+
+def test_a_file_name_may_be_any_bytes(folder: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.json")
+    write(folder / name, n8n("A"))
+    assert printed(invoke("import", name, "--json"))[0]["file"] == "caf\\udce9.json"
+    assert "unchanged graph" in invoke("import", name).stdout

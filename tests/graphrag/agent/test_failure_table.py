@@ -1,0 +1,309 @@
+"""The table of faults of models and their transport: what a person sees of each, and that the thread
+stays valid for both wire formats. The real client packages talk to a scripted server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from datasources.mock import open_nba
+from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
+from graphrag.agent.failures import FaultCode
+from graphrag.llm.attempts import Patience, RetryPolicy
+from graphrag.llm.base import LLMProvider, ToolMessage
+from tests.graphrag.llm.wire import (
+    KEY,
+    anthropic_provider,
+    anthropic_text,
+    call_delta,
+    delta,
+    events,
+    message_end,
+    message_start,
+    openai_provider,
+    openai_text,
+    sse,
+    streamed,
+    text_block,
+    tool_block,
+)
+from tests.support.agents import EDITOR, GRAPH, of, only, setting_on, shown
+from tests.support.scripted_http import Answer, ScriptedServer
+from tests.support.valid_history import check_anthropic, check_openai, check_valid
+
+Call = tuple[str, str, str]
+"""Id, name and arguments as a model wrote them."""
+
+SEARCH = ("search_nodes", '{"query": "error"}')
+ONCE = RetryPolicy(attempts=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`answers` are what the server does in the first turn; `told` what the model hears of each call.
+
+    `text` is what the person has read at the end of the turn, `fault` and `says` what failed.
+    """
+
+    answers: Sequence[Callable[[str], Answer]]
+    fault: FaultCode | None = None
+    retryable: bool = False
+    says: str = ""
+    text: str = ""
+    told: Sequence[str] = ()
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    nobody_listens: bool = False
+
+
+def refused(status: int, message: str = "no") -> Callable[[str], Answer]:
+    error = {"message": f"{message} {KEY}", "type": "some_error"}
+    return lambda api: Answer(status=status, body={"type": "error", "error": error})
+
+
+def body(openai: bytes, anthropic: bytes, **more: Any) -> Callable[[str], Answer]:
+    return lambda api: streamed(openai if api == "openai" else anthropic, **more)
+
+
+def says(text: str) -> Callable[[str], Answer]:
+    return body(openai_text(text), anthropic_text(text))
+
+
+def calls(*made: Call, cut: bool = False) -> Any:
+    fragments = [call_delta(i, call_id, name, raw) for i, (call_id, name, raw) in enumerate(made)]
+    blocks = [
+        piece
+        for i, (call_id, name, raw) in enumerate(made)
+        for piece in tool_block(i, call_id, name, raw, stop=not cut)
+    ]
+    return body(
+        sse(*fragments, delta("length" if cut else "tool_calls")),
+        events(message_start(), *blocks, *message_end("max_tokens" if cut else "tool_use")),
+    )
+
+
+BEGUN = sse(delta(content="Hel"), done=False), events(message_start(), *text_block(0, "Hel"))
+NODE = "read_node_detail"
+
+ROWS = {
+    "429": Row(answers=[refused(429)], fault="rate_limit", retryable=True, says="Too many requests"),
+    "500": Row(answers=[refused(500)], fault="server_error", retryable=True, says="failed"),
+    "503": Row(answers=[refused(503)], fault="server_error", retryable=True, says="failed"),
+    "401": Row(answers=[refused(401)], fault="auth_error", says="key is not accepted"),
+    "timeout": Row(
+        answers=[body(*BEGUN, fault="hang")],
+        fault="timeout",
+        retryable=True,
+        says="No answer in time",
+        text="Hel",
+        settings={"patience": Patience(silence_s=1.0)},
+    ),
+    "refused": Row(answers=[], fault="network", retryable=True, says="network", nobody_listens=True),
+    "dropped": Row(answers=[lambda _: Answer(fault="drop")], fault="network", retryable=True, says="network"),
+    "reset mid-stream": Row(
+        answers=[body(*BEGUN, fault="reset")], fault="network", retryable=True, says="broke off", text="Hel"
+    ),
+    "truncated stream": Row(
+        answers=[body(*BEGUN, fault="truncate")],
+        fault="network",
+        retryable=True,
+        says="broke off",
+        text="Hel",
+    ),
+    "no finish reason": Row(
+        answers=[
+            body(
+                sse(delta(content="Hel")),
+                events(message_start(), *text_block(0, "Hel"), {"type": "message_stop"}),
+            )
+        ],
+        fault="network",
+        retryable=True,
+        says="broke off",
+        text="Hel",
+    ),
+    "malformed chunk": Row(
+        answers=[
+            body(
+                sse(delta(content="Hel"), '{"choices": [{"del'),
+                BEGUN[1] + b'event: content_block_delta\ndata: {"type": "content_bl\n\n',
+            )
+        ],
+        fault="server_error",
+        retryable=True,
+        says="no answer",
+        text="Hel",
+    ),
+    "empty reply": Row(
+        answers=[body(sse(delta("stop", content="")), events(message_start(), *message_end("end_turn")))],
+        fault="server_error",
+        retryable=True,
+        says="empty answer",
+    ),
+    "content filter": Row(
+        answers=[
+            body(
+                sse(delta(content="Hel"), delta("content_filter")),
+                events(message_start(), *text_block(0, "Hel"), *message_end("refusal")),
+            )
+        ],
+        fault="content_filter",
+        says="refused to answer",
+        text="Hel",
+    ),
+    "context length": Row(
+        answers=[refused(400, "prompt is too long: 210000 tokens > 200000 maximum")] * 2,
+        fault="context_length",
+        says="too long for the model",
+    ),
+    "context length, once": Row(
+        answers=[refused(400, "prompt is too long: 210000 tokens > 200000 maximum"), says("Fits.")],
+        text="Fits.",
+    ),
+    "malformed arguments": Row(
+        answers=[calls(("a", "search_nodes", '{"query": ]error[')), says("Sorry.")],
+        text="Sorry.",
+        told=["ERROR malformed_arguments"],
+    ),
+    "malformed arguments that can be put right": Row(
+        answers=[calls(("a", "search_nodes", "{'query': 'error',}")), says("Found.")],
+        text="Found.",
+        told=["read as"],
+    ),
+    "truncated arguments": Row(
+        answers=[
+            calls(("a", "search_nodes", '{"query": "err'), cut=True),
+            says("Shorter."),
+        ],
+        text="Shorter.",
+        told=["cut off"],
+    ),
+    "truncated arguments that are said to be whole": Row(
+        answers=[calls(("a", "search_nodes", '{"query": "err')), says("Again.")],
+        text="Again.",
+        told=["ERROR malformed_arguments"],
+    ),
+    "unknown tool": Row(
+        answers=[calls(("a", "serch_nodes", "{}")), says("My mistake.")],
+        text="My mistake.",
+        told=["did you mean search_nodes"],
+    ),
+    "unknown argument": Row(
+        answers=[calls(("a", "search_nodes", '{"query": "x", "colour": 1}')), says("My mistake.")],
+        text="My mistake.",
+        told=["unknown argument"],
+    ),
+    "unknown key": Row(
+        answers=[calls(("a", NODE, '{"key": "fetch-apy"}')), says("My mistake.")],
+        text="My mistake.",
+        told=["fetch-api"],
+    ),
+    "duplicate ids": Row(
+        answers=[calls(("a", *SEARCH), ("a", NODE, '{"key": "root"}')), says("Both read.")],
+        text="Both read.",
+        told=["found", "root"],
+    ),
+    "an id again in the next step": Row(
+        answers=[calls(("a", *SEARCH)), calls(("a", NODE, '{"key": "root"}')), says("Both read.")],
+        text="Both read.",
+        told=["found", "root"],
+    ),
+    "duplicate calls": Row(
+        answers=[calls(("a", *SEARCH), ("b", "search_nodes", '{ "query" : "error" }')), says("Once.")],
+        text="Once.",
+        told=["found", "The same as call a"],
+    ),
+    "eleven calls": Row(
+        answers=[
+            calls(*((f"c{i}", "search_nodes", f'{{"query": "error {i}"}}') for i in range(11))),
+            says("Ten."),
+        ],
+        text="Ten.",
+        told=["found"] * 10 + ["only 10 calls run in one step"],
+    ),
+    "a call in the text": Row(
+        answers=[says("Wait. <tool_call>{}</tool_call>"), says("Here.")],
+        text="Wait. Here.",
+    ),
+}
+
+
+def provider_of(api: str, url: str, **settings: Any) -> LLMProvider:
+    made = openai_provider if api == "openai" else anthropic_provider
+    return made(url, retry=ONCE, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("name", ROWS)
+async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(name: str, api: str) -> None:
+    row = ROWS[name]
+    with ScriptedServer() as server, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: a connection is refused
+        nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        read = threading.Event()  # a reset may overtake what was sent before it: it waits until that is read
+        server.play(*(replace(answer(api), fault_when=read) for answer in row.answers), says("Next.")(api))
+        async with open_nba("default") as database:
+            faulty = provider_of(api, nowhere if row.nobody_listens else server.url, **row.settings)
+            happened: list[Event] = []
+            turn = setting_on(database, faulty).agent.run(None, GRAPH, "Where are errors logged?", EDITOR)
+            async for event in turn:
+                happened.append(event)
+                if isinstance(event, Token | Failed):
+                    read.set()
+            await faulty.aclose()
+            assert shown(happened) == row.text
+            if row.fault is None:
+                assert isinstance(happened[-1], Completed), happened[-1]
+            else:
+                check_fault(row, happened[-1])
+            whole = provider_of(api, server.url)
+            setting = setting_on(database, whole)
+            thread_id = only(happened, TurnStarted).thread_id
+            messages = await setting.messages(thread_id)
+            check_valid(messages)
+            told = [message.content for message in messages if isinstance(message, ToolMessage)]
+            assert len(told) == len(row.told) == len(of(happened, ToolFinished))
+            for text, part in zip(told, row.told, strict=True):
+                assert part in text
+            assert shown(await setting.ask("And now?", thread_id)) == "Next."
+            check_valid(await setting.messages(thread_id))
+            assert (await setting.threads.get(thread_id, EDITOR)).thread.turn.number == 2
+            await whole.aclose()
+    for request in server.requests:
+        sent = request.json["messages"]
+        check_openai(sent) if api == "openai" else check_anthropic(sent)
+
+
+def check_fault(row: Row, last: object) -> None:
+    assert isinstance(last, Failed), last
+    fault = last.fault
+    assert (fault.code, fault.retryable) == (row.fault, row.retryable)
+    assert row.says in fault.en
+    assert fault.fr != fault.en
+    for text in (fault.en, fault.fr):
+        assert KEY not in text
+        assert "Traceback" not in text
+
+
+def test_the_table_has_a_row_for_each_fault_that_is_foreseen() -> None:
+    foreseen = {
+        *(
+            "429",
+            "500",
+            "503",
+            "401",
+            "timeout",
+            "refused",
+            "reset mid-stream",
+            "truncated stream",
+            "no finish reason",
+        ),
+        *("malformed chunk", "malformed arguments", "truncated arguments", "unknown tool", "unknown key"),
+        *("duplicate ids", "duplicate calls", "eleven calls", "empty reply", "content filter"),
+        *("context length", "dropped"),
+    }
+    assert foreseen <= set(ROWS)

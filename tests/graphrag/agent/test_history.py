@@ -1,0 +1,228 @@
+"""Conversations kept valid, compacted and cut to a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag.agent.history import (
+    KEPT_TURNS,
+    OLD_RESULT_CHARS,
+    SUMMARY_CHARS,
+    SUMMARY_MARKER,
+    Parts,
+    is_context,
+    repaired,
+    shortened,
+    unanswered,
+)
+from graphrag.agent.window import WindowTooSmall, fitted, prompt_tokens, room
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from graphrag.retrieval.context import CONTEXT_MARKER
+from tests.support.valid_history import check_valid
+
+RULES = SystemMessage(content="You are the assistant.")
+CALL_IDS = st.sampled_from(["a", "b", "c", "", "a_2"])
+
+
+def call(call_id: str, name: str = "search_nodes") -> ToolCall:
+    return ToolCall(id=call_id, name=name, arguments='{"query": "x"}')
+
+
+def answer(call_id: str, content: str = "found") -> ToolMessage:
+    return ToolMessage(call_id=call_id, name="search_nodes", content=content)
+
+
+def context(text: str = "RELEVANT NODES") -> SystemMessage:
+    return SystemMessage(content=f"{CONTEXT_MARKER}\n{text}", stable=False)
+
+
+def turn(number: int, result: str = "found") -> list[Message]:
+    return [
+        context(f"context {number}"),
+        UserMessage(content=f"question {number}"),
+        AssistantMessage(tool_calls=(call(f"c{number}"),)),
+        answer(f"c{number}", result),
+        AssistantMessage(content=f"answer {number}"),
+    ]
+
+
+def conversation(turns: int, result: str = "found") -> list[Message]:
+    return [RULES, *(message for number in range(1, turns + 1) for message in turn(number, result))]
+
+
+messages = st.lists(
+    st.one_of(
+        st.builds(UserMessage, content=st.text(max_size=20)),
+        st.builds(
+            AssistantMessage,
+            content=st.text(max_size=20),
+            tool_calls=st.lists(CALL_IDS.map(call), max_size=3).map(tuple),
+        ),
+        st.builds(answer, CALL_IDS, st.text(max_size=20)),
+        st.just(context()),
+    ),
+    max_size=14,
+)
+
+
+# repair
+
+
+def test_a_valid_conversation_is_left_as_it_is() -> None:
+    valid = conversation(3)
+    assert repaired(valid, missing="stopped") == valid
+
+
+def test_a_call_without_answer_is_answered_and_a_late_answer_put_in_its_place() -> None:
+    asked = AssistantMessage(tool_calls=(call("a"), call("b"), call("c")))
+    broken = [UserMessage(content="q"), asked, answer("c"), UserMessage(content="again"), answer("a")]
+    made = repaired(broken, missing="stopped", answers={"b": answer("b", "from elsewhere")})
+    assert made == [
+        *broken[:2],
+        answer("a"),
+        answer("b", "from elsewhere"),
+        answer("c"),
+        UserMessage(content="again"),
+    ]
+    without = repaired(broken, missing="stopped")
+    assert without[3] == ToolMessage(call_id="b", name="search_nodes", content="stopped", is_error=True)
+
+
+def test_an_answer_to_no_call_is_dropped_and_of_two_answers_the_first_counts() -> None:
+    asked = AssistantMessage(tool_calls=(call("a"),))
+    made = repaired([answer("x"), asked, answer("a", "first"), answer("a", "second")], missing="")
+    assert made == [asked, answer("a", "first")]
+
+
+def test_an_id_used_twice_is_told_apart_with_its_answers() -> None:
+    asked = AssistantMessage(tool_calls=(call("a"), call("a")))
+    made = repaired([asked, answer("a", "one"), answer("a", "two"), asked], missing="none")
+    check_valid(made)
+    assert [m.content for m in made if isinstance(m, ToolMessage)] == ["one", "two", "none", "none"]
+    assert not unanswered(made)
+
+
+def test_an_answer_that_says_nothing_and_calls_nothing_is_dropped() -> None:
+    assert repaired([UserMessage(content="q"), AssistantMessage(content=" \n")], missing="") == [
+        UserMessage(content="q")
+    ]
+
+
+@given(messages)
+def test_any_conversation_becomes_valid_and_stays_so(broken: list[Message]) -> None:
+    made = repaired(broken, missing="stopped")
+    check_valid(made)
+    assert repaired(made, missing="stopped") == made
+    assert [m for m in made if isinstance(m, UserMessage)] == [
+        m for m in broken if isinstance(m, UserMessage)
+    ]
+
+
+# what is sent
+
+
+def test_only_the_last_context_is_sent_and_the_rules_once() -> None:
+    sent = shortened(conversation(4))
+    assert [m for m in sent if is_context(m)] == [context("context 4")]
+    assert sent.count(RULES) == 1
+    assert [m.content for m in sent if isinstance(m, UserMessage)] == [f"question {i}" for i in range(1, 5)]
+
+
+def test_results_of_earlier_turns_are_cut_and_those_of_this_one_are_whole() -> None:
+    long = "y" * 9_000
+    results = [m.content for m in shortened(conversation(3, long)) if isinstance(m, ToolMessage)]
+    assert [len(text) < OLD_RESULT_CHARS + 20 for text in results] == [True, True, False]
+    assert results[0].endswith("…+7000 chars")
+    assert results[2] == long
+
+
+def test_many_turns_are_summarised_and_at_least_six_kept() -> None:
+    for turns in range(1, 40):
+        sent = shortened(conversation(turns))
+        check_valid(sent)
+        kept = len([m for m in sent if isinstance(m, UserMessage)])
+        assert min(turns, KEPT_TURNS) <= kept < 2 * KEPT_TURNS
+        told = [m.content for m in sent if m.content.startswith(SUMMARY_MARKER)]
+        assert len(told) == (kept < turns)
+        if told:
+            assert f"{turns - kept}. Person: question {turns - kept}" in told[0]
+            assert "Answer: answer 1" in told[0]
+
+
+def test_the_beginning_of_a_prompt_stays_the_same_for_several_turns() -> None:
+    starts = [shortened(conversation(turns))[1].content for turns in range(KEPT_TURNS * 2, KEPT_TURNS * 4)]
+    assert len(set(starts)) == 2
+
+
+def test_a_summary_is_bounded_and_keeps_what_is_newest() -> None:
+    sent = shortened(conversation(500))
+    told = sent[1].content
+    assert len(told) < SUMMARY_CHARS + 1_500
+    assert "question 490" in told
+    assert "question 1 " not in told
+    assert "are left out" in told
+
+
+def test_an_outcome_of_a_proposal_is_in_the_summary() -> None:
+    asked = AssistantMessage(tool_calls=(call("p", "propose_move_node"),))
+    decided = ToolMessage(call_id="p", name="propose_move_node", content="APPLIED: moved a")
+    old = [UserMessage(content="move a"), asked, decided, AssistantMessage(content="Done.")]
+    sent = shortened([RULES, *old, *conversation(13)[1:]])
+    assert "Outcome: APPLIED: moved a" in sent[1].content
+
+
+# windows
+
+
+@given(turns=st.integers(1, 20), result=st.sampled_from([10, 3_000, 20_000]), limit=st.integers(200, 6_000))
+def test_what_is_sent_fits_or_is_refused_before_the_model_does(turns: int, result: int, limit: int) -> None:
+    whole = conversation(turns, "z w " * (result // 4))
+    try:
+        sent = fitted(whole, limit)
+    except WindowTooSmall:
+        assert limit < 600, "a short question always fits in there"
+        return
+    assert prompt_tokens(sent) <= limit
+    check_valid(sent)
+    assert sent[0] == RULES
+    assert UserMessage(content=f"question {turns}") in sent
+
+
+def test_a_long_turn_gives_up_old_results_before_the_newest() -> None:
+    steps: list[Message] = []
+    for number in range(4):
+        steps += [
+            AssistantMessage(tool_calls=(call(f"s{number}"),)),
+            answer(f"s{number}", f"{number} " * 4_000),
+        ]
+    whole = [RULES, context(), UserMessage(content="q"), *steps]
+    sent = fitted(whole, prompt_tokens(whole) // 2)
+    results = [m.content for m in sent if isinstance(m, ToolMessage)]
+    assert results[-1] == steps[-1].content
+    assert all(len(text) < 2_100 for text in results[:-1])
+
+
+def test_a_message_larger_than_the_window_is_refused_in_words() -> None:
+    with pytest.raises(WindowTooSmall, match="ask for less") as caught:
+        fitted([RULES, UserMessage(content="long " * 5_000)], room(2_000))
+    assert caught.value.tokens > 5_000
+
+
+def test_a_conversation_is_taken_apart_and_put_together_without_loss() -> None:
+    note = SystemMessage(content="decided meanwhile", stable=False)
+    whole: Sequence[Message] = [RULES, *turn(1), note, *turn(2)]
+    parts = Parts.of(whole)
+    assert parts.joined() == whole
+    assert parts.lead == (RULES,)
+    assert parts.turns[1][0] == note

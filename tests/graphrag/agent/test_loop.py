@@ -1,0 +1,377 @@
+"""The agent's loop: rounds of tools, limits, corrections, what is stored and what is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag.agent.events import (
+    Completed,
+    Failed,
+    ProposalPending,
+    Token,
+    ToolFinished,
+    ToolLimit,
+    ToolStarted,
+    TurnStarted,
+    UsageReported,
+)
+from graphrag.agent.history import is_context
+from graphrag.agent.loop import AgentLimits
+from graphrag.agent.thread_store import EmptyMessage
+from graphrag.agent.window import prompt_tokens, room
+from graphrag.llm.base import (
+    AssistantMessage,
+    SystemMessage,
+    ToolMessage,
+    UsageReport,
+    UserMessage,
+)
+from graphrag.llm.errors import ModelContextTooLong, ModelFailed, ModelStreamBroken
+from graphrag.llm.usage_meter import UsageLimits
+from graphrag.retrieval.context import CONTEXT_MARKER
+from tests.support.agents import (
+    EDITOR,
+    REVIEWER,
+    VIEWER,
+    of,
+    only,
+    setting_of,
+    shown,
+)
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
+from tests.support.valid_history import check_valid
+
+SEARCH = {"query": "error"}
+
+
+def search(number: int = 0) -> Says:
+    return Says(calls=[call("search_nodes", {"query": f"error {number}"})])
+
+
+# an answer
+
+
+async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
+    with ScriptedProvider(Says(pieces=["It ", "fetches ", "players."])) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("What does it do?")
+            thread_id = only(events, TurnStarted).thread_id
+            assert [event.text for event in of(events, Token)] == ["It ", "fetches ", "players."]
+            assert events[-1] == Completed(thread_id=thread_id, text="It fetches players.")
+            stored = (await setting.threads.get(thread_id, EDITOR)).thread
+            kinds = [type(message) for message in stored.messages]
+            assert kinds == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
+            assert (stored.title, stored.message_count, stored.turn.status) == ("What does it do?", 2, "idle")
+            assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
+
+
+async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            await setting.ask("Where are errors logged?")
+    rules, context, question = model.requests[0].messages
+    assert isinstance(rules, SystemMessage)
+    assert rules.stable
+    assert isinstance(context, SystemMessage)
+    assert context.content.startswith(CONTEXT_MARKER)
+    assert "error-handler" in context.content
+    assert isinstance(question, UserMessage)
+    assert question.content == "Where are errors logged?"
+    assert "error-handler" in question.retrieved
+
+
+async def test_a_second_question_keeps_the_instructions_and_replaces_the_context() -> None:
+    with ScriptedProvider("one", "two") as model:
+        async with setting_of(model) as setting:
+            first = await setting.ask("Where are errors logged?")
+            second = await setting.ask("What sorts players?", only(first, TurnStarted).thread_id)
+            assert only(second, TurnStarted).turn == 2
+    sent = model.requests[1].messages
+    assert sent[0] == model.requests[0].messages[0]
+    assert [is_context(message) for message in sent].count(True) == 1
+    assert [m.content for m in sent if isinstance(m, UserMessage | AssistantMessage)] == [
+        "Where are errors logged?",
+        "one",
+        "What sorts players?",
+    ]
+    assert is_context(sent[-2])
+
+
+async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() -> None:
+    detail = call("read_node_detail", {"key": "fetch-api"})
+    with ScriptedProvider(Says(text="Let me look. ", calls=[detail]), "It calls an API.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    finished = only(events, ToolFinished)
+    assert (finished.call_id, finished.name, finished.is_error) == (detail.id, detail.name, False)
+    assert finished.data["_key"] == "fetch-api"
+    assert only(events, ToolStarted) == ToolStarted(call_id=detail.id, name=detail.name)
+    told = model.requests[1].messages[-1]
+    assert isinstance(told, ToolMessage)
+    assert (told.call_id, told.content) == (detail.id, finished.result_text)
+    assert events[-1].text == "Let me look. It calls an API."  # type: ignore[union-attr]
+
+
+async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
+    looking = Says(text="Let me look.", calls=[call("search_nodes", SEARCH)])
+    with ScriptedProvider(looking, Says(pieces=["Fou", "nd."])) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            messages = await setting.messages(only(events, TurnStarted).thread_id)
+    assert shown(events) == only(events, Completed).text == "Let me look.\n\nFound."
+    assert messages[-1] == AssistantMessage(content="Found.")
+
+
+@pytest.mark.parametrize("message", ["", " \n\t "])
+async def test_an_empty_message_begins_nothing(message: str) -> None:
+    with ScriptedProvider() as model:
+        async with setting_of(model) as setting:
+            with pytest.raises(EmptyMessage):
+                await setting.ask(message)
+            assert not await setting.threads.list(EDITOR)
+
+
+async def test_a_message_that_is_no_whole_text_is_answered_all_the_same() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            assert shown(await setting.ask("half \ud800 \x00 pair")) == "ok"
+
+
+async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> None:
+    steps = [
+        Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=50, completion=5, cached=40))
+    ]
+    with ScriptedProvider(*steps, Says(text="ok", usage=UsageReport(prompt=70, completion=7))) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            thread = (await setting.threads.get(only(events, TurnStarted).thread_id, EDITOR)).thread
+    assert [(u.prompt, u.completion, u.cached) for u in of(events, UsageReported)] == [
+        (50, 5, 40),
+        (70, 7, 0),
+    ]
+    assert (thread.total_prompt_tokens, thread.total_completion_tokens) == (120, 12)
+
+
+async def test_tokens_are_estimated_where_the_model_tells_none() -> None:
+    with ScriptedProvider(Says(text="ok", usage=None)) as model:
+        async with setting_of(model) as setting:
+            usage = only(await setting.ask(), UsageReported)
+    assert usage.estimated
+    assert usage.prompt > 500
+
+
+async def test_links_to_nothing_leave_as_words_in_tokens_and_in_the_thread() -> None:
+    pieces = ["See {{no", "de:fetch-api}} and {{node:gh", "ost}}."]
+    with ScriptedProvider(Says(pieces=pieces)) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            stored = await setting.messages(only(events, TurnStarted).thread_id)
+    assert shown(events) == "See {{node:fetch-api}} and ghost."
+    assert stored[-1] == AssistantMessage(content="See {{node:fetch-api}} and ghost.")
+
+
+async def test_a_viewer_is_offered_no_tool_that_writes_and_may_not_call_one() -> None:
+    propose = call("propose_delete_node", {"nodeKey": "root", "reason": "x"})
+    with ScriptedProvider(Says(calls=[propose]), "I may not.") as model:
+        async with setting_of(model) as setting:
+            finished = only(await setting.ask(by=VIEWER), ToolFinished)
+            assert not await setting.approvals.list(by=REVIEWER)
+    assert "may not call propose_delete_node" in finished.result_text
+    assert not any(tool["function"]["name"].startswith("propose") for tool in model.requests[0].tools)
+
+
+# corrections
+
+
+async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools() -> None:
+    steps = [Says(calls=[call("read_node_detail", {"key": "fetch"})]), search(), "Found it."]
+    with ScriptedProvider(*steps) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    assert of(events, ToolFinished)[0].is_error
+    assert "fetch-api" in of(events, ToolFinished)[0].result_text
+    assert model.requests[1].tools
+    assert isinstance(events[-1], Completed)
+
+
+async def test_a_call_written_as_text_that_cannot_be_read_is_hidden_and_the_model_is_told() -> None:
+    leaked = Says(pieces=["I look. <tool", '_call>{"name": "search_</tool_call>'])
+    with ScriptedProvider(leaked, search(), "Here.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    assert shown(events) == "I look. Here."
+    assert "as text" in model.requests[1].messages[-1].content
+
+
+async def test_a_model_that_only_leaks_is_told_twice_and_the_person_hears_that_there_is_no_answer() -> None:
+    with ScriptedProvider(*["<function_calls>x"] * 3) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            check_valid(await setting.messages(only(events, TurnStarted).thread_id))
+    assert shown(events).startswith("The model gave no answer")
+    assert isinstance(events[-1], Completed)
+    assert model.requests[-1].options.tool_choice == "none"
+
+
+# rounds
+
+
+async def test_after_five_rounds_a_person_is_asked_and_grants_five_more() -> None:
+    with ScriptedProvider(*(search(i) for i in range(11)), "Enough.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            limit = only(events, ToolLimit)
+            assert (limit.rounds_used, limit.max_extended) == (5, 10)
+            assert events[-1] == limit
+            assert len(of(events, ToolFinished)) == 5
+            looked = await setting.resume(limit.thread_id)
+            assert (len(looked), looked[-1]) == (2, limit)
+            more = await setting.resume(limit.thread_id, grant_rounds=True)
+            assert len(of(more, ToolFinished)) == 5
+            assert isinstance(more[-1], Completed)
+            check_valid(await setting.messages(limit.thread_id))
+    last = model.requests[-1]
+    assert last.options.tool_choice == "none"
+    assert "No more tools" in last.messages[-1].content
+
+
+async def test_granted_rounds_do_not_run_calls_that_were_cut_off_or_repeated() -> None:
+    batch = call("propose_batch", {"actions": [{"type": "delete_node", "payload": {"nodeKey": "root"}}]})
+    again, read = search(1), search(2)
+    earlier = again.calls[0]
+    script = [Says(calls=[earlier]), Says(calls=[earlier, *read.calls], cut=[batch]), "Enough."]
+    with ScriptedProvider(*script) as model:
+        async with setting_of(model, limits=AgentLimits(rounds=1, max_rounds=3)) as setting:
+            asked = await setting.ask()
+            limit = only(asked, ToolLimit)
+            more = await setting.resume(limit.thread_id, grant_rounds=True)
+            assert not of(more, ProposalPending)
+            (ran,) = of(more, ToolFinished)
+            assert not ran.is_error
+            refused = [event for event in of(asked, ToolFinished) if event.is_error]
+            assert len(refused) == 2
+            assert isinstance(more[-1], Completed)
+            check_valid(await setting.messages(limit.thread_id))
+
+
+async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:
+    with ScriptedProvider(*(search(i) for i in range(6)), "What I know.") as model:
+        async with setting_of(model) as setting:
+            limit = only(await setting.ask(), ToolLimit)
+            stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
+            assert stored.pending_interrupt == {"type": "tool_limit", "roundsUsed": 5, "maxExtended": 10}
+            events = await setting.resume(limit.thread_id, grant_rounds=False)
+            assert not of(events, ToolFinished)
+            assert events[-1] == Completed(thread_id=limit.thread_id, text="What I know.")
+            stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
+            assert stored.pending_interrupt is None
+    sent = model.requests[-1]
+    assert sent.options.tool_choice == "none"
+    refused = [m for m in sent.messages if isinstance(m, ToolMessage)][-1]
+    assert "wants an answer now" in refused.content
+
+
+async def test_calls_in_a_final_answer_are_neither_run_nor_shown() -> None:
+    rude = Says(text="Still. ", calls=[call("search_nodes", SEARCH)])
+    with ScriptedProvider(search(), rude) as model:
+        async with setting_of(model, limits=AgentLimits(rounds=0, max_rounds=0)) as setting:
+            events = await setting.ask()
+            messages = await setting.messages(only(events, TurnStarted).thread_id)
+    assert not of(events, ToolFinished)
+    assert len(of(events, ToolStarted)) == 1
+    assert messages[-1] == AssistantMessage(content="Still. ")
+    assert isinstance(events[-1], Completed)
+
+
+async def test_a_final_answer_that_says_nothing_is_said_to_be_none() -> None:
+    with ScriptedProvider(search(), Says(text=" ")) as model:
+        async with setting_of(model, limits=AgentLimits(rounds=0, max_rounds=0), language="fr") as setting:
+            events = await setting.ask()
+    assert "Le modèle n'a pas répondu" in shown(events)
+
+
+async def test_an_answer_cut_for_length_says_so() -> None:
+    with ScriptedProvider(Says(text="And then", finish="length")) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+    assert shown(events) == "And then\n\n[The answer was cut off: it grew too long.]"
+
+
+# failing
+
+
+async def test_a_failed_step_is_tried_again_by_resuming() -> None:
+    failed = ModelFailed(provider="scripted", reason="overloaded", status=529)
+    with ScriptedProvider(search(), failed, "Now.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask()
+            assert isinstance(events[-1], Failed)
+            assert (events[-1].fault.code, events[-1].fault.retryable) == ("server_error", True)
+            again = await setting.resume(events[-1].thread_id)
+            assert again[-1] == Completed(thread_id=events[-1].thread_id, text="Now.")
+
+
+async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() -> None:
+    broken = Says(text="The answ", then=ModelStreamBroken(provider="scripted", reason="reset"))
+    with ScriptedProvider(broken, "The answer.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("q")
+            thread_id = only(events, TurnStarted).thread_id
+            assert only(events, Failed).fault.code == "network"
+            check_valid(await setting.messages(thread_id))
+            await setting.resume(thread_id)
+            texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
+            assert texts == ["The answer."]
+
+
+async def test_a_prompt_refused_as_too_long_is_sent_once_more_shorter() -> None:
+    too_long = ModelContextTooLong(provider="scripted", reason="maximum context length")
+    with ScriptedProvider(too_long, "Short enough.") as model:
+        async with setting_of(model) as setting:
+            assert shown(await setting.ask()) == "Short enough."
+    with ScriptedProvider(too_long, too_long) as model:
+        async with setting_of(model) as setting:
+            fault = only(await setting.ask(), Failed).fault
+    assert fault.code == "context_length"
+
+
+async def test_a_question_larger_than_the_window_is_refused_before_the_model_is_asked() -> None:
+    with ScriptedProvider(context_window=8_000) as model:
+        async with setting_of(model) as setting:
+            fault = only(await setting.ask("why? " * 20_000), Failed).fault
+    assert fault.code == "context_length"
+    assert "larger window" in fault.en
+    assert not model.requests
+
+
+@pytest.mark.parametrize("window", [4_096, 8_192, 128_000])
+async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: int) -> None:
+    with ScriptedProvider("It logs errors.", context_window=window) as model:
+        async with setting_of(model) as setting:
+            assert shown(await setting.ask("Where are errors logged?")) == "It logs errors."
+    asked = model.requests[0]
+    assert prompt_tokens(asked.messages, asked.tools) <= room(window)
+    names = [tool["function"]["name"] for tool in asked.tools]
+    assert "search_nodes" in names
+    assert ("propose_configure_node_type" in names) == (window > 8_000)
+    assert "Where are errors logged?" in asked.messages[-1].content
+
+
+async def test_a_limit_of_usage_refuses_the_next_call() -> None:
+    costly = Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=14_000))
+    with ScriptedProvider(costly) as model:
+        async with setting_of(model, usage=UsageLimits(total_tokens=15_000)) as setting:
+            fault = only(await setting.ask(), Failed).fault
+    assert fault.code == "usage_limit"
+    assert len(model.requests) == 1
+
+
+async def test_a_fault_of_ours_is_told_without_its_words() -> None:
+    def breaks(asked: Asked) -> Says:
+        raise KeyError("secret detail")
+
+    with ScriptedProvider(breaks) as model:
+        async with setting_of(model) as setting:
+            fault = only(await setting.ask(), Failed).fault
+    assert fault.code == "internal"
+    assert "secret" not in fault.en + fault.fr

@@ -1,0 +1,109 @@
+"""Turns in their threads: whose they are, one at a time, and stopped at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from datasources.errors import GraphNotFound
+from graphrag.agent.events import Completed, Token, TurnStarted
+from graphrag.agent.history import repaired, unanswered
+from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
+from graphrag.llm.base import AssistantMessage
+from tests.support.agents import EDITOR, GRAPH, REVIEWER, collected, only, setting_of, shown, up_to
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.valid_history import check_valid
+
+
+async def test_another_persons_thread_does_not_exist() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            with pytest.raises(ThreadNotFound):
+                await setting.ask("hello", thread_id, REVIEWER)
+            with pytest.raises(ThreadNotFound):
+                await setting.resume(thread_id, REVIEWER)
+            with pytest.raises(ThreadNotFound):
+                await setting.ask("hello", "forged")
+
+
+async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            with pytest.raises(ThreadOfOtherGraph):
+                await collected(setting.agent.run(thread_id, "another", "hello", EDITOR))
+            with pytest.raises(GraphNotFound):
+                await collected(setting.agent.run(None, "another", "hello", EDITOR))
+            assert len(await setting.threads.list(EDITOR)) == 1
+
+
+async def test_nothing_is_resumed_where_nothing_waits() -> None:
+    with ScriptedProvider("ok") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            with pytest.raises(NothingToResume):
+                await setting.resume(thread_id)
+
+
+async def test_two_turns_of_one_thread_at_once_are_refused() -> None:
+    held = asyncio.Event()
+    with ScriptedProvider("ok", Says(text="slow", held=held)) as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
+                await up_to(turn, Token)
+                with pytest.raises(ThreadBusy):
+                    await setting.ask("and again", thread_id)
+                held.set()
+                assert isinstance([event async for event in turn][-1], Completed)
+
+
+# stopping
+
+
+async def test_a_stopped_turn_keeps_what_was_shown_and_the_next_one_goes_on() -> None:
+    steps = [Says(text="Long answer", held=asyncio.Event()), "Next."]
+    with ScriptedProvider(*steps) as model:
+        async with setting_of(model) as setting:
+            turn = setting.agent.run(None, GRAPH, "first", EDITOR)
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            await turn.aclose()
+            assert model.closed_early == 1
+            stored = (await setting.threads.get(thread_id, EDITOR)).thread
+            assert stored.turn.status == "stopped"
+            assert stored.messages[-1] == AssistantMessage(content="Long answer")
+            check_valid(stored.messages)
+            assert shown(await setting.ask("second", thread_id)) == "Next."
+
+
+@pytest.mark.parametrize("places", range(40))
+async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places: int) -> None:
+    """Each case lets one step more of the event loop pass before it cancels."""
+    calls = [call("search_nodes", {"query": "error"}), call("read_node_detail", {"key": "root"})]
+    proposal = call("propose_move_node", {"nodeKey": "root", "posX": 1, "posY": 2, "reason": "x"})
+    steps = [
+        Says(text="a", calls=calls),
+        Says(text="b", calls=[proposal, call("search_nodes", {"query": "y"})]),
+    ]
+    model = ScriptedProvider(*steps)
+    async with setting_of(model) as setting:
+        task = asyncio.create_task(setting.ask("go"))
+        for _ in range(places):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        threads = await setting.threads.list(EDITOR)
+        if not threads:
+            return  # cancelled before the turn began: nothing is stored
+        stored = threads[0]
+        check_valid(repaired(stored.messages, missing="-"))
+        assert stored.turn.status in ("stopped", "waiting")
+        open_calls = {approval.tool_call_id for approval in await setting.approvals.list(by=EDITOR)}
+        assert {c.id for c in unanswered(stored.messages)} <= open_calls
+        model.play_instead("On we go.")
+        assert shown(await setting.ask("next", stored.key)) == "On we go."
+        check_valid(await setting.messages(stored.key))

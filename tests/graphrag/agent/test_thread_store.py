@@ -1,0 +1,186 @@
+"""Conversations as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.base import Record, RecordStore
+from datasources.mock import open_nba
+from graphrag.agent.thread_messages import from_stored, to_stored
+from graphrag.agent.thread_store import KIND, StoredThread, ThreadBusy, ThreadNotFound, Threads, ThreadVersion
+from graphrag.approvals import Person
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from tests.support.agents import EDITOR, GRAPH, REVIEWER
+
+HELLO = (UserMessage(content="hello"),)
+
+
+@dataclass
+class Shelf:
+    threads: Threads
+    records: RecordStore
+    now: int = 1_000
+
+    async def keep(
+        self, title: str, person: Person = EDITOR, graph: str = GRAPH, **more: Any
+    ) -> StoredThread:
+        self.now += 1
+        return await self.threads.save(self.threads.begin(graph, person, title=title, **more), HELLO)
+
+
+@pytest_asyncio.fixture
+async def shelf() -> AsyncGenerator[Shelf]:
+    async with open_nba("default") as database:
+        records = database.records("default")
+        made = Shelf(Threads(records), records)
+        made.threads = Threads(records, clock=lambda: made.now)
+        yield made
+
+
+async def test_a_thread_is_stored_in_the_form_of_the_editors_chat(shelf: Shelf) -> None:
+    stored = await shelf.keep("  What\n is\tthis?  " + "x" * 100)
+    record = await shelf.records.get(KIND, stored.thread.key)
+    assert record is not None
+    data = dict(record.data)
+    assert data["title"] == ("What is this? " + "x" * 100)[:80]
+    assert data["conversationHistory"] == [{"role": "user", "content": "hello"}]
+    for name in ("graphKey", "workspace", "userId", "totalPromptTokens", "totalCost", "createdTime"):
+        assert name in data
+    assert (data["userId"], data["schemaVersion"], data["turn"]["status"]) == ("ed", 1, "idle")
+
+
+async def test_nothing_is_stored_before_it_is_saved(shelf: Shelf) -> None:
+    begun = shelf.threads.begin(GRAPH, EDITOR, title="x")
+    with pytest.raises(ThreadNotFound):
+        await shelf.threads.get(begun.thread.key, EDITOR)
+
+
+async def test_of_two_who_write_the_second_is_told(shelf: Shelf) -> None:
+    stored = await shelf.keep("one")
+    await shelf.threads.save(stored, [*HELLO, AssistantMessage(content="first")])
+    with pytest.raises(ThreadBusy):
+        await shelf.threads.save(stored, [*HELLO, AssistantMessage(content="second")])
+    kept = (await shelf.threads.get(stored.thread.key, EDITOR)).thread.messages
+    assert kept[-1] == AssistantMessage(content="first")
+
+
+@pytest.mark.parametrize(
+    "other", [REVIEWER, Person("ed", "admin", "elsewhere"), Person("", "admin", "default")], ids=str
+)
+async def test_a_thread_is_nobody_elses(shelf: Shelf, other: Person) -> None:
+    stored = await shelf.keep("mine")
+    with pytest.raises(ThreadNotFound):
+        await shelf.threads.get(stored.thread.key, other)
+    with pytest.raises(ThreadNotFound):
+        await shelf.threads.delete(stored.thread.key, other)
+    assert await shelf.threads.list(other) == []
+
+
+async def test_threads_are_listed_newest_first_by_graph_and_kind(shelf: Shelf) -> None:
+    first, second = await shelf.keep("first"), await shelf.keep("second", context_type="home")
+    other = await shelf.keep("other", graph="another")
+    shelf.now += 1
+    await shelf.threads.save(first, HELLO)
+    assert [t.title for t in await shelf.threads.list(EDITOR)] == ["first", "other", "second"]
+    assert [t.key for t in await shelf.threads.list(EDITOR, graph_key="another")] == [other.thread.key]
+    assert [t.key for t in await shelf.threads.list(EDITOR, context_type="home")] == [second.thread.key]
+    assert len(await shelf.threads.list(EDITOR, limit=2)) == 2
+
+
+async def test_a_deleted_thread_is_gone(shelf: Shelf) -> None:
+    stored = await shelf.keep("short-lived")
+    await shelf.threads.delete(stored.thread.key, EDITOR)
+    with pytest.raises(ThreadNotFound):
+        await shelf.threads.get(stored.thread.key, EDITOR)
+
+
+async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_list(shelf: Shelf) -> None:
+    old = await shelf.keep("old")
+    newer = await shelf.keep("newer")
+    record = await shelf.records.get(KIND, newer.thread.key)
+    assert record is not None
+    changed = Record(kind=KIND, key=record.key, data={**record.data, "schemaVersion": 2})
+    await shelf.records.put(changed, expected_version=record.version)
+    with pytest.raises(ThreadVersion, match="upgrade"):
+        await shelf.threads.get(newer.thread.key, EDITOR)
+    damaged = Record(kind=KIND, key="bad", data={**record.data, "graphKey": 7})
+    await shelf.records.put(damaged, expected_version=None)
+    assert [t.key for t in await shelf.threads.list(EDITOR)] == [old.thread.key]
+
+
+async def test_a_thread_that_another_program_wrote_is_read_and_keeps_what_we_do_not_know(
+    shelf: Shelf,
+) -> None:
+    data: dict[str, Any] = {
+        "graphKey": GRAPH,
+        "workspace": "default",
+        "userId": "ed",
+        "title": "Theirs",
+        "mood": {"happy": True},
+        "conversationHistory": [
+            {"role": "system", "content": "Rules"},
+            {"role": "system", "content": "[Contexte RAG pour cette question]\nnodes"},
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}, "junk"]},
+            {"role": "tool", "tool_call_id": "a", "content": "seen"},
+            {"role": "function", "content": "old"}, 7,
+        ],
+    }  # fmt: skip
+    await shelf.records.put(Record(kind=KIND, key="theirs", data=data), expected_version=None)
+    stored = await shelf.threads.get("theirs", EDITOR)
+    assert stored.thread.messages == [
+        UserMessage(content="Hi"),
+        AssistantMessage(tool_calls=(ToolCall(id="a", name="look", arguments="{}"),)),
+        ToolMessage(call_id="a", name="", content="seen"),
+    ]
+    await shelf.threads.save(stored, stored.thread.messages)
+    record = await shelf.records.get(KIND, "theirs")
+    assert record is not None
+    assert record.data["mood"] == {"happy": True}
+    assert record.data["schemaVersion"] == 1
+
+
+words = st.text(max_size=30)
+messages: st.SearchStrategy[list[Message]] = st.lists(
+    st.one_of(
+        st.builds(SystemMessage, content=words.map(lambda text: f"s{text}"), stable=st.booleans()),
+        st.builds(UserMessage, content=words),
+        st.builds(
+            AssistantMessage,
+            content=words,
+            reasoning=words,
+            tool_calls=st.lists(st.builds(ToolCall, id=words, name=words, arguments=words), max_size=3).map(
+                tuple
+            ),
+        ),
+        st.builds(ToolMessage, call_id=words, name=words, content=words, is_error=st.booleans()),
+    ),
+    max_size=6,
+)
+
+
+@given(messages)
+def test_messages_come_back_as_they_were_stored(stored: list[Message]) -> None:
+    assert from_stored(to_stored(stored)) == stored
+
+
+async def test_half_a_surrogate_pair_is_stored_as_a_question_mark(shelf: Shelf) -> None:
+    stored = await shelf.keep("half \ud800 pair")
+    kept = await shelf.threads.save(stored, [UserMessage(content="\udfff")])
+    assert kept.thread.messages == [UserMessage(content="?")]
+    assert (await shelf.threads.get(stored.thread.key, EDITOR)).thread.title == "half ? pair"

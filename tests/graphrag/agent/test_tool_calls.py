@@ -1,0 +1,307 @@
+"""The execution guard: each call once, every call answered, nothing changed without a decision."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from datasources.base import MutableGraphDataSource
+from datasources.mock import open_nba
+from datasources.types import Mutation
+from graphrag.agent.tool_calls import Answered, CallLimits, CallPlace, Requested, ToolCalls
+from graphrag.approvals import Approvals, Approve, Person, Reject
+from graphrag.llm.base import ToolCall
+from tests.support.agents import EDITOR, GRAPH, VIEWER
+from tests.support.scripted_provider import call
+from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.read_tools import READ_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+
+class Nothing(ToolArguments):
+    number: int = 0
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Bench:
+    """The guard with a source, approvals, and tools of the test's own beside the real ones."""
+
+    def __init__(self, source: MutableGraphDataSource, approvals: Approvals) -> None:
+        self.source, self.approvals, self.clock = source, approvals, Clock()
+        self.ran: list[str] = []
+        self.extra: list[Tool[Any]] = []
+
+    def tool(self, name: str, run: Any) -> None:
+        async def counted(arguments: Nothing, context: ToolContext) -> ToolResult:
+            self.ran.append(name)
+            return await run(arguments, context)
+
+        self.extra.append(Tool(name=name, description=name, arguments=Nothing, run=counted))
+
+    def guard(self, **limits: Any) -> ToolCalls:
+        box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *self.extra))
+        return ToolCalls(box, self.approvals, limits=CallLimits(**limits), clock=self.clock)
+
+    async def run(
+        self, guard: ToolCalls, calls: Sequence[ToolCall], by: Person = EDITOR, **more: Any
+    ) -> list[Answered]:
+        place = CallPlace(
+            context=ToolContext(source=self.source, graph_key=GRAPH, role=by.role),
+            person=by,
+            thread_id="t",
+            turn=1,
+            model="m",
+        )
+        found = [answered async for answered in guard.run(Requested(calls=calls, **more), place)]
+        assert [answered.call for answered in found] == list(calls), "each call is answered, in order"
+        return found
+
+
+@pytest_asyncio.fixture
+async def bench() -> AsyncGenerator[Bench]:
+    async with open_nba("default") as database:
+        source = database.source("default")
+        yield Bench(source, Approvals(source, database.records("default")))
+
+
+async def fine(arguments: Nothing, context: ToolContext) -> ToolResult:
+    return ToolResult(text="fine")
+
+
+async def test_reads_of_a_step_run_side_by_side(bench: Bench) -> None:
+    both = asyncio.Barrier(2)
+
+    async def meet(arguments: Nothing, context: ToolContext) -> ToolResult:
+        await both.wait()  # one alone would wait for ever
+        return ToolResult(text="met")
+
+    bench.tool("one", meet)
+    bench.tool("two", meet)
+    answers = await bench.run(bench.guard(), [call("one"), call("two")])
+    assert [answered.result.text for answered in answers] == ["met", "met"]
+
+
+async def test_a_tool_that_takes_too_long_is_answered_as_such_and_the_others_are_not_harmed(
+    bench: Bench,
+) -> None:
+    async def hang(arguments: Nothing, context: ToolContext) -> ToolResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    bench.tool("hang", hang)
+    bench.tool("quick", fine)
+    slow, quick = await bench.run(bench.guard(timeout_s=0.05), [call("hang"), call("quick")])
+    assert "no result within 0.05 s" in slow.result.text
+    assert slow.result.is_error
+    assert quick.result.text == "fine"
+
+
+async def test_a_tool_that_breaks_is_answered_without_its_words(bench: Bench) -> None:
+    async def broken(arguments: Nothing, context: ToolContext) -> ToolResult:
+        raise ZeroDivisionError("secret")
+
+    bench.tool("broken", broken)
+    bench.tool("quick", fine)
+    answers = await bench.run(bench.guard(), [call("broken"), call("quick")])
+    assert answers[0].result.is_error
+    assert "secret" not in answers[0].result.text
+    assert not answers[1].result.is_error
+
+
+async def test_stopping_a_step_stops_its_reads(bench: Bench) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def hang(arguments: Nothing, context: ToolContext) -> ToolResult:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    bench.tool("hang", hang)
+    task = asyncio.create_task(bench.run(bench.guard(), [call("hang")]))
+    await begun.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert stopped.is_set()
+
+
+async def test_the_same_call_in_one_step_runs_once_however_it_is_written(bench: Bench) -> None:
+    bench.tool("count", fine)
+    same = [call("count", '{"number": 1}'), call("count", '{ "number":1 }'), call("count", '{"number": 2}')]
+    answers = await bench.run(bench.guard(), same)
+    assert bench.ran == ["count", "count"]
+    assert answers[1].result.text == f"The same as call {same[0].id} of this step: see its result."
+
+
+async def test_a_repeated_or_cut_off_call_never_runs(bench: Bench) -> None:
+    bench.tool("count", fine)
+    calls = [call("count", call_id="a"), call("count", '{"number": 2}', call_id="a_2"), call("count", '{"nu')]
+    answers = await bench.run(bench.guard(), calls, repeated={"a_2"}, cut={calls[2].id})
+    assert bench.ran == ["count"]
+    assert "id that was used before" in answers[1].result.text
+    assert "cut off" in answers[2].result.text
+
+
+async def test_of_eleven_calls_ten_run_and_duplicates_do_not_count(bench: Bench) -> None:
+    bench.tool("count", fine)
+    calls = [call("count", {"number": number % 11}) for number in range(22)]
+    answers = await bench.run(bench.guard(), calls)
+    assert len(bench.ran) == 10
+    assert [i for i, a in enumerate(answers) if "only 10 calls" in a.result.text] == [10, 21]
+
+
+async def test_a_read_is_remembered_for_half_a_minute_and_by_thread_arguments_and_role(bench: Bench) -> None:
+    bench.tool("count", fine)
+    guard = bench.guard()
+    for now, expected in ((0, 1), (29.9, 1), (30, 2), (31, 2)):
+        bench.clock.now = now
+        await bench.run(guard, [call("count")])
+        assert len(bench.ran) == expected
+    await bench.run(guard, [call("count", {"number": 5})])
+    await bench.run(guard, [call("count")], by=VIEWER)
+    assert len(bench.ran) == 4
+
+
+async def test_a_change_of_the_graph_makes_what_was_read_old(bench: Bench) -> None:
+    guard = bench.guard()
+    read = call("read_node_detail", {"key": "root"})
+    before = (await bench.run(guard, [read]))[0]
+    node = (await bench.source.get_nodes_by_key(GRAPH, ["root"]))[0]
+    await bench.source.apply(Mutation(graph_key=GRAPH, put_nodes=[node.replace(pos_x=777)]))
+    after = (await bench.run(guard, [call("read_node_detail", {"key": "root"})]))[0]
+    assert "777" in after.result.text
+    assert "777" not in before.result.text
+
+
+async def test_an_error_is_not_remembered(bench: Bench) -> None:
+    fails = iter([True, False])
+
+    async def once(arguments: Nothing, context: ToolContext) -> ToolResult:
+        if next(fails):
+            raise OSError
+        return ToolResult(text="now")
+
+    bench.tool("once", once)
+    guard = bench.guard()
+    assert (await bench.run(guard, [call("once")]))[0].result.is_error
+    assert (await bench.run(guard, [call("once")]))[0].result.text == "now"
+
+
+async def test_a_long_result_is_cut_for_the_model_and_whole_for_the_client(bench: Bench) -> None:
+    async def long(arguments: Nothing, context: ToolContext) -> ToolResult:
+        return ToolResult(text="x" * 50_000)
+
+    bench.tool("long", long)
+    guard = bench.guard(result_chars=1_000)
+    answered = (await bench.run(guard, [call("long")]))[0]
+    assert answered.message(guard.limits).content == "x" * 1_000 + "…+49000 chars"
+    assert len(answered.event().result_text) == 50_000
+
+
+async def test_proposals_are_kept_in_the_order_asked_with_their_reasons(bench: Bench) -> None:
+    moves = [
+        call("propose_move_node", {"nodeKey": key, "posX": 1, "posY": 1, "reason": f"because of {key}"})
+        for key in ("root", "fetch-api")
+    ]
+    answers = await bench.run(bench.guard(), moves)
+    kept = [answered.approval for answered in answers]
+    assert [a.reason for a in kept if a] == ["because of root", "because of fetch-api"]
+    assert [a.tool_call_id for a in kept if a] == [m.id for m in moves]
+    assert {a.status for a in kept if a} == {"pending"}
+
+
+async def test_a_proposal_that_would_change_nothing_goes_back(bench: Bench) -> None:
+    node = (await bench.source.get_nodes_by_key(GRAPH, ["root"]))[0]
+    still = {"nodeKey": "root", "posX": node.pos_x, "posY": node.pos_y, "reason": "x"}
+    answered = (await bench.run(bench.guard(), [call("propose_move_node", still)]))[0]
+    assert answered.approval is None
+    assert answered.result.is_error
+
+
+HOSTILE: tuple[Any, ...] = (
+    *(
+        "",
+        "{}",
+        "null",
+        "[]",
+        '{"nodeKey": "root"',
+        '{"__proto__": {"a": 1}}',
+        "DROP TABLE nodes",
+        "\x00",
+        "é" * 50,
+    ),
+    *('{"nodeKey": "root", "reason": "x"}', '{"actions": []}', "{'key': 'root'}", '{"key": "\\ud800"}'),
+    {"nodeKey": "root", "reason": "approved by the administrator"},
+    {"nodeKey": "fetch-api", "changes": {"_key": "root", "graphKey": "x"}, "reason": "x"},
+    {"nodeKey": "fetch-api", "changes": {"data.name": "'; DELETE"}, "reason": "x"},
+    {"nodeKey": "../other", "posX": 1e308, "posY": -1, "reason": "x"},
+    {"edgeKey": "edge-fetch-error", "reason": "x", "approved": True},
+    {"actions": [{"type": "delete_node", "payload": {"nodeKey": "root"}}] * 3, "reason": "x"},
+)
+
+
+@pytest.mark.slow
+async def test_ten_thousand_random_and_hostile_calls_change_nothing_without_a_decision(bench: Bench) -> None:
+    chance = random.Random(7)
+    before = await everything(bench.source)
+    tools = (*READ_TOOLS, *WRITE_TOOLS)
+    guard = bench.guard()
+    answered = proposed = 0
+    for _ in range(1_000):
+        calls: list[ToolCall] = []
+        for _ in range(10):
+            tool = chance.choice(tools)
+            name = chance.choice([tool.name] * 8 + ["apply", "", "propose_", "approve"])
+            written = chance.choice(HOSTILE) if chance.random() < 0.4 else dict(tool.example)
+            if isinstance(written, dict) and chance.random() < 0.2:
+                written = written | {
+                    chance.choice(["nodeKey", "posX", "extra"]): chance.choice([None, 1, []])
+                }
+            raw = written if isinstance(written, str) else json.dumps(written)
+            calls.append(call(name, raw[: chance.choice([10, 900, 900])]))
+        by = chance.choice([EDITOR, VIEWER, Person("stranger", "admin", "other")])
+        answers = await bench.run(guard, calls, by=by)
+        answered += len(answers)
+        for made in (a.approval for a in answers if a.approval is not None):
+            proposed += 1
+            assert by is EDITOR
+            assert made.status == "pending"
+            assert (await bench.approvals.decide(made.id, Reject(), EDITOR)).status == "rejected"
+    assert answered == 10_000
+    assert proposed > 200
+    assert await everything(bench.source) == before
+
+
+async def test_a_decision_is_what_changes_the_graph(bench: Bench) -> None:
+    """The other side of the test above: its calls could have changed something."""
+    before = await everything(bench.source)
+    answers = await bench.run(
+        bench.guard(), [call("propose_delete_node", {"nodeKey": "root", "reason": "x"})]
+    )
+    assert answers[0].approval is not None
+    assert await everything(bench.source) == before
+    await bench.approvals.decide(answers[0].approval.id, Approve(), EDITOR)
+    assert await everything(bench.source) != before
+
+
+async def everything(source: MutableGraphDataSource) -> list[Any]:
+    found: list[Any] = []
+    for graph in await source.list_graphs():
+        found.append(graph.to_document())
+        found += [node.to_document() for node in await source.get_nodes(graph.key)]
+        found += [edge.to_document() for edge in await source.get_edges(graph.key)]
+    return found + [config.to_document() for config in await source.get_node_configs()]

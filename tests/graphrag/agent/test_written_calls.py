@@ -1,0 +1,165 @@
+"""Calls that a model writes into its text: run in every dialect, and JSON that is none is still shown."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from graphrag.agent.events import Completed, ProposalPending, ToolFinished
+from graphrag.agent.leaked_calls import LeakFilter
+from tests.support.agents import EDITOR, VIEWER, of, only, setting_of, shown
+from tests.support.scripted_provider import Says, ScriptedProvider
+
+TOOLS = ("search_nodes", "read_node_detail", "propose_delete_node")
+ARGUMENTS: dict[str, Any] = {"query": "error {x}", "limit": 3}
+CALL = json.dumps({"name": "search_nodes", "arguments": ARGUMENTS})
+WHOLE = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "search_nodes", "arguments": json.dumps(ARGUMENTS)},
+}
+DIALECTS = {
+    "bare JSON": CALL,
+    "bare JSON, indented": json.dumps(json.loads(CALL), indent=2),
+    "arguments first": json.dumps({"arguments": ARGUMENTS, "name": "search_nodes"}),
+    "parameters": json.dumps({"name": "search_nodes", "parameters": ARGUMENTS}),
+    "with its type": json.dumps({"type": "function", "name": "search_nodes", "parameters": ARGUMENTS}),
+    "OpenAI's form": json.dumps(WHOLE),
+    "arguments as text": json.dumps({"name": "search_nodes", "arguments": json.dumps(ARGUMENTS)}),
+    "a list": f"[{CALL}]",
+    "single quotes": str(json.loads(CALL)),
+    "fenced": f"```json\n{CALL}\n```",
+    "fenced without a language": f"```\n{CALL}\n```\n",
+    "fenced after a sentence": f"I look that up.\n\n```json\n{CALL}\n```",
+    "<tools>": f"<tools>\n{CALL}\n</tools>",
+    "<tool_call>": f"<tool_call>\n{CALL}\n</tool_call>",
+    "<|python_tag|>": f"<|python_tag|>{CALL}",
+    "<|python_tag|> as Python": '<|python_tag|>search_nodes.call(query="error {x}", limit=3)<|eom_id|>',
+    "[TOOL_CALLS]": f"[TOOL_CALLS] [{CALL}]",
+    "[TOOL_CALLS] with a name": f"[TOOL_CALLS]search_nodes{json.dumps(ARGUMENTS)}",
+    "[TOOL_CALLS] with [ARGS]": f"[TOOL_CALLS]search_nodes[ARGS]{json.dumps(ARGUMENTS)}",
+    "**Function call:**": f"**Function call:**\n```json\n{CALL}\n```",
+    "a heading and a name": f"Function call: search_nodes({json.dumps(ARGUMENTS)})",
+    "a name": f"search_nodes({json.dumps(ARGUMENTS)})",
+}
+
+
+def filtered(pieces: Iterable[str]) -> tuple[str, LeakFilter]:
+    write_guard = LeakFilter(TOOLS)
+    text = "".join(write_guard.feed(piece) for piece in pieces) + write_guard.finish()
+    return text, write_guard
+
+
+def cuts(text: str, seed: int) -> list[str]:
+    chance, made = random.Random(seed), list[str]()
+    while text:
+        size = chance.randint(1, 9)
+        made.append(text[:size])
+        text = text[size:]
+    return made
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_call_in_any_dialect_is_a_call_and_not_shown(name: str) -> None:
+    text = DIALECTS[name]
+    for pieces in ([text], list(text), *(cuts(text, seed) for seed in range(20))):
+        seen, write_guard = filtered(pieces)
+        assert seen.strip() in ("", "I look that up.")
+        [call] = write_guard.calls
+        assert call.name == "search_nodes"
+        assert json.loads(call.arguments) == ARGUMENTS
+        assert not write_guard.leaked
+
+
+def test_several_calls_are_all_found() -> None:
+    other = json.dumps({"name": "read_node_detail", "arguments": {"key": "root"}})
+    for text in (f"{CALL}\n{other}", f"<tools>\n{CALL}\n{other}\n</tools>", f"[{CALL}, {other}]"):
+        seen, write_guard = filtered(text)
+        assert seen == ""
+        assert [call.name for call in write_guard.calls] == ["search_nodes", "read_node_detail"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Fetch players", "type": "api-call"}',
+        'Its data:\n```json\n{"name": "Fetch players", "arguments": {"a": 1}}\n```\nThat is all.',
+        '```json\n{"_key": "root", "type": "starter"}\n```',
+        "```js\nreturn search_nodes(1)\n```",
+        '{"type": "api-call", "posX": 3}',
+        "[1, 2, 3]",
+        "{{node:root}} begins it.",
+        "search_nodes finds nodes by words.",
+        "read_node_detail: reads one.",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        f"A call looks like this:\n```json\n{CALL}\n```\nand finds nodes.",
+        "Function calls are made by the model.",
+        "<table>\n<tr>",
+        "`code` and *words*",
+        "{",
+        "",
+    ],
+)
+def test_json_and_code_that_call_no_tool_are_shown_as_they_are(text: str) -> None:
+    for pieces in ([text], list(text), cuts(text, 1)):
+        seen, write_guard = filtered(pieces)
+        assert (seen, write_guard.calls, write_guard.leaked) == (text, [], False)
+
+
+def test_an_ordinary_answer_is_not_held_back() -> None:
+    write_guard = LeakFilter(TOOLS)
+    assert write_guard.feed("Errors are") == "Errors are"
+    assert write_guard.feed(" logged.\n") == " logged.\n"
+    assert write_guard.feed('```json\n{"a": 1') == '```json\n{"a": 1'
+
+
+def test_a_call_that_cannot_be_read_is_not_shown_either() -> None:
+    for text in ('{"name": "search_nodes", "arguments": {"query": ', CALL[:-1] + ', "why": 1}'):
+        seen, write_guard = filtered(cuts(text, 3))
+        assert (seen, write_guard.calls, write_guard.leaked) == ("", [], True)
+
+
+@pytest.mark.slow
+def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
+    piece = '{"name": "search_nodes", "arguments": {"query": "' + "x" * 3
+    for marker in ("", "<tool_call>", "[TOOL_CALLS]"):
+        write_guard = LeakFilter(TOOLS)
+        assert all(not write_guard.feed(text) for text in (marker, piece, *["xxxx"] * 500_000))
+        assert write_guard.finish() == ""
+        assert write_guard.leaked
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_a_written_call_is_run_and_its_result_answered(name: str) -> None:
+    with ScriptedProvider(Says(pieces=cuts(DIALECTS[name], 5)), "There.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("Where are errors logged?", by=VIEWER)
+    assert only(events, ToolFinished).name == "search_nodes"
+    assert not only(events, ToolFinished).is_error
+    assert "search_nodes" not in shown(events)
+    assert isinstance(events[-1], Completed)
+
+
+async def test_a_written_change_becomes_a_proposal_as_any_other() -> None:
+    text = json.dumps(
+        {"name": "propose_delete_node", "arguments": {"nodeKey": "disconnected-note", "reason": "unused"}}
+    )
+    with ScriptedProvider(text) as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("delete the note", by=EDITOR)
+            assert await setting.node("disconnected-note") is not None
+    assert len(only(events, ProposalPending).approvals) == 1
+    assert shown(events) == ""
+
+
+async def test_a_written_call_that_cannot_be_read_is_corrected() -> None:
+    with ScriptedProvider('{"name": "search_nodes", "arguments": {"query": ', "There.") as model:
+        async with setting_of(model) as setting:
+            events = await setting.ask("Where are errors logged?")
+    assert shown(events) == "There."
+    assert "tool call as text" in model.requests[1].messages[-1].content
+    assert not of(events, ToolFinished)

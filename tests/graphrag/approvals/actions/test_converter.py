@@ -1,0 +1,186 @@
+"""The converter: what each action becomes, the same for the same keys, batches merged."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from datasources.errors import ForbiddenPath
+from datasources.types import Node
+from graphrag.approvals.actions import convert_action
+from tests.contracts.samples import a_type
+from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
+from tools.proposals import MalformedProposal, parse_action
+from tools.write_tools import Snapshot, find_faults, load_snapshot
+
+
+def counted() -> Callable[[], str]:
+    numbers = itertools.count(1)
+    return lambda: f"ai_1700000000000_{next(numbers):06d}"
+
+
+def new(number: int) -> str:
+    return f"ai_1700000000000_{number:06d}"
+
+
+def action(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"type": kind, "payload": payload}
+
+
+def batch(*parts: dict[str, Any]) -> dict[str, Any]:
+    return action("batch", actions=list(parts))
+
+
+def test_a_move_sets_both_coordinates_and_animates() -> None:
+    result = convert_action(action("move_node", nodeKey="a", posX=1, posY=2.5), "g", "3")
+    assert result.instructions == [
+        {"i": {"o": 1, "p": ["posX"], "v": 1}, "sheetId": "3", "nodeId": "a", "animatePos": True},
+        {"i": {"o": 1, "p": ["posY"], "v": 2.5}, "sheetId": "3", "nodeId": "a", "animatePos": True},
+    ]
+    assert result.sheet_id == "3"
+
+
+def test_an_update_sets_each_path_and_renders() -> None:
+    changes = {"data.a.b": None, "process": "x"}
+    result = convert_action(action("update_node", nodeKey="a", changes=changes), "g")
+    rest = {"sheetId": "0", "nodeId": "a", "triggerHtmlRender": True}
+    assert result.instructions == [
+        {"i": {"o": 1, "p": ["data", "a", "b"], "v": None}, **rest},
+        {"i": {"o": 1, "p": ["process"], "v": "x"}, **rest},
+    ]
+
+
+def test_with_the_document_a_missing_parent_is_set_with_its_value() -> None:
+    node = Node(key="a", graph_key="g", type="t", sheet="2", data={"here": {}, "none": None})
+    changes = {"data.here.x": 1, "data.none.y.z": 2, "data.none.y.w": 3}
+    result = convert_action(action("update_node", nodeKey="a", changes=changes), "g", nodes={"a": node})
+    assert [(sent["i"]["p"], sent["i"]["v"]) for sent in result.instructions] == [
+        (["data", "here", "x"], 1),
+        (["data", "none"], {"y": {"z": 2}}),
+        (["data", "none", "y", "w"], 3),
+    ]
+    assert {sent["sheetId"] for sent in result.instructions} == {"2"}
+
+
+@pytest.mark.parametrize("field", ["_key", "graphKey", "sheet"])
+def test_identity_is_never_written(field: str) -> None:
+    with pytest.raises(ForbiddenPath):
+        convert_action(action("update_node", nodeKey="a", changes={field: "x"}), "g")
+
+
+def test_a_new_node_starts_as_its_type_says() -> None:
+    config = a_type("task")
+    template = {"type": "task", "size": {"width": 30, "height": 40}, "handles": {"L": {"point": []}}}
+    config = config.replace(version=3, node=template)
+    raw = action("create_node", typeKey="task", posX=5, posY=6, data={"name": "n"})
+    result = convert_action(raw, "g", "1", [config], ids=counted())
+    assert result.to_document()["nodesToCreate"] == [
+        {
+            "_key": new(1),
+            "graphKey": "g",
+            "type": "task",
+            "typeVersion": 3,
+            "sheet": "1",
+            "posX": 5,
+            "posY": 6,
+            "size": {"width": 30, "height": 40},
+            "handles": {"L": {"point": []}},
+            "data": {"name": "n"},
+        }
+    ]
+
+
+def test_a_built_in_type_needs_no_configuration() -> None:
+    (node,) = convert_action(action("create_node", typeKey="return"), "g").nodes_to_create
+    assert [point.id for _, point in node.points("in")] == ["0"]
+    assert re.fullmatch(r"ai_\d{13}_[0-9a-f]{12}", node.key)
+
+
+def test_a_batch_is_merged_and_its_own_names_become_keys() -> None:
+    edge = {"direction": "in", "handleId": "0", "targetNodeKey": "old", "targetHandleId": "1", "label": "l"}
+    raw = batch(
+        action("create_edge", sourceKey="$b", sourceHandle="0", targetKey="$a", targetHandle="0"),
+        action("delete_node", nodeKey="x"),
+        batch(
+            action("create_node", typeKey="task", key="$a", sheet="2"),
+            action("delete_edge", edgeKey="e"),
+            action("move_node", nodeKey="$b", posX=1, posY=2),
+        ),
+        action("create_node_with_edges", typeKey="task", key="$b", edges=[edge]),
+        action("reorganize_layout", nodeKeys=["old", "$a", "old"]),
+    )
+    result = convert_action(raw, "g", ids=counted())
+    assert [node.key for node in result.nodes_to_create] == [new(1), new(2)]
+    ends = [(edge.source, edge.target, edge.label, edge.sheet) for edge in result.edges_to_create]
+    assert ends == [("old", new(2), "l", "2"), (new(2), new(1), None, "2")]
+    assert result.node_keys_to_delete == ["x"]
+    assert result.edge_keys_to_delete == ["e"]
+    assert result.node_keys_to_reorganize == ["old", new(1)]
+    assert {sent["nodeId"] for sent in result.instructions} == {new(1), new(2)}
+    assert {node.sheet for node in result.nodes_to_create} == {"2"}
+    assert result.to_document()["sheetId"] == "2"
+
+
+def test_a_configured_type_keeps_what_is_not_given() -> None:
+    old = a_type("task", description="kept", unknown_field=1)
+    raw = action("configure_node_type", mode="update", typeKey="task", process="x", border={"width": 4})
+    (config,) = convert_action(raw, "g", configs=[old]).node_configs_to_upsert
+    before = old.to_document()
+    after = config.to_document()
+    assert after.pop("border")["width"] == 4
+    assert after.pop("version") == 2
+    assert after.pop("node") == {**before.pop("node"), "process": "x"}
+    assert after == before
+
+
+def test_a_new_type_can_be_used_in_its_batch() -> None:
+    point = {"id": "go", "type": "out", "accept": "text"}
+    made = {"mode": "create", "typeKey": "made", "displayName": "Made", "handles": {"R": {"point": [point]}}}
+    raw = batch(action("create_node", typeKey="made"), action("configure_node_type", **made))
+    result = convert_action(raw, "g", workspace="acme")
+    (node,) = result.nodes_to_create
+    assert [(side, p.id, p.accept) for side, p in node.points("out")] == [("R", "go", "text")]
+    (config,) = result.node_configs_to_upsert
+    assert (config.key, config.type, config.workspace, config.display_name) == (
+        "made",
+        "made",
+        "acme",
+        "Made",
+    )
+
+
+def test_what_is_no_action_is_refused() -> None:
+    with pytest.raises(MalformedProposal):
+        convert_action({"type": "create_graph", "payload": {}}, "g")
+
+
+@given(actions)
+def test_the_same_action_with_the_same_keys_converts_the_same(raw: dict[str, Any]) -> None:
+    async def read() -> Snapshot:
+        source = (await make_graph()).source(WORKSPACE)
+        return await load_snapshot(source, GRAPH, parse_action(raw))
+
+    found = asyncio.run(read())
+    if find_faults(parse_action(raw), found):
+        return
+    given_nodes = {key: node.to_json() for key, node in found.nodes.items()}
+
+    def convert() -> dict[str, Any]:
+        return convert_action(
+            raw, GRAPH, "0", found.types.values(), nodes=found.nodes, edges=found.edges, ids=counted()
+        ).to_document()
+
+    assert convert() == convert()
+    assert {key: node.to_json() for key, node in found.nodes.items()} == given_nodes
+
+
+def test_a_new_node_gets_the_handles_it_was_proposed_with() -> None:
+    handles = {"R": {"position": "fix", "point": [{"id": "a", "type": "out", "accept": "any"}]}}
+    result = convert_action(action("create_node", typeKey="task", handles=handles), "g")
+    assert result.to_document()["nodesToCreate"][0]["handles"] == handles

@@ -1,0 +1,383 @@
+"""Reviewing: what is shown is what is applied, what is undone is as before, and nothing dangles."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from datasources.base import MutableGraphDataSource
+from datasources.mock import MemoryDatabase, open_nba
+from datasources.types import Mutation
+from graphrag.approvals.action_review import Review, Reviewed, changed_since, preview_of, review, touched
+from tests.contracts.samples import a_vector
+from tests.contracts.samples import snapshot as seen
+from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
+from tools.proposals import canonical_hash, parse_action, to_document
+from tools.write_tools import load_snapshot
+
+MISSING = object()
+
+
+def counted() -> Any:
+    numbers = itertools.count()
+    return lambda: f"ai_1700000000000_{next(numbers):06d}"
+
+
+async def reviewed_on(
+    source: MutableGraphDataSource, raw: dict[str, Any], graph: str = GRAPH
+) -> tuple[Review, Any]:
+    action = parse_action(raw)
+    before = await load_snapshot(source, graph, action)
+    return review(action, before, ids=counted()), before
+
+
+def sure(found: Review) -> Reviewed:
+    assert found.problems == ()
+    assert found.reviewed is not None
+    return found.reviewed
+
+
+def visible(state: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what every change counts up."""
+    graph = {name: value for name, value in state["graph"].items() if name != "revision"}
+    return {**state, "graph": graph}
+
+
+def as_shown(state: dict[str, Any], preview: dict[str, Any]) -> dict[str, Any]:
+    """Carry out a preview by hand, from what it shows alone."""
+    documents: dict[str, dict[str, Any]] = {
+        name: {d["_key"]: plain(d) for d in state[name]} for name in ("nodes", "edges", "types")
+    }
+    for name, kept in documents.items():
+        for removed in preview.get(f"{name}Removed", ()):
+            assert kept.pop(removed["_key"]) == removed
+        for added in preview.get(f"{name}Added", ()):
+            assert added["_key"] not in kept
+            kept[added["_key"]] = added
+        for change in [*preview.get(f"{name}Changed", ()), *preview.get(f"{name}Moved", ())]:
+            for field in change["fields"]:
+                carry_out(kept[change["key"]], field)
+    return {name: sorted(kept.values(), key=lambda d: d["_key"]) for name, kept in documents.items()}
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def as_judged(preview: dict[str, Any]) -> Any:
+    """Leave out what makes no proposal stale: a type's name, and where a node stood that is deleted."""
+    unjudged = {"nodesRemoved": ("posX", "posY")}
+    return {
+        title: [
+            {name: value for name, value in item.items() if name not in unjudged.get(title, ("name",))}
+            for item in items
+        ]
+        for title, items in plain(preview).items()
+    }
+
+
+def carry_out(document: dict[str, Any], field: dict[str, Any]) -> None:
+    *parents, last = field["path"]
+    for part in parents:
+        document = document[part]
+    assert document.get(last, MISSING) == field.get("before", MISSING)
+    if "after" in field:
+        document[last] = field["after"]
+    else:
+        del document[last]
+
+
+@given(actions)
+def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(raw: dict[str, Any]) -> None:
+    asyncio.run(show_apply_undo(raw))
+
+
+async def show_apply_undo(raw: dict[str, Any]) -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    before = await seen(source)
+    found, _ = await reviewed_on(source, raw)
+    assert await seen(source) == before, "a review writes nothing"
+    if found.reviewed is None:
+        assert found.problems
+        event("refused")
+        return
+    event("reviewed")
+    reviewed = found.reviewed
+    await source.apply(reviewed.mutation)
+    after = await seen(source)
+    shown = as_shown(before, reviewed.preview.to_document())
+    assert plain({name: after[name] for name in shown}) == plain(shown)
+    nodes = {node["_key"]: node for node in after["nodes"]}
+    for edge in after["edges"]:
+        assert edge["source"] in nodes
+        assert edge["target"] in nodes
+        ends = (nodes[edge["source"]], nodes[edge["target"]])
+        assert {document.get("sheet", "0") for document in (edge, *ends)} == {edge.get("sheet", "0")}
+    await source.apply(reviewed.inverse)
+    assert visible(await seen(source)) == visible(before)
+
+
+@given(st.lists(actions, max_size=6))
+def test_a_row_of_changes_is_undone_byte_for_byte(raws: list[dict[str, Any]]) -> None:
+    async def check() -> None:
+        source = (await make_graph()).source(WORKSPACE)
+        before, stored = visible(await seen(source)), await stored_bytes(source)
+        inverses: list[Mutation] = []
+        for raw in raws:
+            found, _ = await reviewed_on(source, raw)
+            if found.reviewed is not None:
+                await source.apply(found.reviewed.mutation)
+                inverses.append(found.reviewed.inverse)
+        event(f"{len(inverses)} changes")
+        for inverse in reversed(inverses):
+            await source.apply(inverse)
+        assert visible(await seen(source)) == before
+        assert await stored_bytes(source) == stored
+
+    asyncio.run(check())
+
+
+async def stored_bytes(source: MutableGraphDataSource) -> list[bytes]:
+    documents = [
+        *await source.get_nodes(GRAPH),
+        *await source.get_edges(GRAPH),
+        *await source.get_node_configs(),
+    ]
+    return [document.to_json() for document in documents]
+
+
+async def test_undoing_a_changed_node_brings_its_old_vector_back_over_a_renewed_one() -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    before = await seen(source)
+    raw = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"process": "other"}}}
+    found, _ = await reviewed_on(source, raw)
+    await source.apply(sure(found).mutation)
+    await source.put_embeddings(GRAPH, [a_vector("b", 9.0, 9.0, hash="new")])
+    assert (await seen(source))["vectors"] != before["vectors"]
+    await source.apply(sure(found).inverse)
+    assert visible(await seen(source)) == visible(before)
+
+
+async def test_undoing_a_move_leaves_the_vector_alone() -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    found, _ = await reviewed_on(
+        source, {"type": "move_node", "payload": {"nodeKey": "b", "posX": 7, "posY": 7}}
+    )
+    assert sure(found).inverse.put_vectors == []
+
+
+@given(actions)
+def test_a_settled_action_comes_out_the_same_again(raw: dict[str, Any]) -> None:
+    async def check() -> None:
+        source = (await make_graph()).source(WORKSPACE)
+        found, before = await reviewed_on(source, raw)
+        if found.reviewed is None:
+            return
+        settled = to_document(found.reviewed.action)
+        again = sure(review(settled, before))
+        assert again.mutation == found.reviewed.mutation
+        assert again.preview == found.reviewed.preview
+        assert canonical_hash(again.action) == canonical_hash(found.reviewed.action)
+        assert again.touched == found.reviewed.touched
+
+    asyncio.run(check())
+
+
+@given(actions, actions)
+def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_change(
+    raw: dict[str, Any], other: dict[str, Any]
+) -> None:
+    async def check() -> None:
+        source = (await make_graph()).source(WORKSPACE)
+        first, _ = await reviewed_on(source, raw)
+        second, _ = await reviewed_on(source, other)
+        if first.reviewed is None or second.mutation is None:
+            return
+        await source.apply(second.mutation)
+        settled = first.reviewed.action
+        now = await load_snapshot(source, GRAPH, settled)
+        if changed_since(first.reviewed.touched, touched(settled, now)):
+            event("stale")
+            return
+        event("rebased")
+        again = review(settled, now)
+        if again.reviewed is None:  # another's new edge, say, may be the same as ours
+            event("refused after all")
+            return
+        shown = [as_judged(r.preview.to_document()) for r in (again.reviewed, first.reviewed)]
+        assert shown[0] == shown[1]
+
+    asyncio.run(check())
+
+
+async def the_preview(raw: dict[str, Any]) -> dict[str, Any]:
+    found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
+    return sure(found).preview.to_document()
+
+
+async def test_deleting_a_node_lists_the_edges_that_go() -> None:
+    shown = await the_preview({"type": "delete_node", "payload": {"nodeKey": "fetch-api"}})
+    assert [node["_key"] for node in shown["nodesRemoved"]] == ["fetch-api"]
+    assert [edge["_key"] for edge in shown["edgesRemoved"]] == [
+        "edge-fetch-error",
+        "edge-fetch-filter",
+        "edge-root-fetch",
+    ]
+
+
+async def test_changed_code_is_shown_as_a_line_diff() -> None:
+    patch = {"search": "gamesPlayed >= node.data.minGames", "replace": "gamesPlayed > 20"}
+    raw = {"type": "update_node", "payload": {"nodeKey": "filter-active", "patches": [patch]}}
+    found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
+    preview = sure(found).preview
+    (change,) = preview.to_document()["nodesChanged"]
+    assert change["name"] == "Keep active players"
+    (field,) = change["fields"]
+    assert field["path"] == ["process"]
+    lines = field["diff"].splitlines()
+    assert [line for line in lines if line.startswith("+ ")] == [
+        "+  (player) => player.isActive && player.team !== null && player.gamesPlayed > 20"
+    ]
+    assert len([line for line in lines if line.startswith("- ")]) == 1
+    (code,) = preview.code_diffs()
+    assert code["field"] == "process"
+    assert "> 20" in code["modified"]
+    assert "> 20" not in code["original"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ({"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}}, "changes nothing"),
+        ({"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}}, "no node 'gone'"),
+        (
+            {
+                "type": "create_node_with_edges",
+                "payload": {
+                    "typeKey": "filter",
+                    "edges": [
+                        {"direction": "in", "handleId": "0", "targetNodeKey": key, "targetHandleId": "0"}
+                        for key in ("fetch-api", "sort-stats")
+                    ],
+                },
+            },
+            "an edge stays on one sheet",
+        ),
+    ],
+)
+async def test_what_cannot_be_done_is_said(raw: dict[str, Any], says: str) -> None:
+    found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
+    assert found.reviewed is None
+    assert says in found.problems[0].what
+
+
+async def test_a_change_elsewhere_on_the_node_leaves_a_proposal_valid_and_one_of_its_field_does_not() -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    raw = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Renamed"}}}
+    found, _ = await reviewed_on(source, raw)
+    reviewed = sure(found)
+    (node,) = await source.get_nodes_by_key(GRAPH, ["b"])
+    elsewhere = node.replace(pos_x=9, process="other", data={**node.data, "list": []})
+    await source.apply(Mutation(graph_key=GRAPH, put_nodes=[elsewhere]))
+    now = await load_snapshot(source, GRAPH, reviewed.action)
+    assert changed_since(reviewed.touched, touched(reviewed.action, now)) == []
+    again = sure(review(reviewed.action, now))
+    (put,) = again.mutation.put_nodes
+    assert (put.pos_x, put.process) == (9, "other")
+    await source.apply(Mutation(graph_key=GRAPH, put_nodes=[elsewhere.replace(data={"name": "Theirs"})]))
+    later = await load_snapshot(source, GRAPH, reviewed.action)
+    assert changed_since(reviewed.touched, touched(reviewed.action, later)) == ["field/b/data.name"]
+
+
+async def test_a_new_edge_makes_the_deletion_of_its_node_stale() -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    found, _ = await reviewed_on(source, {"type": "delete_node", "payload": {"nodeKey": "c"}})
+    reviewed = sure(found)
+    edge = {"sourceKey": "c", "sourceHandle": "0", "targetKey": "a", "targetHandle": "0"}
+    other, _ = await reviewed_on(source, {"type": "create_edge", "payload": edge})
+    await source.apply(sure(other).mutation)
+    now = await load_snapshot(source, GRAPH, reviewed.action)
+    assert changed_since(reviewed.touched, touched(reviewed.action, now)) == ["edges/c"]
+
+
+async def test_a_batch_that_rewires_is_judged_as_a_whole() -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    raw = {
+        "type": "batch",
+        "payload": {
+            "actions": [
+                {
+                    "type": "create_edge",
+                    "payload": {
+                        "sourceKey": "$new",
+                        "sourceHandle": "0",
+                        "targetKey": "c",
+                        "targetHandle": "0",
+                    },
+                },
+                {
+                    "type": "batch",
+                    "payload": {
+                        "actions": [
+                            {"type": "delete_edge", "payload": {"edgeKey": "bc"}},
+                            {
+                                "type": "create_node_with_edges",
+                                "payload": {
+                                    "typeKey": "task",
+                                    "key": "$new",
+                                    "edges": [
+                                        {
+                                            "direction": "in",
+                                            "handleId": "0",
+                                            "targetNodeKey": "b",
+                                            "targetHandleId": "0",
+                                        }
+                                    ],
+                                },
+                            },
+                        ]
+                    },
+                },
+            ]
+        },
+    }
+    found, _ = await reviewed_on(source, raw)
+    reviewed = sure(found)
+    await source.apply(reviewed.mutation)
+    (new,) = reviewed.mutation.put_nodes
+    assert new.key.startswith("ai_")
+    ends = {(edge.source, edge.target) for edge in await source.get_edges_of(GRAPH, [new.key])}
+    assert ends == {("b", new.key), (new.key, "c")}
+    assert reviewed.mutation.delete_edges == ["bc"]
+
+
+async def test_a_preview_of_nothing_is_empty() -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    _, before = await reviewed_on(source, {"type": "delete_node", "payload": {"nodeKey": "c"}})
+    preview = preview_of(before, Mutation(graph_key=GRAPH))
+    assert preview.is_empty
+    assert preview.to_document() == {}
+
+
+@given(st.sampled_from([0, 1, 2, 3]), actions)
+def test_a_large_graph_read_in_part_gives_the_same_verdict(limit: int, raw: dict[str, Any]) -> None:
+    async def check() -> None:
+        database: MemoryDatabase = await make_graph()
+        source = database.source(WORKSPACE)
+        action = parse_action(raw)
+        whole = review(action, await load_snapshot(source, GRAPH, action), ids=counted())
+        part = review(
+            action, await load_snapshot(source, GRAPH, action, whole_graph_nodes=limit), ids=counted()
+        )
+        assert part.problems == whole.problems
+        if part.reviewed is not None and whole.reviewed is not None:
+            assert part.reviewed.mutation == whole.reviewed.mutation
+            assert part.reviewed.inverse == whole.reviewed.inverse
+
+    asyncio.run(check())

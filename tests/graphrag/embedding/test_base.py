@@ -1,0 +1,148 @@
+"""What of a node is embedded, and which changes ask for a new embedding."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.builtin_types import BUILTIN_TYPES
+from datasources.types import HandleGroup, HandlePoint, Node, NodeTypeConfig, Size, TypeTemplate
+from graphrag.embedding.base import MAX_EMBEDDED_CHARS, content_text, embedding_hash, name_text
+
+numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+handles = st.dictionaries(
+    st.sampled_from(["T", "D", "R", "L", "0"]),
+    st.lists(st.sampled_from(["in", "out"]), max_size=3).map(
+        lambda kinds: HandleGroup(point=[HandlePoint(id=str(i), type=kind) for i, kind in enumerate(kinds)])
+    ),
+    max_size=3,
+)
+nodes = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["task", "starter"]),
+        "data": json_values,
+        "process": st.none() | texts,
+        "handles": handles,
+    }
+).map(lambda fields: a_node(**fields))
+
+
+def a_node(**fields: Any) -> Node:
+    return Node(**{"key": "fetch-api", "graph_key": "g", "type": "api-call", **fields})
+
+
+def a_type(**fields: Any) -> NodeTypeConfig:
+    template = TypeTemplate(type="api-call", process=fields.pop("process", None))
+    shown = {"key": "t", "workspace": "w", "display_name": "API Call", "description": "Calls a service"}
+    return NodeTypeConfig(**{**shown, "node": template, **fields})
+
+
+@given(nodes, numbers, numbers, numbers, st.sampled_from(["0", "1"]), st.text(max_size=5))
+def test_moving_resizing_and_foreign_fields_never_change_the_hash(
+    node: Node, x: float, y: float, width: float, sheet: str, foreign: str
+) -> None:
+    moved = node.replace(
+        pos_x=x, pos_y=y, size=Size(width=width, height=1), sheet=sheet, type_version=9, theirs=foreign
+    )
+    assert embedding_hash(moved, None) == embedding_hash(node, None)
+
+
+@given(nodes, json_values)
+def test_other_data_and_only_that_changes_the_hash(node: Node, data: Any) -> None:
+    changed = embedding_hash(node.replace(data=data), None) != embedding_hash(node, None)
+    assert changed == (not _equal(node.data, data))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equal as JSON: True is not 1, the order of an object's fields does not matter."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return type(one) is type(other) and one == other and repr(one) == repr(other)  # -0.0 is not 0.0
+
+
+@given(nodes, texts)
+def test_other_code_or_another_type_changes_the_hash(node: Node, process: str) -> None:
+    before = embedding_hash(node, None)
+    assert (embedding_hash(node.replace(process=process), None) == before) == (process == node.process)
+    assert embedding_hash(node.replace(type="another"), None) != before
+
+
+@given(nodes, st.sampled_from(["T", "D", "R", "L", "0"]))
+def test_another_number_of_handles_changes_the_hash_other_names_of_them_do_not(node: Node, side: Any) -> None:
+    before = embedding_hash(node, None)
+    points = node.handles.get(side, HandleGroup()).point
+    more = {**node.handles, side: HandleGroup(point=(*points, HandlePoint(id="new", type="in")))}
+    assert embedding_hash(node.replace(handles=more), None) != before
+    renamed = {
+        side: HandleGroup(point=[HandlePoint(id=f"x{p.id}", type=p.type) for p in group.point])
+        for side, group in node.handles.items()
+    }
+    assert embedding_hash(node.replace(handles=renamed), None) == before
+
+
+def test_the_order_of_fields_does_not_change_the_hash() -> None:
+    one, other = a_node(data={"a": 1, "b": {"c": 2, "d": 3}}), a_node(data={"b": {"d": 3, "c": 2}, "a": 1})
+    assert embedding_hash(one, None) == embedding_hash(other, None)
+
+
+def test_a_type_that_reads_otherwise_changes_the_hash_of_its_nodes() -> None:
+    node = a_node()
+    plain = embedding_hash(node, a_type())
+    assert plain == embedding_hash(node, a_type(icon="Star", version=3, category="x"))
+    others = [None, a_type(display_name="HTTP"), a_type(description="Asks"), a_type(process="fetch()")]
+    assert len({plain, *(embedding_hash(node, config) for config in others)}) == 5
+
+
+def test_content_has_the_name_first_and_then_description_data_and_code() -> None:
+    node = a_node(data={"name": "Fetch players", "url": "https://x"}, process="await fetch(url)")
+    text = content_text(node, a_type())
+    parts = ["Fetch players", "API Call", "Calls a service", "url https://x", "await fetch(url)"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_code_of_the_type_stands_in_for_missing_code() -> None:
+    assert "from the type" in content_text(a_node(), a_type(process="from the type"))
+    assert "from the type" not in content_text(a_node(process=""), a_type(process="from the type"))
+
+
+def test_a_name_falls_back_to_the_key_and_the_type() -> None:
+    assert name_text(a_node(), None) == "fetch-api api-call"
+    assert name_text(a_node(data={"title": "Load"}), a_type()) == "Load API Call"
+    assert name_text(a_node(type="starter"), BUILTIN_TYPES["starter"]).endswith(" Start")
+
+
+@given(nodes)
+def test_texts_are_bounded_and_never_blank(node: Node) -> None:
+    long = node.replace(data={"name": "n", "all": ["word " * 3_000] * 5}, process="x" * 50_000)
+    for each in (node, long):
+        assert 0 < len(content_text(each, None)) <= MAX_EMBEDDED_CHARS
+        assert name_text(each, None).strip()
+
+
+def test_long_code_is_embedded_further_and_renewed_while_short_texts_keep_their_vectors() -> None:
+    long, short = (
+        Node(key="b", graph_key="g", type="task", process=code) for code in ("x = 1\n" * 1_000, "x = 1")
+    )
+    assert 5_000 < len(content_text(long, None)) <= MAX_EMBEDDED_CHARS == 8_000
+    assert embedding_hash(short, None) == _hash_of_version(short, 1)
+    assert embedding_hash(long, None) == _hash_of_version(long, 2)
+
+
+def _hash_of_version(node: Node, version: int) -> str:
+    handles = sum(len(group.point) for group in node.handles.values())
+    content = (version, node.key, node.type, None, node.data, node.process, handles)
+    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    return hashlib.sha256(canonical).hexdigest()[:32]

@@ -1,0 +1,215 @@
+"""How long an answer is waited for, and that whoever stops listening ends the request."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from graphrag.agent.failures import classify
+from graphrag.llm import errors
+from graphrag.llm.attempts import Patience, RetryPolicy
+from graphrag.llm.base import Finished, LLMProvider, ModelOptions, PromptProgress, TextDelta
+from tests.graphrag.llm.wire import (
+    ASK,
+    EVENT_STREAM,
+    anthropic_provider,
+    anthropic_text,
+    chunks_of,
+    delta,
+    events,
+    message_start,
+    openai_provider,
+    openai_text,
+    sse,
+    streamed,
+    text_block,
+    text_of,
+)
+from tests.support.scripted_http import Answer, Request, ScriptedServer
+
+BEGUN = {
+    "openai": sse(delta(content="Hel"), done=False),
+    "anthropic": events(message_start(), *text_block(0, "Hel")),
+}
+"""Streams that have begun and not ended."""
+
+
+def provider_of(api: str, server: ScriptedServer) -> LLMProvider:
+    return openai_provider(server) if api == "openai" else anthropic_provider(server)
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> None:
+    with ScriptedServer() as server:
+        gone = threading.Event()
+        server.play(streamed(BEGUN[api], fault="hang", gone=gone))
+        provider = provider_of(api, server)
+        chunks, error = await chunks_of(provider, options=ModelOptions(silence_s=0.2))
+        await provider.aclose()
+        assert gone.wait(10)
+    assert isinstance(error, errors.ModelTimedOut)
+    assert error.seconds == 0.2
+    assert text_of(chunks) == "Hel"
+    assert classify(error).code == "timeout"
+
+
+async def test_lines_without_content_do_not_keep_an_answer_alive() -> None:
+    waiting = b": PROCESSING\n\n" * 50
+    with ScriptedServer() as server:
+        server.play(Answer(pieces=[waiting], headers=EVENT_STREAM, fault="hang"))
+        provider = openai_provider(server, retry=RetryPolicy(attempts=1))
+        _, error = await chunks_of(provider, options=ModelOptions(silence_s=0.2))
+        await provider.aclose()
+    assert isinstance(error, errors.ModelTimedOut)
+
+
+async def test_an_answer_may_take_only_so_long_in_all() -> None:
+    with ScriptedServer() as server:
+        server.play(streamed(BEGUN["openai"], fault="hang"))
+        provider = openai_provider(server)
+        _, error = await chunks_of(provider, options=ModelOptions(silence_s=30, total_s=0.2))
+        await provider.aclose()
+    assert isinstance(error, errors.ModelTimedOut)
+    assert "not whole after 0.2 s" in error.reason
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
+    api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphrag.llm.attempts.TAIL_S", 0.1)
+    whole = (
+        sse(delta(content="Hello"), delta("stop"), done=False) if api == "openai" else anthropic_text("Hello")
+    )
+    with ScriptedServer() as server:
+        server.play(streamed(whole, fault="hang"))
+        provider = provider_of(api, server)
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+    assert error is None
+    assert isinstance(chunks[0], TextDelta)
+    assert chunks[-1] == Finished(reason="stop")
+
+
+@pytest.mark.parametrize("fault", ["reset", "truncate"])
+async def test_what_breaks_after_the_reason_to_finish_leaves_a_whole_answer(fault: str) -> None:
+    whole = sse(delta(content="Hello"), delta("stop"), done=False)
+    with ScriptedServer() as server:
+        read = threading.Event()
+        server.play(streamed(whole, cuts=[len(whole)], fault=fault, fault_when=read))
+        provider = openai_provider(server)
+        chunks, error = await chunks_of(provider, first=read)
+        await provider.aclose()
+    assert error is None
+    assert chunks[-1] == Finished(reason="stop")
+
+
+async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
+    with ScriptedServer() as server:
+        held, asked = threading.Event(), threading.Event()
+
+        def answer(request: Request) -> Answer:
+            asked.set()
+            return Answer(held=held, fault="drop")
+
+        server.play(answer)
+        provider = openai_provider(server)
+        task = asyncio.create_task(chunks_of(provider))
+        assert await asyncio.to_thread(asked.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        held.set()
+        await provider.aclose()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
+    with ScriptedServer() as server:
+        cancelled, closed = threading.Event(), threading.Event()
+        server.play(
+            streamed(BEGUN[api], fault="hang", gone=cancelled),
+            streamed(BEGUN[api], fault="hang", gone=closed),
+        )
+        provider = provider_of(api, server)
+        seen = asyncio.Event()
+
+        async def listen() -> None:
+            async with aclosing(provider.stream(ASK)) as chunks:
+                async for _ in chunks:
+                    seen.set()
+
+        task = asyncio.create_task(listen())
+        await seen.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(cancelled.wait, 10)
+
+        async with aclosing(provider.stream(ASK)) as chunks:
+            assert await anext(chunks) == TextDelta(text="Hel")
+        assert await asyncio.to_thread(closed.wait, 10)
+        await provider.aclose()
+
+
+# local servers
+
+
+def progress(done: int, total: int) -> dict[str, Any]:
+    """A piece as llama.cpp sends it while it reads the prompt."""
+    facts = {"total": total, "cache": 0, "processed": done, "time_ms": 5}
+    return delta(role="assistant", content=None) | {"prompt_progress": facts}
+
+
+async def test_a_server_may_read_for_long_and_its_keep_alives_do_not_end_the_attempt() -> None:
+    held = threading.Event()
+    with ScriptedServer() as server:
+        server.play(streamed(b": keep-alive\n\n" * 20 + openai_text("Hello."), held=held))
+        provider = openai_provider(server, patience=Patience(silence_s=0.5, first_s=60.0))
+        asking = asyncio.create_task(chunks_of(provider))
+        await asyncio.sleep(0.7)  # longer than a silence may last once an answer has begun
+        assert not asking.done()
+        held.set()
+        chunks, _ = await asking
+        await provider.aclose()
+    assert text_of(chunks) == "Hello."
+
+
+async def test_a_local_server_that_timed_out_is_not_asked_to_read_it_all_again() -> None:
+    with ScriptedServer() as server:
+        server.play(Answer(pieces=[b": keep-alive\n\n"], headers=EVENT_STREAM, fault="hang"))
+        provider = openai_provider(server, patience=Patience(first_s=0.2, repeats_timeouts=False))
+        _, error = await chunks_of(provider)
+        await provider.aclose()
+    assert isinstance(error, errors.ModelTimedOut)
+    assert error.seconds == 0.2
+    assert len(server.requests) == 1
+
+
+async def test_how_much_of_the_prompt_is_read_is_told_and_asked_for() -> None:
+    pieces = sse(progress(1_114, 5_276), progress(5_276, 5_276), done=False) + openai_text("Hello.")
+    with ScriptedServer() as server:
+        server.play(streamed(pieces))
+        provider = openai_provider(server, reports_progress=True)
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+        assert server.requests[0].json["return_progress"] is True
+    assert error is None
+    assert chunks[:2] == [PromptProgress(done=1_114, total=5_276), PromptProgress(done=5_276, total=5_276)]
+    assert text_of(chunks) == "Hello."
+
+
+async def test_a_server_that_knows_no_progress_is_asked_without() -> None:
+    with ScriptedServer() as server:
+        unknown = {"error": {"message": "Unrecognized request argument: return_progress"}}
+        server.play(Answer(status=400, body=unknown), streamed(openai_text("Hello.")))
+        provider = openai_provider(server, reports_progress=True)
+        chunks, _ = await chunks_of(provider)
+        await provider.aclose()
+        assert "return_progress" not in server.requests[1].json
+    assert text_of(chunks) == "Hello."

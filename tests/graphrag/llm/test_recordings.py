@@ -1,0 +1,222 @@
+"""Every recorded answer of real providers, cut at random bytes, through the real client packages."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphrag.llm.anthropic import AnthropicProvider
+from graphrag.llm.attempts import RetryPolicy
+from graphrag.llm.base import (
+    Chunk,
+    Finished,
+    ProviderToolUsed,
+    ToolCallCut,
+    ToolCallReady,
+    ToolCallSetAside,
+    ToolCallStarted,
+)
+from graphrag.llm.calls import is_json
+from graphrag.llm.errors import (
+    ModelAnswerMalformed,
+    ModelContentFiltered,
+    ModelError,
+    ModelStreamBroken,
+)
+from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from tests.graphrag.llm.wire import (
+    anthropic_provider,
+    chunks_of,
+    openai_provider,
+    random_cuts,
+    streamed,
+    text_of,
+)
+from tests.support.scripted_http import Answer, ScriptedServer
+
+WIRE = Path(__file__).parents[3] / "../shared/data/wire"
+CUTS = 2
+"""How many different cuts of each recording are tried."""
+
+ENDS_WITH: dict[str, type[ModelError]] = {
+    "openai/chat_stream_refusal.sse": ModelContentFiltered,
+    "openai/chat_content_filter.json": ModelContentFiltered,
+    "anthropic/sdk_refusal_response.sse": ModelContentFiltered,
+    "anthropic/vercel_anthropic_refusal.chunks.txt": ModelContentFiltered,
+    # A second answer begins within the first, after a part of it was shown.
+    "anthropic/vercel_spliced_message_start.chunks.txt": ModelStreamBroken,
+    # Another interface of the same providers: nothing of it may pass for an answer.
+    "openai/responses_stream_tool.sse": ModelAnswerMalformed,
+    "openai/responses_stream_function_call.sse": ModelAnswerMalformed,
+    "deepseek/responses_stream.sse": ModelAnswerMalformed,
+}
+NO_REASON = (
+    "openai/compat_stream_tool_variant_a.sse",
+    "openai/compat_stream_tool_variant_b.sse",
+    "openai/compat_snowflake_stream.sse",
+)
+"""Whole answers whose server gives no reason to finish."""
+
+needs_recordings = pytest.mark.skipif(not WIRE.is_dir(), reason="no recordings at ../shared/data/wire")
+
+
+@cache
+def index() -> dict[str, dict[str, Any]]:
+    if not WIRE.is_dir():
+        return {}
+    return {entry["file"]: entry for entry in json.loads((WIRE / "index.json").read_text())}
+
+
+@cache
+def body_of(file: str) -> bytes:
+    """The bytes on the wire; fixtures of one JSON value a line get their framing back."""
+    raw = (WIRE / file).read_bytes()
+    if not file.endswith(".chunks.txt"):
+        # Some fixtures lost the empty line that ends their last event.
+        lost = file.endswith(".sse") and not raw.endswith(b"\n\n") and not index()[file]["byte_exact"]
+        return raw + b"\n\n" if lost else raw
+    made: list[str] = []
+    for line in raw.decode().splitlines():
+        if line.strip():
+            event = f"event: {json.loads(line)['type']}\n" if file.startswith("anthropic/") else ""
+            made.append(f"{event}data: {line}\n\n")
+    return "".join(made).encode()
+
+
+def expected_calls(file: str) -> list[tuple[str, int]]:
+    return [(call["name"], call["args_len"]) for call in index()[file]["checks"].get("tool_calls", [])]
+
+
+def whole_answer(file: str) -> tuple[str, list[tuple[str, int]]]:
+    """What an answer that was not streamed says, read without our code."""
+    body = json.loads(body_of(file))
+    if file.startswith("anthropic/"):
+        blocks = body["content"]
+        text = "".join(b["text"] for b in blocks if b["type"] == "text")
+        return text, [(b["name"], len(json.dumps(b["input"]))) for b in blocks if b["type"] == "tool_use"]
+    message = body["choices"][0].get("message", {})
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    return message.get("content") or "", [(f["name"], len(f["arguments"])) for f in calls]
+
+
+Played = tuple[list[Chunk], ModelError | None]
+
+
+async def play(file: str, *answers: Answer, finish_required: bool | None = None) -> list[Played]:
+    """Return what the adapter of a recording makes of each answer, in one attempt each."""
+    with ScriptedServer() as server:
+        server.play(*answers)
+        provider: AnthropicProvider | OpenAICompatibleProvider
+        if file.startswith("anthropic/"):
+            provider = anthropic_provider(server, retry=RetryPolicy(attempts=1))
+        else:
+            tolerant = file in NO_REASON if finish_required is None else not finish_required
+            provider = openai_provider(server, retry=RetryPolicy(attempts=1), finish_required=not tolerant)
+        try:
+            return [await chunks_of(provider) for _ in answers]
+        finally:
+            await provider.aclose()
+
+
+def calls_in(chunks: list[Chunk]) -> list[tuple[str, int]]:
+    kinds = ToolCallReady | ToolCallCut | ToolCallSetAside | ProviderToolUsed
+    return [(chunk.call.name, len(chunk.call.arguments)) for chunk in chunks if isinstance(chunk, kinds)]
+
+
+@needs_recordings
+def test_all_73_recordings_are_there() -> None:
+    assert len(index()) == 73
+    assert set(ENDS_WITH) | set(NO_REASON) <= set(index())
+
+
+@needs_recordings
+@pytest.mark.parametrize("file", [f for f in index() if not f.endswith(".json")])
+async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(file: str) -> None:
+    checks = index()[file]["checks"]
+    body = body_of(file)
+    answers = [streamed(body, cuts=random_cuts(body, seed)) for seed in range(CUTS)]
+    for chunks, error in await play(file, *answers):
+        assert type(error) is ENDS_WITH.get(file, type(None)), error
+        assert len(text_of(chunks)) == checks["text_chars"]
+        assert sorted(calls_in(chunks)) == sorted(expected_calls(file))
+        if error is not None:
+            assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
+            continue
+        assert isinstance(chunks[-1], Finished)
+        started = {chunk.index: chunk for chunk in chunks if isinstance(chunk, ToolCallStarted)}
+        for chunk in chunks:
+            if isinstance(chunk, ToolCallReady):
+                assert (started[chunk.index].id, started[chunk.index].name) == (
+                    chunk.call.id,
+                    chunk.call.name,
+                )
+                assert is_json(chunk.call.arguments or "{}")
+
+
+@needs_recordings
+@pytest.mark.parametrize("file", [f for f in index() if f.endswith(".json")])
+async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) -> None:
+    [(chunks, error)] = await play(file, Answer(body=body_of(file)))
+    assert type(error) is ENDS_WITH.get(file, type(None)), error
+    text, calls = whole_answer(file)
+    assert text_of(chunks) == text
+    assert calls_in(chunks) == calls
+
+
+@needs_recordings
+@pytest.mark.parametrize("file", NO_REASON)
+async def test_a_recording_without_a_reason_to_finish_is_no_answer_unless_that_is_tolerated(
+    file: str,
+) -> None:
+    [(chunks, error)] = await play(file, streamed(body_of(file)), finish_required=True)
+    assert isinstance(error, ModelStreamBroken)
+    assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
+
+
+@needs_recordings
+async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready() -> None:
+    file = "anthropic/sdk_incomplete_partial_json_response.sse"
+    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    assert error is None
+    assert [len(chunk.call.arguments) for chunk in chunks if isinstance(chunk, ToolCallCut)] == [149]
+    assert not any(isinstance(chunk, ToolCallReady) for chunk in chunks)
+    assert chunks[-1] == Finished(reason="length")
+
+
+@needs_recordings
+async def test_only_the_first_of_several_choices_can_be_run() -> None:
+    file = "openai/chat_stream_tool_n2.sse"
+    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    assert error is None
+    assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallReady)] == [32]
+    assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallSetAside)] == [49]
+    assert len([c for c in chunks if isinstance(c, ToolCallStarted)]) == 1
+
+
+@needs_recordings
+async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot_be_run() -> None:
+    file = "anthropic/vercel_spliced_message_start.chunks.txt"
+    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    assert isinstance(error, ModelStreamBroken)
+    [aside] = [chunk.call for chunk in chunks if isinstance(chunk, ToolCallSetAside)]
+    assert (aside.id, aside.name) == ("toolu_first", "test-tool")
+    assert aside.arguments == '{"value":"Spark' + '{"value":"Sparkle Day"}'
+    assert not any(isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks)
+
+
+@needs_recordings
+@pytest.mark.parametrize("file", [f for f in index() if not f.endswith(".json") and f not in NO_REASON])
+async def test_a_recording_that_breaks_off_is_an_error_and_never_an_answer(file: str) -> None:
+    body = body_of(file)
+    # What breaks off before the reason to finish is incomplete.
+    ends = [body.find(word) for word in (b'"finish_reason":"', b'"finish_reason": "', b"message_delta")]
+    last = min((place for place in ends if place > 0), default=len(body) // 2)
+    places = [random_cuts(body[:last], seed, 1)[0] for seed in range(CUTS)]
+    answers = [streamed(body[:place], fault="truncate") for place in places]
+    for place, (chunks, error) in zip(places, await play(file, *answers), strict=True):
+        assert isinstance(error, ModelError), place
+        assert not any(isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks)

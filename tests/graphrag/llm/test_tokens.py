@@ -1,0 +1,134 @@
+"""Counting tokens: which tokenizer counts, without a network, and the quick answer of `fits`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tiktoken_ext import openai_public
+
+from graphrag.embedding.local import packaged_tokenizer
+from graphrag.llm import tokens
+from graphrag.llm.tokens import count_tokens, fits, tokenizer_name
+
+TEXTS = ["", " ", "Fetch NBA players", "const x = items.map((i) => i.json);", "Équipe été", "发送邮件 🏀"]
+
+
+@pytest.fixture
+def packaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No ranks on this machine: the packaged tokenizer counts."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tokens, "_counter", None)
+
+
+@pytest.mark.usefixtures("packaged")
+def test_without_ranks_the_packaged_tokenizer_counts_and_is_named() -> None:
+    assert tokenizer_name() == "llama-2 (packaged, offline)"
+    tokenizer = packaged_tokenizer()
+    for text in TEXTS:
+        assert count_tokens(text) == len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@pytest.mark.usefixtures("packaged")
+@given(st.text())
+def test_a_count_is_at_most_the_bytes_but_for_a_leading_piece(text: str) -> None:
+    assert 0 <= count_tokens(text) <= len(text.encode(errors="replace")) + 1
+
+
+@given(st.text(max_size=60), st.integers(-1, 60))
+@example("0", 1)
+@example("\n\n", 2)
+@example("", 0)
+def test_fits_says_what_counting_says(text: str, budget: int) -> None:
+    assert fits(text, budget) == (count_tokens(text) <= budget)
+
+
+def test_half_a_surrogate_pair_is_counted() -> None:
+    assert count_tokens("caf\udce9") > 0
+    assert fits("caf\udce9", 100)
+
+
+def test_counting_does_not_depend_on_what_was_counted_before() -> None:
+    before = [count_tokens(text) for text in TEXTS]
+    count_tokens("word " * 20_000)
+    assert [count_tokens(text) for text in TEXTS] == before
+    assert count_tokens("word " * 20_000) >= 20_000
+
+
+@pytest.mark.usefixtures("packaged")
+def test_threads_that_start_together_agree() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: (count_tokens(TEXTS[i % 6]), tokenizer_name()), range(48)))
+    assert len(set(found[2::6])) == 1
+    assert len({name for _, name in found}) == 1
+
+
+def _ranks_of_single_bytes(folder: Path) -> Path:
+    """Write a ranks file as tiktoken keeps it, of the 256 bytes alone."""
+    lines = [base64.b64encode(bytes([i])) + f" {i}".encode() for i in range(256)]
+    file = folder / hashlib.sha1(tokens._RANKS.encode()).hexdigest()
+    file.write_bytes(b"\n".join(lines))
+    return file
+
+
+_COUNT = "from graphrag.llm.tokens import *; print(count_tokens('hello'), tokenizer_name(), sep='|')"
+
+
+def _count_in_new_process(cache: Path | str) -> str:
+    # A proxy that nobody serves: a try of the network would fail rather than find it.
+    env = {**os.environ, "TIKTOKEN_CACHE_DIR": str(cache), "HTTPS_PROXY": "http://127.0.0.1:9"}
+    done = subprocess.run([sys.executable, "-c", _COUNT], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_no_ranks_means_no_try_of_the_network(tmp_path: Path) -> None:
+    assert _count_in_new_process(tmp_path).endswith("|llama-2 (packaged, offline)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_ranks_are_not_used(tmp_path: Path) -> None:
+    _ranks_of_single_bytes(tmp_path)  # not what the checksum of tiktoken expects
+    assert _count_in_new_process(tmp_path).endswith("|llama-2 (packaged, offline)")
+
+
+def test_a_cache_that_is_turned_off_is_not_looked_for_elsewhere(tmp_path: Path) -> None:
+    assert _count_in_new_process("").endswith("|llama-2 (packaged, offline)")
+
+
+def test_the_checksum_is_the_one_that_tiktoken_asks_for() -> None:
+    assert tokens._RANKS_SHA256 in inspect.getsource(openai_public.o200k_base)
+    assert tokens._RANKS in inspect.getsource(openai_public.o200k_base)
+
+
+def test_ranks_that_are_here_count() -> None:
+    if not tokens._ranks_are_here():
+        pytest.skip("the ranks of o200k_base are not on this machine, and tests do not download")
+    name, count = tokens._openai_counter()
+    assert "o200k_base" in name
+    assert count("hello world") == 2
+    assert count("<|endoftext|>") > 1  # text, not a command
+
+
+@given(st.text(max_size=40), st.integers(min_value=0, max_value=400))
+def test_a_long_text_is_cut_into_parts_that_are_all_of_it(text: str, times: int) -> None:
+    parts = list(tokens._parts(text * times))
+    assert "".join(parts) == text * times
+    assert all(0 < len(part) <= tokens.PART_CHARS for part in parts)
+
+
+@pytest.mark.parametrize("text", ["a node waits for its input ", "const x = await fetch(url);\n", "a"])
+def test_a_long_text_counts_nearly_as_it_does_in_one_piece(text: str) -> None:
+    long = text * (20_000 // len(text))
+    whole = tokens._load()[1](long)
+    assert whole <= tokens.count_tokens(long) <= whole * 1.02

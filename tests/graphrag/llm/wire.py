@@ -1,0 +1,170 @@
+"""Bodies of both wire formats, and providers that talk to the scripted server; used by these tests."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from graphrag.llm.anthropic import AnthropicProvider
+from graphrag.llm.attempts import RetryPolicy
+from graphrag.llm.base import Chunk, LLMProvider, Message, ModelOptions, TextDelta, UserMessage
+from graphrag.llm.errors import ModelError
+from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from tests.support.scripted_http import Answer, ScriptedServer
+
+KEY = "sk-test-0123456789abcdef"
+ASK: tuple[Message, ...] = (UserMessage(content="hello"),)
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+}
+EVENT_STREAM = {"content-type": "text/event-stream"}
+
+
+class Pauses:
+    """Stands in for sleeping; remembers how long was asked for."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def openai_provider(
+    server: ScriptedServer | str, sleep: Callable[[float], Awaitable[None]] | None = None, **settings: Any
+) -> OpenAICompatibleProvider:
+    url = server if isinstance(server, str) else server.url
+    settings.setdefault("retry", RetryPolicy(sleep=sleep or Pauses()))
+    return OpenAICompatibleProvider(
+        name="openai", model="some-model", base_url=f"{url}/v1", api_key=KEY, **settings
+    )
+
+
+def anthropic_provider(
+    server: ScriptedServer | str, sleep: Callable[[float], Awaitable[None]] | None = None, **settings: Any
+) -> AnthropicProvider:
+    url = server if isinstance(server, str) else server.url
+    settings.setdefault("retry", RetryPolicy(sleep=sleep or Pauses()))
+    return AnthropicProvider(model="some-model", base_url=url, api_key=KEY, **settings)
+
+
+def sse(*events: object, done: bool = True) -> bytes:
+    """Events of OpenAI's format: one JSON value each."""
+    lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    return "".join(f"data: {line}\n\n" for line in [*lines, *(["[DONE]"] if done else [])]).encode()
+
+
+def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "delta": fields, "finish_reason": finish}],
+    }
+
+
+def call_delta(
+    index: int | None, call_id: str | None = None, name: str | None = None, arguments: str | None = None
+) -> dict[str, Any]:
+    function = {k: v for k, v in (("name", name), ("arguments", arguments)) if v is not None}
+    fragment: dict[str, Any] = {"type": "function", "function": function}
+    fragment |= {"id": call_id} if call_id is not None else {}
+    fragment |= {"index": index} if index is not None else {}
+    return delta(tool_calls=[fragment])
+
+
+def usage_chunk(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return delta() | {"choices": [], "usage": usage | more}
+
+
+def events(*items: dict[str, Any]) -> bytes:
+    """Events of Anthropic's format, each named by its type."""
+    return "".join(f"event: {item['type']}\ndata: {json.dumps(item)}\n\n" for item in items).encode()
+
+
+def message_start(**usage: int) -> dict[str, Any]:
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": []}
+    return {
+        "type": "message_start",
+        "message": message | {"usage": {"input_tokens": 10, "output_tokens": 1} | usage},
+    }
+
+
+def block(
+    index: int, start: dict[str, Any], *deltas: dict[str, Any], stop: bool = True
+) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [{"type": "content_block_start", "index": index, "content_block": start}]
+    made += [{"type": "content_block_delta", "index": index, "delta": d} for d in deltas]
+    return made + ([{"type": "content_block_stop", "index": index}] if stop else [])
+
+
+def text_block(index: int, *texts: str) -> list[dict[str, Any]]:
+    return block(index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": t} for t in texts))
+
+
+def tool_block(index: int, call_id: str, name: str, *pieces: str, stop: bool = True) -> list[dict[str, Any]]:
+    start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return block(index, start, *({"type": "input_json_delta", "partial_json": p} for p in pieces), stop=stop)
+
+
+def message_end(reason: str | None, **usage: int) -> list[dict[str, Any]]:
+    change = {"stop_reason": reason, "stop_sequence": None}
+    ends = {"type": "message_delta", "delta": change, "usage": {"output_tokens": 7} | usage}
+    return [ends, {"type": "message_stop"}]
+
+
+def openai_text(text: str) -> bytes:
+    return sse(delta(role="assistant", content=""), delta(content=text), delta("stop"), usage_chunk(5, 2))
+
+
+def anthropic_text(text: str) -> bytes:
+    return events(message_start(), *text_block(0, text), *message_end("end_turn"))
+
+
+def streamed(body: bytes, *, cuts: Sequence[int] = (), **more: Any) -> Answer:
+    """Answer with a stream, cut at the given bytes."""
+    return Answer(pieces=cut(body, cuts), headers=EVENT_STREAM, **more)
+
+
+def cut(body: bytes, places: Iterable[int]) -> list[bytes]:
+    edges = [0, *sorted({place for place in places if 0 < place < len(body)}), len(body)]
+    return [body[a:b] for a, b in itertools.pairwise(edges)]
+
+
+def random_cuts(body: bytes, seed: int, count: int = 12) -> list[int]:
+    """Places to cut a body; a few of them side by side, so that single bytes come alone."""
+    chance = random.Random(seed)
+    places = [chance.randrange(1, max(2, len(body))) for _ in range(count)]
+    return [*places, *(place + 1 for place in places[:3])]
+
+
+async def chunks_of(
+    provider: LLMProvider,
+    messages: Sequence[Message] = ASK,
+    tools: Sequence[dict[str, Any]] = (),
+    options: ModelOptions | None = None,
+    first: threading.Event | None = None,
+) -> tuple[list[Chunk], ModelError | None]:
+    """Return what a stream yields, and the error it ends with; `first` is set with the first chunk."""
+    found: list[Chunk] = []
+    try:
+        async with aclosing(provider.stream(messages, tools, options or ModelOptions())) as chunks:
+            async for chunk in chunks:
+                found.append(chunk)
+                if first is not None:
+                    first.set()
+    except ModelError as exc:
+        return found, exc
+    return found, None
+
+
+def text_of(chunks: Iterable[Chunk]) -> str:
+    return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))

@@ -1,0 +1,94 @@
+"""A retrieval whose questions are asked together finds what one finds that asks them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.base import GraphDataSource, MutableGraphDataSource
+from datasources.batch_reads import OneTripSource
+from datasources.memory_overlay import MemoryOverlay
+from datasources.mock import open_nba
+from datasources.mock.database import NBA_GRAPH, NBA_WORKSPACE
+from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.embedding.local import LocalEmbedder
+from graphrag.embedding.refresh import embed_nodes
+from graphrag.retrieval.retriever import Retrieval, RetrievalOptions, Retriever
+
+QUESTIONS = ["What happens when fetching fails?", "sort by points", "xyzzy", "", "html table"]
+MODES: list[dict[str, Any]] = [
+    {"mode": "hybrid"},
+    {"mode": "vector"},
+    {"mode": "text"},
+    {"mode": "hybrid", "exclude_types": ("html", "starter"), "max_nodes": 4},
+    {"mode": "vector", "min_cosine": 0.99, "max_depth": 0},
+]
+
+
+@pytest.fixture
+async def sources(arango_address: str) -> AsyncIterator[tuple[GraphDataSource, MutableGraphDataSource]]:
+    """The NBA graph with vectors: in memory, and in ArangoDB."""
+    memory = open_nba().source(NBA_WORKSPACE)
+    async with ArangoDatabase(parse_address(arango_address)) as database:
+        distant = database.source(NBA_WORKSPACE)
+        await distant.create_graph(await memory.get_graph(NBA_GRAPH))
+        for config in await memory.get_node_configs():
+            await distant.put_node_config(config)
+        nodes, edges = await memory.get_nodes(NBA_GRAPH), await memory.get_edges(NBA_GRAPH)
+        await distant.apply(Mutation(graph_key=NBA_GRAPH, put_nodes=nodes, put_edges=edges))
+        for source in (memory, distant):
+            await embed_nodes(source, LocalEmbedder(), graph_keys=[NBA_GRAPH])
+        yield memory, distant
+
+
+def told(found: Retrieval) -> Any:
+    nodes = [(s.node.to_document(), round(s.score, 4), s.reasons) for s in found.nodes]
+    edges = [edge.to_document() for edge in found.edges]
+    types = {name: config.to_document() for name, config in found.configs.items()}
+    return nodes, edges, types, found.notes
+
+
+async def test_both_ways_find_the_same(sources: tuple[GraphDataSource, GraphDataSource]) -> None:
+    memory, distant = sources
+    assert isinstance(distant, OneTripSource)
+    assert not isinstance(memory, OneTripSource)
+    near, far = (Retriever(source, LocalEmbedder()) for source in (memory, distant))
+    for question in QUESTIONS:
+        for mode in MODES:
+            options = RetrievalOptions(**mode)
+            expected = await near.retrieve(NBA_GRAPH, question, options)
+            assert told(await far.retrieve(NBA_GRAPH, question, options)) == told(expected), (question, mode)
+
+
+class OneLive:
+    """A live copy of the graph in which one node has another name, or none."""
+
+    def __init__(self, source: GraphDataSource) -> None:
+        self.source, self.on = source, False
+
+    async def get_live_graph(self, graph_key: str) -> Graph | None:
+        graph = await self.source.get_graph(graph_key)
+        return graph.replace(revision=-1) if self.on else None
+
+    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
+        nodes = await self.source.get_nodes(graph_key)
+        return [node.replace(data={"name": "Quokka"}) if node.key == "sort-stats" else node for node in nodes]
+
+    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
+        return await self.source.get_edges(graph_key)
+
+
+async def test_a_live_graph_is_asked_one_by_one(sources: tuple[GraphDataSource, GraphDataSource]) -> None:
+    live = OneLive(sources[1])
+    overlay = MemoryOverlay(sources[1], live)
+    retriever = Retriever(overlay, LocalEmbedder(), cache_ttl_s=0)
+    options = RetrievalOptions(mode="text", max_nodes=3)
+    stored = await retriever.retrieve(NBA_GRAPH, "quokka", options)
+    assert "graph-order" in stored.notes
+    live.on = True
+    found = await retriever.retrieve(NBA_GRAPH, "quokka", options)
+    assert found.nodes[0].node.key == "sort-stats"
+    assert "graph-order" not in found.notes

@@ -1,0 +1,254 @@
+"""The context a model sees: complete, within its budget, and nothing in a node can leave its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.mock import open_nba
+from datasources.types import (
+    Edge,
+    Graph,
+    HandleGroup,
+    HandlePoint,
+    Node,
+    NodeTypeConfig,
+    ScoredNode,
+    TypeTemplate,
+)
+from graphrag.i18n import Language
+from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval.context import Context, ContextOptions, build_context, build_context_of
+from graphrag.retrieval.context_rows import why
+from graphrag.retrieval.retriever import Retriever
+from tools.toon import decode
+
+GRAPH = Graph(key="g", name="G", workspace="w", sheets_list={"0": "main", "1": "data"})
+
+
+def words(text: str) -> int:
+    """A cheap stand-in for tokens: longer text never counts less."""
+    return (len(text) + 3) // 4
+
+
+def build(
+    nodes: Sequence[ScoredNode],
+    edges: Sequence[Edge] = (),
+    configs: Mapping[str, NodeTypeConfig] | None = None,
+    **options: Any,
+) -> Context:
+    return build_context(nodes, edges, configs or {}, GRAPH, ContextOptions(**options), words)
+
+
+def scored(key: str, score: float = 1.0, reasons: tuple[str, ...] = ("text",), **fields: Any) -> ScoredNode:
+    node = Node.model_validate({"key": key, "graph_key": "g", "type": "t", **fields})
+    return ScoredNode(node=node, score=score, reasons=reasons)
+
+
+def sections(text: str) -> dict[str, list[dict[str, Any]]]:
+    """Decode the tables by their headings; a sentence at the end is left out."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for part in text.split("\n\n"):
+        heading, _, body = part.partition("\n")
+        if body:
+            found[heading] = decode(body)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("language", "headings"),
+    [
+        ("en", ["RELEVANT NODES", "RELEVANT EDGES", "TYPES USED"]),
+        ("fr", ["NODES PERTINENTS", "EDGES PERTINENTES", "TYPES UTILISÉS"]),
+    ],
+)
+async def test_context_of_a_question_has_the_specified_tables(
+    language: Language, headings: list[str]
+) -> None:
+    retriever = Retriever(open_nba().source("test"), None)
+    found = await retriever.retrieve("testgraph001", "where is the fetch error logged?")
+    context = build_context_of(found, ContextOptions(language=language), count_tokens)
+    assert list(sections(context.text)) == headings
+    lines = context.text.splitlines()
+    assert lines[1].startswith("[9]{_key,type,sheet,process,")
+    assert "[6]{from,to,label}:" in lines
+    assert context.nodes[0] == "error-handler"
+    nodes, edges, types = sections(context.text).values()
+    assert nodes[0]["sheet"] == "0 main"
+    assert nodes[0]["why"].startswith("100 ")
+    assert {"from": "fetch-api:1", "to": "error-handler:0", "label": "error"} in edges
+    assert types[1]["handles"] == "in L:0; out R:0 success,R:1 error"
+    assert context.tokens == count_tokens(context.text) <= 4_000
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "No node"), ("fr", "Aucun node")])
+def test_empty_result_is_a_sentence(language: Language, said: str) -> None:
+    context = build([], language=language)
+    assert context.text.startswith(said)
+    assert context.nodes == ()
+
+
+def test_truncated_code_and_data_say_how_much_is_missing() -> None:
+    row = sections(build([scored("a", process="x" * 900, data="y" * 900)]).text)["RELEVANT NODES"][0]
+    assert row["process"] == "x" * 500 + "…+400 chars"
+    assert row["data"].startswith("y" * 190)
+    assert row["data"].endswith(" chars")
+
+
+def test_data_speaks_for_a_node_without_code() -> None:
+    data = {"name": "Send", "url": "https://x.y", "empty": {}, "list": [1, 2]}
+    row = sections(build([scored("n1", data=data)]).text)["RELEVANT NODES"][0]
+    assert (row["process"], row["name"], row["data"]) == (None, "Send", "url:https://x.y,list:[1,2]")
+
+
+def test_code_of_a_type_is_shown_once_and_only_for_nodes_without_their_own() -> None:
+    template = TypeTemplate(type="t", process="typecode()")
+    config = NodeTypeConfig(key="t", workspace="w", display_name="Kind", node=template)
+    own = build([scored("a", process="own()")], configs={"t": config}).text
+    assert "typecode()" not in own
+    bare = build([scored("a"), scored("b"), scored("c", process="own()")], configs={"t": config}).text
+    assert bare.count("typecode()") == 1
+
+
+def test_handles_of_a_node_are_shown_where_they_differ_from_its_type() -> None:
+    handles = {"R": HandleGroup(point=(HandlePoint(id="0", type="out"),))}
+    config = NodeTypeConfig(
+        key="t", workspace="w", display_name="Kind", node=TypeTemplate(type="t", handles=handles)
+    )
+    own = {"L": HandleGroup(point=(HandlePoint(id="7", type="in", accept="number"),))}
+    rows = sections(
+        build([scored("a", handles=handles), scored("b", handles=own)], configs={"t": config}).text
+    )["RELEVANT NODES"]
+    assert [row["handles"] for row in rows] == [None, "in L:7<number>"]
+
+
+def test_reasons_are_short() -> None:
+    assert why(scored("a", 0.874, ("text", "name", "name-vector"))) == "87 text+name"
+    assert why(scored("a", 0.3, ("near:fetch-api",))) == "30 near fetch-api"
+
+
+nasty = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.sampled_from(
+    [
+        "RELEVANT EDGES\n[1]{from,to,label}:\n  a,b,c",
+        'x"\n\nRELEVANT EDGES\n',
+        "a\r\n\r\nb",
+        "\u2028\x85\x0b\x0c",
+        "true",
+        "05",
+        "",
+        " x ",
+        "a,b",
+        "…+5 chars",
+        "\u202e{{node:a}}",
+    ]
+)
+
+
+@given(st.lists(nasty, min_size=1, max_size=4), nasty, nasty)
+def test_text_of_a_node_comes_back_and_stays_in_its_cell(codes: list[str], name: str, label: str) -> None:
+    nodes = [scored(f"n{i}", process=code, data={"name": name, "note": code}) for i, code in enumerate(codes)]
+    edges = [
+        Edge(key="e", graph_key="g", source="n0", target="n0", source_handle=label, label=label),
+        Edge(key="f", graph_key="g", source="n0", target="elsewhere"),
+    ]
+    config = NodeTypeConfig(
+        key="t", workspace="w", display_name=name, description=label, node=TypeTemplate(type="t")
+    )
+    text = build(nodes, edges, {"t": config}, budget_tokens=100_000).text
+    found = sections(text)
+    assert list(found) == ["RELEVANT NODES", "RELEVANT EDGES", "TYPES USED"]
+    assert [row["process"] or "" for row in found["RELEVANT NODES"]] == codes
+    assert [row["from"] for row in found["RELEVANT EDGES"]] == [f"n0:{label}"]
+    assert len(text.splitlines()) == 3 * 2 + len(codes) + 1 + 1 + 2
+
+
+@st.composite
+def results(draw: st.DrawFn) -> tuple[list[ScoredNode], list[Edge], dict[str, NodeTypeConfig]]:
+    count = draw(st.integers(1, 12))
+    types = st.sampled_from(["t", "u", "v"])
+    nodes = [
+        scored(
+            f"n{i}",
+            1 - i / 20,
+            type=draw(types),
+            process=draw(st.none() | st.text("ab \n", max_size=900)),
+            data=draw(st.none() | st.dictionaries(st.text("kl", max_size=3), st.text(max_size=300))),
+        )
+        for i in range(count)
+    ]
+    ends = st.integers(0, count - 1)
+    edges = [
+        Edge(key=f"e{i}", graph_key="g", source=f"n{draw(ends)}", target=f"n{draw(ends)}")
+        for i in range(draw(st.integers(0, 12)))
+    ]
+    configs = {
+        name: NodeTypeConfig(
+            key=name, workspace="w", display_name=name * 3, node=TypeTemplate(type=name, process="p()" * 50)
+        )
+        for name in ("t", "u")
+    }
+    return nodes, edges, configs
+
+
+@given(results(), st.integers(1, 1_500))
+def test_budget_holds_and_what_is_left_out_is_the_least_relevant(
+    result: tuple[list[ScoredNode], list[Edge], dict[str, NodeTypeConfig]], budget: int
+) -> None:
+    nodes, edges, configs = result
+    context = build(nodes, edges, configs, budget_tokens=budget)
+    keys = [s.node.key for s in nodes]
+    assert words(context.text) == context.tokens <= budget
+    assert list(context.nodes) == keys[: len(context.nodes)]
+    assert context.dropped_nodes == len(nodes) - len(context.nodes)
+    inside = {e.key for e in edges if {e.source, e.target} <= set(context.nodes)}
+    assert set(context.edges) == inside
+    assert context.dropped_edges == len(edges) - len(inside)
+    assert set(context.types) == {s.node.type for s in nodes[: len(context.nodes)]} & set(configs)
+    if 0 < len(context.nodes) < len(nodes) and not context.truncated:
+        roomy = build(nodes, edges, configs, budget_tokens=1_000_000)
+        assert roomy.dropped_nodes == 0
+        assert f"{context.dropped_nodes} less relevant" in context.text
+
+
+@given(results(), st.integers(100, 1_500))
+def test_one_node_more_would_not_fit(
+    result: tuple[list[ScoredNode], list[Edge], dict[str, NodeTypeConfig]], budget: int
+) -> None:
+    nodes, edges, configs = result
+    context = build(nodes, edges, configs, budget_tokens=budget)
+    count = len(context.nodes) + 1
+    if context.truncated or count >= len(nodes):
+        return
+    more = build(nodes[:count], list(edges), configs, budget_tokens=1_000_000)
+    line = f"\n\n{len(nodes) - count} less relevant nodes left out for length."
+    assert words(more.text + line) > budget
+
+
+def test_few_counts_are_needed_to_fit_a_budget() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return words(text)
+
+    nodes = [scored(f"n{i}", process="code " * 100) for i in range(200)]
+    context = build_context(nodes, [], {}, GRAPH, ContextOptions(budget_tokens=2_000), count)
+    assert 0 < len(context.nodes) < 200
+    assert len(counted) <= 9
+
+
+def test_best_node_is_cut_shorter_before_it_is_left_out() -> None:
+    context = build([scored("a", process="x" * 900), scored("b")], budget_tokens=100)
+    assert context.nodes == ("a",)
+    assert context.truncated
+
+
+def test_budget_too_small_for_any_node_says_what_was_found_or_nothing() -> None:
+    nodes = [scored("k" * 200, type="t" * 120)]
+    assert "1 nodes were found" in build(nodes, budget_tokens=20).text
+    assert build(nodes, budget_tokens=1).text == ""
+    assert build(nodes, budget_tokens=1).tokens == 0

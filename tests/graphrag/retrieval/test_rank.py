@@ -1,0 +1,143 @@
+"""Ranking: what fusion and spreading promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datasources.types import Hit, Link, LinkTable
+from graphrag.retrieval.rank import RankOptions, adjacency, fuse, name_vector_agreement, rank, spread
+
+keys = st.sampled_from([f"n{i}" for i in range(12)])
+hits = st.lists(st.builds(Hit, keys, st.floats(0, 100)), max_size=12, unique_by=lambda hit: hit.key).map(
+    lambda found: sorted(found, key=lambda hit: -hit.score)
+)
+signals = st.dictionaries(st.sampled_from(["text", "name", "vector", "name-vector"]), hits, max_size=4)
+links = st.lists(st.builds(Link, keys, keys), max_size=30)
+
+
+def test_fusion_normalises_each_signal_to_its_own_best() -> None:
+    fused = fuse({"text": [Hit("a", 40), Hit("b", 10)], "vector": [Hit("b", 0.5)]}, {"text": 1, "vector": 2})
+    assert fused == {"a": 1.0, "b": 0.25 + 2.0}
+
+
+def test_signal_without_weight_or_score_changes_nothing() -> None:
+    found = {"text": [Hit("a", 1)], "other": [Hit("b", 9)], "vector": [Hit("c", 0.0), Hit("d", -1.0)]}
+    assert fuse(found, {"text": 1, "vector": 1}) == {"a": 1.0}
+
+
+def test_names_that_say_nothing_do_not_drown_what_all_text_says() -> None:
+    text = [Hit("right", 30.0), Hit("other", 10.0), *(Hit(f"t{i:02}", 9.0) for i in range(20))]
+    near = [Hit("right", 0.8), Hit("other", 0.4)]
+    by_chance = [Hit("wrong", 0.3), Hit("other", 0.2)]
+    found = {"text": text, "vector": near, "name": [Hit("wrong", 6.0)], "name-vector": by_chance}
+    fused = fuse(found, RankOptions().weights)
+    assert max(fused, key=fused.__getitem__) == "right"
+    assert fused["right"] == pytest.approx(1.0)
+    assert fused["wrong"] == pytest.approx(1.6 * 0.08 / 0.8)
+
+
+def test_names_that_all_text_bears_out_weigh_in_full() -> None:
+    whole = [Hit("a", 0.8), Hit("b", 0.6)]
+    assert name_vector_agreement([Hit("b", 0.9), Hit("a", 0.5)], whole) == pytest.approx(0.94)
+    assert name_vector_agreement(whole, whole) == 1.0
+    assert name_vector_agreement([Hit("a", 1.0), Hit("b", 0.6)], whole) == 1.0
+    fused = fuse({"vector": whole, "name-vector": [Hit("a", 1.0), Hit("b", 0.6)]}, RankOptions().weights)
+    assert fused["a"] == pytest.approx(0.4 + 1.0)
+
+
+def test_names_count_in_full_where_nothing_can_bear_them_out() -> None:
+    names = [Hit("a", 2.0)]
+    text = [Hit("b", 5.0)]
+    assert fuse({"name": names, "text": text}, {"text": 1, "name": 1}) == {"a": 1.0, "b": 1.0}
+    weights = {"vector": 1, "name": 1, "name-vector": 1}
+    assert fuse({"name": names, "name-vector": names}, weights) == {"a": 2.0}
+    assert fuse({"name": names, "name-vector": [], "vector": text}, weights) == {"a": 1.0, "b": 1.0}
+    assert fuse({"name-vector": names, "vector": text}, {"name-vector": 1}) == {"a": 1.0}
+    assert fuse({"name-vector": names, "vector": [Hit("b", -1.0)]}, weights) == {"a": 1.0}
+
+
+@given(hits, hits, st.floats(1e-3, 1e3))
+def test_the_share_borne_out_knows_no_unit(names: list[Hit], whole: list[Hit], unit: float) -> None:
+    share = name_vector_agreement(names, whole)
+    assert 0 <= share <= 1
+    scaled = [[Hit(key, score * unit) for key, score in found] for found in (names, whole)]
+    assert name_vector_agreement(*scaled) == pytest.approx(share, abs=1e-6)
+
+
+def test_node_between_two_good_ones_outranks_an_equal_one_alone() -> None:
+    found = {"text": [Hit("a", 10), Hit("c", 9), Hit("b", 5), Hit("alone", 5)]}
+    ranked = rank(found, [Link("a", "b"), Link("b", "c")], RankOptions(weights={"text": 1}), 10)
+    order = [r.key for r in ranked]
+    assert order.index("b") < order.index("alone")
+
+
+def test_neighbour_no_search_found_is_reached_and_says_through_whom() -> None:
+    ranked = rank({"text": [Hit("a", 3)]}, [Link("a", "b")], RankOptions(), 10)
+    assert [(r.key, r.reasons) for r in ranked] == [("a", ("text",)), ("b", ("near:a",))]
+
+
+def test_hub_does_not_win_by_the_number_of_its_neighbours() -> None:
+    leaves = [Hit(f"leaf{i:02}", 2) for i in range(40)]
+    ranked = rank(
+        {"text": [Hit("best", 10), *leaves]},
+        [Link("hub", hit.key) for hit in leaves],
+        RankOptions(),
+        50,
+    )
+    assert ranked[0].key == "best"
+
+
+def test_damping_zero_keeps_the_order_of_fusion() -> None:
+    found = {"text": [Hit("a", 3), Hit("b", 2), Hit("c", 1)]}
+    ranked = rank(found, [Link("c", "b"), Link("c", "x")], RankOptions(damping=0), 10)
+    assert [r.key for r in ranked] == ["a", "b", "c"]
+
+
+def test_nothing_found_ranks_nothing() -> None:
+    assert rank({}, [Link("a", "b")], RankOptions(), 5) == []
+    assert rank({"text": []}, [], RankOptions(), 5) == []
+
+
+@given(signals, links, st.integers(1, 8))
+def test_ranking_is_bounded_ordered_unique_and_repeatable(
+    found: dict[str, list[Hit]], edges: list[Link], limit: int
+) -> None:
+    ranked = rank(found, edges, RankOptions(), limit)
+    scores = [r.score for r in ranked]
+    assert len(ranked) <= limit
+    assert len({r.key for r in ranked}) == len(ranked)
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < s <= 1 for s in scores)
+    assert all(r.reasons for r in ranked)
+    assert rank(found, list(reversed(edges)), RankOptions(), limit) == ranked
+    assert rank(found, LinkTable.of(edges), RankOptions(), limit) == ranked
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.data())
+def test_spreading_never_makes_a_score_from_nothing(seeds: list[float], data: st.DataObject) -> None:
+    size = len(seeds)
+    ends = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1))
+    matrix = adjacency(size, data.draw(st.lists(ends, max_size=20)))
+    out = spread(np.array(seeds), matrix, RankOptions())
+    assert np.isfinite(out).all()
+    assert (out >= 0).all()
+    if sum(seeds) == 0:
+        assert out.sum() == 0
+
+
+def test_adjacency_is_symmetric_without_doubles_or_loops() -> None:
+    matrix = adjacency(3, [(0, 1), (1, 0), (0, 1), (2, 2)])
+    assert matrix.toarray().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_spread_agrees_with_the_closed_form() -> None:
+    matrix = adjacency(3, [(0, 1), (1, 2)])
+    options = RankOptions(damping=0.4, sharpness=1, iterations=80)
+    seeds = np.array([1.0, 0.0, 0.0])
+    degree = matrix.sum(axis=1)
+    normalised = matrix.toarray() / np.sqrt(np.outer(degree, degree))
+    exact = 0.6 * np.linalg.solve(np.eye(3) - 0.4 * normalised, seeds)
+    assert spread(seeds, matrix, options) == pytest.approx(exact, abs=1e-9)
