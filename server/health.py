@@ -14,7 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict, SourceError
-from graphrag.approvals.approval_service import now_ms
+from graphrag.leases import now_ms
 from server.auth import Caller
 from server.openapi_errors import TEXT_ERRORS
 from server.requests import state_of

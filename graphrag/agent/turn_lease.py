@@ -1,7 +1,6 @@
-"""The hold of one process on a conversation: while it is renewed nobody else runs a turn of it.
+"""Leases on conversations: while one is renewed nobody else runs a turn of that conversation.
 
-A process that died on this machine is not waited for; one on another machine is, until its hold ends.
-A person who stops the turn from elsewhere leaves the wish on the record, where its owner looks.
+A person who stops the turn from elsewhere leaves a note on the lease's record, where its owner looks.
 
 Decision: the stored thread's own version is the fencing token. Whoever takes over a turn that broke
 off stores the thread once before anything else (`take_over`); from then on every write of the
@@ -12,21 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from datasources.base import Record, RecordStore, RecordWrite
+from datasources.base import Record, RecordStore
 from datasources.errors import BadDocument, RecordConflict, SourceError
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError, Threads, now_ms
-from graphrag.process_identity import is_local_process_dead, new_owner
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError, Threads
+from graphrag.leases import HELD_MS, KIND, Lease, is_free, new_owner, now_ms
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
 
-KIND = "lease"
-HELD_MS = 15_000
 LOOK_S = 1.0
 """So often an owner looks whether the turn is still its own and still wanted."""
 _TRIES = 5
@@ -41,7 +37,7 @@ class TurnUnwanted(ThreadError):
 
 
 class TurnLeases:
-    """Holds conversations of one workspace for this process, one turn each."""
+    """Leases conversations of one workspace for this process, one turn each."""
 
     def __init__(
         self,
@@ -63,26 +59,35 @@ class TurnLeases:
             raise ThreadBusy(thread_id=thread_id)
         self._here.add(thread_id)
         try:
-            hold = TurnLease(self._records, thread_id, self._owner, self._clock, self._held_ms)
-            await hold.take()
-            keeping = asyncio.create_task(hold.keep(self._look_s))
+            lease = Lease(
+                self._records,
+                _key(thread_id),
+                self._owner,
+                facts={"threadId": thread_id},
+                refused=lambda: ThreadBusy(thread_id=thread_id),
+                clock=self._clock,
+                held_ms=self._held_ms,
+            )
+            await lease.take()
+            turn_lease = TurnLease(lease, thread_id)
+            renewing = asyncio.create_task(turn_lease.keep(self._look_s))
             try:
-                yield hold
+                yield turn_lease
             finally:
-                await asyncio.shield(hold.end(keeping))
+                await asyncio.shield(turn_lease.end(renewing))
         finally:
             self._here.discard(thread_id)
 
     async def runs(self, thread_id: str) -> bool:
         """Say whether somebody holds a thread now. Raises: SourceError."""
         found = await self._records.get(KIND, _key(thread_id))
-        return found is not None and not _is_free(found.data, self._owner, self._clock())
+        return found is not None and not is_free(found.data, self._owner, self._clock())
 
     async def ask_to_stop(self, thread_id: str) -> bool:
-        """Leave word that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
+        """Note that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
         for _ in range(_TRIES):
             found = await self._records.get(KIND, _key(thread_id))
-            if found is None or _is_free(found.data, self._owner, self._clock()):
+            if found is None or is_free(found.data, self._owner, self._clock()):
                 return False
             unwanted = Record(kind=KIND, key=found.key, data={**found.data, "unwanted": True})
             try:
@@ -94,24 +99,23 @@ class TurnLeases:
 
 
 class TurnLease:
-    """One hold. What runs within `step` ends when the hold is lost or the turn is no longer wanted."""
+    """A taken lease. What runs within `step` ends when the lease is lost or the turn is no longer wanted."""
 
-    def __init__(
-        self, records: RecordStore, thread_id: str, owner: str, clock: Callable[[], int], held_ms: int
-    ) -> None:
-        self._records, self._thread_id, self._owner = records, thread_id, owner
-        self._clock, self._held_ms = clock, held_ms
-        self._mark = secrets.token_hex(6)
-        self._version: str | None = None
-        self._until = 0
-        self._lost = self._unwanted = False
+    def __init__(self, lease: Lease, thread_id: str) -> None:
+        self._lease, self._thread_id = lease, thread_id
+        self.write = lease.write
+        """Carries out a write if the thread is still held (see `Lease.write`)."""
         self._ended = asyncio.Event()
         self._working: asyncio.Task[Any] | None = None
 
     def check(self) -> None:
         """Raises: ThreadBusy when the thread is another's, or may be."""
-        if self._lost or self._clock() >= self._until:
+        if self._lease.has_lapsed:
             raise ThreadBusy(thread_id=self._thread_id)
+
+    @property
+    def _is_unwanted(self) -> bool:
+        return self._lease.data.get("unwanted") is True
 
     @contextmanager
     def step(self) -> Generator[None]:
@@ -130,46 +134,12 @@ class TurnLease:
 
     def _raise_if_over(self) -> None:
         self.check()
-        if self._unwanted:
+        if self._is_unwanted:
             raise TurnUnwanted(thread_id=self._thread_id)
 
-    async def take(self) -> None:
-        """Hold the thread. Raises: ThreadBusy, SourceError."""
-        found = await self._records.get(KIND, _key(self._thread_id))
-        if found is not None and not self._may_take(found.data):
-            raise ThreadBusy(thread_id=self._thread_id)
-        self._version = found.version if found else None
-        await self._renew()
-        self.check()
-
-    def _may_take(self, data: Mapping[str, Any]) -> bool:
-        # One of this owner that is still there could not be given back: nobody holds it.
-        return data.get("owner") == self._owner or _is_free(data, self._owner, self._clock())
-
-    async def write(self, write: RecordWrite) -> None:
-        """Carry out a write if the thread is still held, both in one transaction.
-
-        Raises: ThreadBusy when it is another's, RecordConflict, SourceError.
-        """
-        for _ in range(_TRIES):
-            found = await self._records.get(KIND, _key(self._thread_id))
-            self._read(found)
-            if found is None or self._lost:
-                break
-            held = RecordWrite(kind=KIND, key=found.key, data=found.data, expected_version=found.version)
-            try:
-                await self._records.write([held, write])
-            except RecordConflict as exc:
-                if exc.kind != KIND:
-                    raise
-                continue  # renewed, given back or taken over meanwhile
-            self._read(await self._records.get(KIND, found.key))  # it has another version now
-            return
-        raise ThreadBusy(thread_id=self._thread_id)
-
     async def keep(self, look_s: float) -> None:
-        """Renew and look until `end`, or until the hold is lost."""
-        while not self._ended.is_set() and not self._lost:
+        """Renew and look until `end`, or until the lease is lost."""
+        while not self._ended.is_set() and not self._lease.has_lapsed:
             try:
                 async with asyncio.timeout(look_s):
                     await self._ended.wait()
@@ -178,57 +148,24 @@ class TurnLease:
 
     async def _look(self) -> None:
         try:
-            if self._clock() >= self._until - self._held_ms * 2 // 3:
-                await self._renew()
-            else:
-                self._read(await self._records.get(KIND, _key(self._thread_id)))
-        except SourceError as exc:  # the store may be back before the hold ends
+            await (self._lease.renew() if self._lease.is_due else self._lease.read())
+        except ThreadBusy:
+            pass  # it has lapsed
+        except SourceError as exc:  # the store may be back before the lease ends
             log.warning("lease_unreadable", extra={"thread_id": self._thread_id, "error": type(exc).__name__})
-        self._lost = self._lost or self._clock() >= self._until
-        if self._lost or self._unwanted:
+        if self._lease.has_lapsed or self._is_unwanted:
             task, self._working = self._working, None
             if task is not None:
                 task.cancel()
 
-    async def _renew(self) -> None:
-        for _ in range(_TRIES):
-            until = self._clock() + self._held_ms
-            data = {"owner": self._owner, "hold": self._mark, "expiresTime": until}
-            record = Record(kind=KIND, key=_key(self._thread_id), data={**data, "threadId": self._thread_id})
-            try:
-                stored = await self._records.put(record, expected_version=self._version)
-            except RecordConflict:
-                self._read(await self._records.get(KIND, record.key))
-                if self._lost:
-                    return
-                continue
-            self._version, self._until = stored.version, until
-            return
-
-    def _read(self, found: Record | None) -> None:
-        """Take in what another process wrote: its own hold, or a wish to stop."""
-        if found is None or found.data.get("hold") != self._mark:
-            self._lost = True
-            return
-        self._version = found.version
-        self._unwanted = self._unwanted or found.data.get("unwanted") is True
-
-    async def end(self, keeping: asyncio.Task[None]) -> None:
-        """Give the hold back, if it is still ours."""
+    async def end(self, renewing: asyncio.Task[None]) -> None:
+        """Give the lease back, if it is still ours."""
         self._ended.set()
-        await keeping
-        for _ in range(_TRIES):
-            if self._lost or self._version is None:
-                return
-            try:
-                await self._records.delete(KIND, _key(self._thread_id), expected_version=self._version)
-            except RecordConflict:
-                self._read(await self._records.get(KIND, _key(self._thread_id)))
-            except SourceError as exc:  # then it ends by itself
-                log.warning("lease_kept", extra={"thread_id": self._thread_id, "error": type(exc).__name__})
-                return
-            else:
-                return
+        await renewing
+        try:
+            await self._lease.give_back()
+        except SourceError as exc:  # then it ends by itself
+            log.warning("lease_kept", extra={"thread_id": self._thread_id, "error": type(exc).__name__})
 
 
 async def take_over(threads: Threads, thread_id: str, person: Person) -> StoredThread:
@@ -267,8 +204,3 @@ async def effective_status(threads: Threads, leases: TurnLeases, thread: Thread,
 
 def _key(thread_id: str) -> str:
     return f"turn/{thread_id}"
-
-
-def _is_free(data: Mapping[str, Any], mine: str, now: int) -> bool:
-    until = data.get("expiresTime")
-    return not isinstance(until, int) or until <= now or is_local_process_dead(str(data.get("owner")), mine)

@@ -16,9 +16,9 @@ import orjson
 from datasources.base import RECORD_INDEXES, Database, RecordWrite
 from datasources.errors import BadDocument, SourceUnavailable
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
-from graphrag.approvals.approval_service import now_ms
 from graphrag.approvals.audit import Audit
 from graphrag.importers.exchange import export_document
+from graphrag.leases import now_ms
 
 FORMAT = "nodius-backup"
 EVERY_RECORD = 2**31 - 1

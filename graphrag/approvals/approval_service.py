@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -19,17 +18,13 @@ from graphrag.approvals.audit import Audit
 from graphrag.approvals.store import ApprovalStore, WriteGuard
 from graphrag.approvals.view import PendingView
 from graphrag.approvals.waiting import additions_of
+from graphrag.leases import now_ms
 from graphrag.roles import Person, Policy
 
 log = logging.getLogger(__name__)
 
 TTL_MS = 24 * 3600 * 1000
 _SWEPT = 1_000
-
-
-def now_ms() -> int:
-    """Return the time. Units: milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def new_approval_id() -> str:

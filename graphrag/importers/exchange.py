@@ -22,7 +22,6 @@ from datasources.errors import (
 )
 from datasources.types import Graph
 from graphrag.approvals import Approvals, Person
-from graphrag.approvals.approval_service import now_ms
 from graphrag.approvals.imported_changes import FileChange
 from graphrag.importers import (
     GraphContent,
@@ -36,6 +35,7 @@ from graphrag.importers import (
 from graphrag.importers.align import aligned, under_key
 from graphrag.importers.readable_keys import key_fault, own_key
 from graphrag.importers.reading_files import no_collecting, read_file
+from graphrag.leases import now_ms
 from tools.proposal_parts import ImportFile
 from tools.write_tools import Snapshot
 from tools.write_tools.field_changes import json_document

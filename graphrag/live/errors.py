@@ -36,10 +36,8 @@ class EditNotKept(LiveError):
 
 
 class LiveElsewhere(LiveError):
-    """`until` is when the other's hold ends unless it is renewed. Units: milliseconds since 1970."""
-
-    def __init__(self, *, graph_key: str, until: int) -> None:
-        self.graph_key, self.until = graph_key, until
+    def __init__(self, *, graph_key: str) -> None:
+        self.graph_key = graph_key
         super().__init__(f"graph {graph_key!r} is being edited through another server; try again in a moment")
 
 

@@ -14,10 +14,10 @@ from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.leases import Lease
 from graphrag.live import edits
 from graphrag.live.edit_history import REDO, TAKES_BACK, UNDO, ChangeSet, find_change_set, next_to_undo
 from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
-from graphrag.live.graph_lease import Lease
 from graphrag.live.graph_state import GraphDraft
 from graphrag.live.history_records import Entry, undo
 from graphrag.live.instruction_batch import apply_instructions

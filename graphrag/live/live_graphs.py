@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -13,8 +12,8 @@ from typing import Self
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import GraphNotFound, SourceError
 from datasources.types import Edge, Graph, Node
-from graphrag.live.errors import LiveError
-from graphrag.live.graph_lease import Lease, new_owner
+from graphrag.leases import Lease, new_owner, now_ms
+from graphrag.live.errors import LiveElsewhere, LiveError
 from graphrag.live.journal import Journal, journalled_graphs
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.options import LiveOptions, LiveWatch, NoWatch
@@ -22,11 +21,6 @@ from graphrag.live.options import LiveOptions, LiveWatch, NoWatch
 log = logging.getLogger(__name__)
 
 Name = tuple[str, str]
-
-
-def now_ms() -> int:
-    """Return the time. Units: milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def embed_nothing(_workspace: str, _graph_key: str, _node_keys: Sequence[str]) -> None:
@@ -104,7 +98,15 @@ class LiveGraphs:
                 self._sources(workspace),
                 records,
                 graph_key,
-                lease=Lease(records, graph_key, self._owner, self._clock, held_ms=self.options.held_ms),
+                lease=Lease(
+                    records,
+                    f"live/{graph_key}",
+                    self._owner,
+                    facts={"graphKey": graph_key},
+                    refused=lambda: LiveElsewhere(graph_key=graph_key),
+                    clock=self._clock,
+                    held_ms=self.options.held_ms,
+                ),
                 clock=self._clock,
                 options=self.options,
                 watch=self._watch,

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict, RevisionConflict, SourceError
 from datasources.types import Document, Graph, Mutation, parse_document
+from graphrag.leases import KIND as LEASE
+from graphrag.leases import Lease
 from graphrag.live.broadcast import described
 from graphrag.live.edits import Edit
 from graphrag.live.errors import LiveElsewhere, LiveError
-from graphrag.live.graph_lease import KIND as LEASE
-from graphrag.live.graph_lease import Lease
 from graphrag.live.graph_state import GraphDraft, LiveState
 from graphrag.live.history_records import KIND as HISTORY
 from graphrag.live.history_records import TOTAL, history_write
@@ -168,12 +168,12 @@ class WorkingCopy:
                 await self.journal.read()
             else:
                 return saved, taken
-        raise LiveElsewhere(graph_key=self.graph_key, until=0)
+        raise LiveElsewhere(graph_key=self.graph_key)
 
     async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:
         mutation = await asyncio.to_thread(self.unsaved.mutation, self.state, latest)
         total = await self._total() + self._history_bytes
-        await lease.read_version()
+        await lease.read()
         history = history_write(self.graph_key, self.history, total_bytes=total)
         revision = await self._source.apply(
             mutation,

@@ -16,8 +16,8 @@ from datasources.errors import DatabaseBusy, DatabaseDamaged
 from datasources.sqlite import SqliteDatabase, backup
 from datasources.types import Graph, Mutation, Node
 from graphrag.app.backups import back_up_folder, restore_folder
-from graphrag.approvals.approval_service import now_ms
 from graphrag.approvals.audit import Audit
+from graphrag.leases import now_ms
 from tests.support.commands import run_command
 
 FLOW = "flow"

@@ -116,6 +116,6 @@ class _RealClock:
     """The clock that the processes have too."""
 
     def __call__(self) -> int:
-        from graphrag.approvals.approval_service import now_ms
+        from graphrag.leases import now_ms
 
         return now_ms()

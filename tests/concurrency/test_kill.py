@@ -9,7 +9,7 @@ import pytest
 
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Approve
-from graphrag.approvals.approval_service import now_ms
+from graphrag.leases import now_ms
 from tests.concurrency import workers
 from tests.datasources.sqlite.helpers import start
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench

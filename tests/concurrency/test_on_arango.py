@@ -10,7 +10,7 @@ import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
 from graphrag.approvals import Approvals
-from graphrag.approvals.approval_service import now_ms
+from graphrag.leases import now_ms
 from tests.concurrency import workers
 from tests.concurrency.test_decisions import (
     test_many_approvals_decided_at_once_are_each_applied_once,

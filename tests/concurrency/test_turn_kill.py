@@ -17,8 +17,8 @@ from datasources.types import Mutation
 from graphrag.agent.events import Completed, ProposalPending
 from graphrag.agent.history import repaired, unanswered
 from graphrag.agent.thread_store import ThreadBusy
-from graphrag.agent.turn_lease import KIND
 from graphrag.approvals import Approve
+from graphrag.leases import KIND
 from graphrag.llm.base import UserMessage
 from tests.concurrency import turn_workers
 from tests.concurrency.turn_workers import MOVE, Reader

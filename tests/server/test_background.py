@@ -12,8 +12,8 @@ import pytest
 
 from datasources.errors import SourceUnavailable
 from graphrag.approvals import Approvals, Reject
-from graphrag.approvals.approval_service import now_ms
 from graphrag.client.stream import NodiusStream
+from graphrag.leases import now_ms
 from graphrag.roles import Person
 from server import state as states
 from server.ws_decision_watch import decided_elsewhere

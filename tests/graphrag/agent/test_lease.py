@@ -17,9 +17,9 @@ from datasources.errors import RecordConflict
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, Failed, Token, ToolStarted, TurnStarted
 from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
-from graphrag.agent.turn_lease import HELD_MS, KIND, TurnLeases, effective_status
+from graphrag.agent.turn_lease import TurnLeases, effective_status
+from graphrag.leases import HELD_MS, KIND, new_owner
 from graphrag.llm.base import AssistantMessage
-from graphrag.process_identity import new_owner
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, setting_of, setting_on, shown, up_to
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE

@@ -11,8 +11,8 @@ import pytest
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node, NodeTypeConfig, TypeTemplate
 from graphrag.approvals import Approve
-from graphrag.approvals.approval_service import now_ms
 from graphrag.importers.align import aligned
+from graphrag.leases import now_ms
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, n8n, n8n_node, read, to
 from tools.proposals import describe
 

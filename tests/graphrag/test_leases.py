@@ -8,13 +8,10 @@ import sys
 
 import pytest
 
-from graphrag.process_identity import is_local_process_dead, new_owner
+from graphrag.leases import is_local_process_dead, new_owner
 
-JUDGE = (
-    "import sys; from graphrag.process_identity import *; "
-    "print(is_local_process_dead(sys.argv[1], new_owner()))"
-)
-NAME = "from graphrag.process_identity import new_owner; print(new_owner())"
+JUDGE = "import sys; from graphrag.leases import *; print(is_local_process_dead(sys.argv[1], new_owner()))"
+NAME = "from graphrag.leases import new_owner; print(new_owner())"
 
 
 def python(*arguments: str, before: tuple[str, ...] = ()) -> str:

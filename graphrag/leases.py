@@ -1,0 +1,196 @@
+"""Leases: while a process renews its lease on a key, no other process takes that key.
+
+A lease is a record that names its owner and when it ends. Another process takes it over once it has
+lapsed, or at once when the owner was a process of this machine that has ended.
+
+A process number means something only where it was given: two containers may share a host name, and each
+has a process 1. So the name of an owner begins with the host, the start of its kernel and the namespace
+of its process numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import RecordConflict
+
+KIND = "lease"
+HELD_MS = 15_000
+_TRIES = 5
+
+_owners_of_this_process: set[str] = set()
+
+
+def now_ms() -> int:
+    """Return the time. Units: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Lease:
+    """One process's lease on one key; two leases of one process on a key are two, too.
+
+    `facts` are stored beside the owner. `refused` makes the error that is raised where the lease is
+    another's. Units: `held_ms` in milliseconds.
+    """
+
+    def __init__(
+        self,
+        records: RecordStore,
+        key: str,
+        owner: str,
+        *,
+        refused: Callable[[], Exception],
+        facts: Mapping[str, str],
+        clock: Callable[[], int] = now_ms,
+        held_ms: int = HELD_MS,
+    ) -> None:
+        self._records, self._key, self._owner = records, key, owner
+        self._refused, self._clock, self._held_ms = refused, clock, held_ms
+        self._data: dict[str, Any] = {"owner": owner, "hold": secrets.token_hex(6), **facts}
+        self._version: str | None = None
+        self._until = 0
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether another process may have it, by this process's clock, or does have it."""
+        return self._clock() >= self._until
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to renew."""
+        return self._clock() >= self._until - self._held_ms * 2 // 3
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The record as it was last read or written; another process may have added fields."""
+        return self._data
+
+    async def take(self) -> None:
+        """Take the lease. Raises: what `refused` makes, RecordConflict, SourceError."""
+        found = await self._records.get(KIND, self._key)
+        if found is not None and not self._may_take(found.data):
+            raise self._refused()
+        self._version = found.version if found else None
+        await self.renew()
+
+    def _may_take(self, data: Mapping[str, Any]) -> bool:
+        # One of this owner that is still there could not be given back: nothing works under it.
+        return data.get("owner") == self._owner or is_free(data, self._owner, self._clock())
+
+    async def renew(self) -> None:
+        """Hold it for longer. Raises: what `refused` makes, RecordConflict, SourceError."""
+        for attempt in range(1, _TRIES + 1):
+            until = self._clock() + self._held_ms
+            record = Record(kind=KIND, key=self._key, data={**self._data, "expiresTime": until})
+            try:
+                stored = await self._records.put(record, expected_version=self._version)
+            except RecordConflict:
+                await self.read()  # a guarded write was faster, or our own write had no answer
+                if attempt == _TRIES:
+                    raise
+            else:
+                self._data, self._version, self._until = dict(record.data), stored.version, until
+                return
+
+    async def read(self) -> None:
+        """Read the record again: its version, and what others noted on it.
+
+        Raises: what `refused` makes, SourceError.
+        """
+        found = await self._records.get(KIND, self._key)
+        if not self._is_own(found):
+            raise self._refused()
+
+    def _is_own(self, found: Record | None) -> bool:
+        """Take in the record as it was read; say whether it is still this lease's."""
+        if found is None or found.data.get("hold") != self._data["hold"]:
+            self._version, self._until = None, 0
+            return False
+        self._data, self._version = dict(found.data), found.version
+        return True
+
+    def fence(self) -> RecordWrite:
+        """Return a write that lets its transaction through only while the lease is held, by any clock.
+
+        The record has another version after it: `read` before the next one.
+        """
+        return RecordWrite(kind=KIND, key=self._key, data=self._data, expected_version=self._version)
+
+    async def write(self, write: RecordWrite) -> None:
+        """Carry out a write if the lease is still held, both in one transaction.
+
+        Raises: what `refused` makes, RecordConflict, SourceError.
+        """
+        for attempt in range(1, _TRIES + 1):
+            await self.read()
+            try:
+                await self._records.write([self.fence(), write])
+            except RecordConflict as exc:
+                if exc.kind != KIND or attempt == _TRIES:
+                    raise
+                continue  # renewed, given back or taken over meanwhile
+            return
+
+    async def give_back(self) -> None:
+        """End the lease, if it is still held. Raises: SourceError."""
+        for _ in range(_TRIES):
+            version = self._version
+            if version is None:
+                return
+            try:
+                await self._records.delete(KIND, self._key, expected_version=version)
+            except RecordConflict:
+                self._is_own(await self._records.get(KIND, self._key))
+            else:
+                self._version, self._until = None, 0
+
+
+def is_free(data: Mapping[str, Any], mine: str, now: int) -> bool:
+    """Say whether a stored lease may be taken over by the owner `mine`."""
+    until = data.get("expiresTime")
+    if not isinstance(until, int) or until <= now:
+        return True
+    return is_local_process_dead(str(data.get("owner")), mine)
+
+
+def new_owner() -> str:
+    """Return a name for this process: its namespace of process numbers, its number, random characters."""
+    owner = f"{_namespace()}/{os.getpid()}/{secrets.token_hex(6)}"
+    _owners_of_this_process.add(owner)
+    return owner
+
+
+@cache
+def _namespace() -> str:
+    """Return what is the same for the processes whose numbers this one can look up."""
+    boot = namespace = ""
+    with suppress(OSError):  # only Linux has them
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = str(Path("/proc/self/ns/pid").stat().st_ino)
+    return ":".join(part for part in (socket.gethostname(), boot, namespace) if part)
+
+
+def is_local_process_dead(owner: str, mine: str) -> bool:
+    """Say whether the owner was a process of this machine that has ended; False where that is unknown."""
+    host, _, rest = owner.partition("/")
+    number = rest.partition("/")[0]
+    if host != mine.partition("/")[0] or not (number.isascii() and number.isdigit()) or len(number) > 9:
+        return False
+    if int(number) == os.getpid():  # numbers are given again: in a container always the same
+        return owner not in _owners_of_this_process
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
