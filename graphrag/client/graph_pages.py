@@ -14,7 +14,7 @@ import orjson
 
 from datasources.base import GraphDataSource
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.importers.exporter import (
+from graphrag.importers.nodius.writer import (
     FORMAT,
     FORMAT_VERSION,
     config_documents,

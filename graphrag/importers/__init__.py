@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from graphrag.importers.align import GraphContent
-from graphrag.importers.assemble import ImportResult
 from graphrag.importers.dispatch import detect_format, import_workflow
-from graphrag.importers.exporter import export_graph
-from graphrag.importers.report import Dropped, Format, ImportReport, Repaired, UnreadableWorkflow
+from graphrag.importers.nodius.writer import export_graph
+from graphrag.importers.report import Dropped, ImportReport, Repaired, UnreadableWorkflow
 from graphrag.importers.three_way_merge import Merged, merged
+from graphrag.importers.workflow_format import ImportResult
 
 __all__ = [
     "Dropped",
-    "Format",
     "GraphContent",
     "ImportReport",
     "ImportResult",

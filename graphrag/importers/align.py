@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig
-from graphrag.importers.assemble import ORIGIN, ImportResult
+from graphrag.importers.assemble import ORIGIN
 from graphrag.importers.json_values import Json, as_dict
 from graphrag.importers.readable_keys import KeyMaker, edge_key
-from graphrag.importers.report import Format
+from graphrag.importers.report import NATIVE
+from graphrag.importers.workflow_format import ImportResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +39,10 @@ def origin_of(document: Document) -> Json | None:
     return as_dict((document.model_extra or {}).get(ORIGIN))
 
 
-def is_imported(document: Document, form: Format) -> bool:
+def is_imported(document: Document, form: str) -> bool:
     """Say whether an import of this format made the document; Nodius JSON speaks for all of them."""
     origin = origin_of(document)
-    return origin is not None and (form == "nodius" or origin.get("format") == form)
+    return origin is not None and (form == NATIVE or origin.get("format") == form)
 
 
 def under_key(result: ImportResult, graph_key: str) -> ImportResult:
@@ -63,7 +64,7 @@ def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
     or by its name; an edge by its ends; a sheet by the canvas that it was.
     """
     form = result.report.format
-    if form == "nodius":
+    if form == NATIVE:
         return result
     stored: dict[str, Node] = {}
     ends: dict[tuple[str, str, str, str], str] = {}
@@ -90,7 +91,7 @@ def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
     return replace(result, graph=graph, nodes=nodes, edges=tuple(edges))
 
 
-def _node_keys(nodes: Iterable[Node], stored: Iterable[Node], form: Format) -> dict[str, str]:
+def _node_keys(nodes: Iterable[Node], stored: Iterable[Node], form: str) -> dict[str, str]:
     """Return the key that each node gets, by the key it has."""
     held = list(stored)
     before = [(node.key, origin) for node in held if (origin := origin_of(node)) and is_imported(node, form)]

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from datasources.types import Edge, Graph, Node, NodeTypeConfig
-from graphrag.importers.readable_keys import KeyMaker, clean, edge_key, node_key_base
-from graphrag.importers.report import ImportReport
-from graphrag.importers.type_configs import handles_of, make_configs
-from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft
+from datasources.types import (
+    Edge,
+    Graph,
+    HandleGroup,
+    HandlePoint,
+    Handles,
+    Node,
+    NodeTypeConfig,
+    Side,
+    Size,
+    TypeTemplate,
+)
+from graphrag.importers.readable_keys import KeyMaker, clean, derive_graph_key, edge_key, node_key_base
+from graphrag.importers.workflow_draft import DraftNode, DraftSheet, Port, WorkflowDraft
+from graphrag.importers.workflow_format import ImportResult, ImportTarget
 
 ORIGIN = "origin"
 """The field by which an importer knows its own: `{format, id?, name?}`. People's nodes have none."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportResult:
-    """A file as documents of one graph, and what is to be said about it. `configs` are the types it uses.
-
-    `kept` is the file's JSON without its secrets, compressed.
-    """
-
-    graph: Graph
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    configs: tuple[NodeTypeConfig, ...]
-    report: ImportReport
-    kept: bytes = b""
+_SIDES: tuple[Side, ...] = ("L", "D", "R", "T", "0")
 
 
-def assemble(draft: WorkflowDraft, *, workspace: str, graph_key: str) -> ImportResult:
+def assemble(draft: WorkflowDraft, target: ImportTarget) -> ImportResult:
     """Return the draft as documents, the same ones each time."""
+    workspace, graph_key = (
+        target.workspace,
+        target.graph_key
+        or derive_graph_key(name=draft.name, identity=draft.identity, file_name=target.file_name),
+    )
     _give_keys(draft)
     sheets = {sheet.ref: str(number) for number, sheet in enumerate(draft.sheets)}
     nodes = tuple(_node(node, graph_key, sheets) for node in draft.nodes)
@@ -49,7 +51,7 @@ def assemble(draft: WorkflowDraft, *, workspace: str, graph_key: str) -> ImportR
         graph=_graph(draft, workspace, graph_key, sheets),
         nodes=nodes,
         edges=edges,
-        configs=make_configs(draft, workspace),
+        configs=_configs(draft, workspace),
         report=report,
     )
 
@@ -78,7 +80,7 @@ def _node(node: DraftNode, graph_key: str, sheets: dict[str, str]) -> Node:
         "posX": node.x,
         "posY": node.y,
         "size": {"width": node.width, "height": node.height},
-        "handles": handles_of(node.ports_in.values(), node.ports_out.values()),
+        "handles": _handles(node.ports_in.values(), node.ports_out.values()),
         "data": node.data,
         ORIGIN: node.origin,
     }
@@ -130,3 +132,61 @@ def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[st
 def _labels(sheets: Sequence[DraftSheet], ids: dict[str, str]) -> dict[str, str]:
     names = KeyMaker()
     return {ids[sheet.ref]: names.make(clean(sheet.label, limit=120) or "sheet") for sheet in sheets}
+
+
+def _handles(inputs: Iterable[Port], outputs: Iterable[Port]) -> Handles:
+    """Return ports as handles, each side in the order of its outputs or inputs."""
+    points: dict[Side, list[tuple[int, str, HandlePoint]]] = {}
+    for direction, ports in (("in", inputs), ("out", outputs)):
+        for port in ports:
+            fields = {"id": port.id, "type": direction, "accept": port.accept}
+            if port.display is not None:
+                fields["display"] = port.display
+            point = HandlePoint.model_validate(fields)
+            points.setdefault(port.side, []).append((port.order, port.id, point))
+    return {
+        side: HandleGroup(
+            position="separate",
+            point=tuple(point for _, _, point in sorted(points[side], key=lambda p: (p[0], p[1]))),
+        )
+        for side in _SIDES
+        if side in points
+    }
+
+
+def _configs(draft: WorkflowDraft, workspace: str) -> tuple[NodeTypeConfig, ...]:
+    """Return the types of the draft's nodes, in key order."""
+    of_type: dict[str, list[DraftNode]] = {}
+    for node in draft.nodes:
+        of_type.setdefault(node.type, []).append(node)
+    return tuple(_config(draft, workspace, name, of_type[name]) for name in sorted(of_type))
+
+
+def _config(
+    draft: WorkflowDraft, workspace: str, type_name: str, nodes: Sequence[DraftNode]
+) -> NodeTypeConfig:
+    facts = draft.types[type_name]
+    inputs: dict[str, Port] = {}
+    outputs: dict[str, Port] = {}
+    for node in nodes:
+        for port in node.ports_in.values():
+            inputs.setdefault(port.id, port)
+        for port in node.ports_out.values():
+            known = outputs.setdefault(port.id, port)
+            if known.display != port.display:  # what it is called in one node does not name it in all
+                outputs[port.id] = replace(known, display=None)
+    size = Size(width=nodes[0].width, height=nodes[0].height)
+    fields: dict[str, object] = {
+        "_key": type_name,
+        "workspace": workspace,
+        "version": 1,
+        "displayName": facts.display_name,
+        "description": facts.description,
+        "category": facts.category,
+        "alwaysRendered": False,
+        "node": TypeTemplate(type=type_name, handles=_handles(inputs.values(), outputs.values()), size=size),
+        "origin": {"format": draft.format},
+    }
+    if facts.icon:
+        fields["icon"] = facts.icon
+    return NodeTypeConfig.model_validate(fields)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-Format = Literal["n8n", "node-red", "nodius"]
+NATIVE = "nodius"
+"""The format that graphs are written in: it has their keys, and its documents say whose they are."""
 
 MAX_EXAMPLES = 3
 MAX_EXAMPLE_CHARS = 80
 
 
 class UnreadableWorkflow(Exception):
-    """A file means nothing to any importer; `reason` says why and what to do."""
+    """A file means nothing to any importer; `reason` says why and what to do. Readers leave `file` open."""
 
-    def __init__(self, *, file: str, reason: str) -> None:
+    def __init__(self, *, reason: str, file: str = "") -> None:
         self.file, self.reason = file, reason
-        super().__init__(f"{file}: {reason}")
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class Repaired:
 class ImportReport:
     """Counts of what was imported, and everything that was dropped or repaired."""
 
-    format: Format
+    format: str
     nodes: int = 0
     edges: int = 0
     types: int = 0
@@ -92,7 +95,7 @@ class Tally:
     def repair(self, kind: str, what: str, example: str = "", *, count: int = 1) -> None:
         self._repaired.setdefault((kind, what), _Count()).add(example, count)
 
-    def report(self, form: Format, *, nodes: int, edges: int, types: int, sheets: int) -> ImportReport:
+    def report(self, form: str, *, nodes: int, edges: int, types: int, sheets: int) -> ImportReport:
         return ImportReport(
             format=form,
             nodes=nodes,

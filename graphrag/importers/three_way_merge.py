@@ -19,7 +19,7 @@ from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeCon
 from graphrag.approvals.preview import MISSING, field_changes, same
 from graphrag.importers.align import GraphContent, is_imported, origin_of
 from graphrag.importers.json_values import Json
-from graphrag.importers.report import Format
+from graphrag.importers.report import NATIVE
 
 E = TypeVar("E", Node, Edge)
 OWN = frozenset({"_key", "workspace", "revision", "createdTime", "lastUpdatedTime"})
@@ -49,7 +49,7 @@ class Merged:
         return sum(map(len, parts)) + (m.graph is not None)
 
 
-def merged(ours: GraphContent, base: GraphContent | None, theirs: GraphContent, *, form: Format) -> Merged:
+def merged(ours: GraphContent, base: GraphContent | None, theirs: GraphContent, *, form: str) -> Merged:
     """Merge a file into a graph. All three have the same keys for the same things.
 
     With `base` the graph itself, everything that differs is taken: the graph becomes as the file is.
@@ -87,7 +87,7 @@ class _Documents(Generic[E]):
     base: Mapping[str, E] | None
     ours: Mapping[str, E]
     theirs: Mapping[str, E]
-    form: Format
+    form: str
     final: dict[str, E] = field(init=False)
     wanted: dict[str, E | None] = field(init=False)
     kept: set[str] = field(init=False)
@@ -228,7 +228,7 @@ def _point(node: Node, handle: str, way: str) -> tuple[str, Json] | None:
 
 
 def _types(
-    ours: GraphContent, base: GraphContent | None, theirs: GraphContent, form: Format
+    ours: GraphContent, base: GraphContent | None, theirs: GraphContent, form: str
 ) -> tuple[list[NodeTypeConfig], list[str]]:
     """Return the types to store: new ones, and others with what the file has anew."""
     put: list[NodeTypeConfig] = []
@@ -242,16 +242,16 @@ def _types(
         is_ours = old.workspace == workspace
         if alike(new, before) or alike(old.replace(workspace=workspace), new):
             continue
-        if form == "nodius" and (not is_ours or new.version > old.version):
+        if form == NATIVE and (not is_ours or new.version > old.version):
             put.append(new)
             remarks.append(f"the node type {name} is newer in the file and replaces the one there was")
-        elif not is_ours or (form != "nodius" and origin_of(old) is None):
+        elif not is_ours or (form != NATIVE and origin_of(old) is None):
             remarks.append(f"a node type of the name {name} was there before and is used as it is")
         else:
             wider = _widened(before, old, new)
             if not alike(wider, old):
                 put.append(wider)
-            if form == "nodius" and not alike(wider, new):
+            if form == NATIVE and not alike(wider, new):
                 remarks.append(f"the node type {name} was changed here and keeps those changes")
     return sorted(put, key=lambda config: config.key), remarks
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from datasources.types import Side
 from graphrag.importers.json_values import Json
-from graphrag.importers.report import Format, Tally
+from graphrag.importers.report import Tally
+from graphrag.importers.type_facts import TypeFacts
 
 Number = int | float
 
@@ -73,16 +74,6 @@ class DraftEdge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeFacts:
-    """What is said about a node type."""
-
-    display_name: str
-    description: str
-    category: str
-    icon: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSheet:
     """A canvas of the file; `ref` is its foreign id."""
 
@@ -95,7 +86,7 @@ class DraftSheet:
 class WorkflowDraft:
     """All that was read of a file. `members`: the nodes that lie in a group, by group."""
 
-    format: Format
+    format: str
     name: str
     identity: str | None = None
     description: str | None = None

@@ -223,7 +223,7 @@ def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:
 
 
 def test_list_of_something_else_is_refused() -> None:
-    with pytest.raises(UnreadableWorkflow, match="not of Node-RED nodes"):
+    with pytest.raises(UnreadableWorkflow, match="its JSON list is not"):
         read([{"title": "a"}, {"title": "b"}])
 
 

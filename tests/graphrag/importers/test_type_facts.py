@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag.importers.type_facts import humanise, n8n_facts, red_facts
+from graphrag.importers.n8n.node_types import n8n_facts
+from graphrag.importers.node_red.nodes import red_facts
+from graphrag.importers.type_facts import humanise
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ def test_technical_name_becomes_words(technical: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("short", "shown"),
+    ("name", "shown"),
     [
         ("lmChatOpenAi", "OpenAI Chat Model"),
         ("toolWikipedia", "Wikipedia Tool"),
@@ -36,12 +38,12 @@ def test_technical_name_becomes_words(technical: str, shown: str) -> None:
         ("tool", "Tool"),
     ],
 )
-def test_part_of_an_ai_node_is_named_as_n8n_shows_it(short: str, shown: str) -> None:
-    assert n8n_facts(short, langchain=True, trigger=False, subnode=None).display_name == shown
+def test_part_of_an_ai_node_is_named_as_n8n_shows_it(name: str, shown: str) -> None:
+    assert n8n_facts(f"@n8n/n8n-nodes-langchain.{name}").display_name == shown
 
 
 def test_unknown_types_are_sorted_by_what_they_are() -> None:
-    assert n8n_facts("fooTrigger", langchain=False, trigger=True, subnode=None).category == "trigger"
-    assert n8n_facts("foo", langchain=False, trigger=False, subnode="ai_tool").category == "ai"
-    assert n8n_facts("foo", langchain=False, trigger=False, subnode=None).category == "action"
+    assert n8n_facts("fooTrigger").category == "trigger"
+    assert n8n_facts("toolFoo").category == "ai"
+    assert n8n_facts("foo").category == "action"
     assert red_facts("foo", config=True).category == "config"

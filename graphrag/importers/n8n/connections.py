@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_index, as_list, as_text
-from graphrag.importers.n8n_ports import input_port, kind_label, output_port
+from graphrag.importers.n8n.node_types import input_port, kind_label, output_port
 from graphrag.importers.workflow_draft import DraftEdge, DraftNode, WorkflowDraft, is_note
 
 

@@ -1,4 +1,4 @@
-"""Reads an n8n workflow export.
+"""n8n workflow exports.
 
 Connections name nodes by their names; positions are top-left corners; sticky notes are nodes.
 """
@@ -10,13 +10,21 @@ from typing import Any
 
 import orjson
 
+from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_text, rest
-from graphrag.importers.n8n_edges import read_connections
-from graphrag.importers.n8n_nodes import read_nodes
+from graphrag.importers.n8n.connections import read_connections
+from graphrag.importers.n8n.nodes import read_nodes
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
 from graphrag.importers.workflow_draft import DraftSheet, WorkflowDraft
+from graphrag.importers.workflow_format import (
+    MAX_NODES,
+    ImportResult,
+    ImportTarget,
+    WorkflowFormat,
+    check_size,
+)
 
 MAX_KEPT_BYTES = 20_000
 """Recorded test data larger than this would only weigh on the graph."""
@@ -25,29 +33,48 @@ _READ = frozenset({"name", "nodes", "connections", "id", "description", "created
 _BULKY = ("pinData", "staticData")
 
 
-def read_n8n(document: Json, *, file_name: str) -> WorkflowDraft:
-    """Read one workflow. Raises: UnreadableWorkflow when no node of it can be read."""
-    name = as_text(document.get("name"))
+def _recognise(document: Any) -> Json | None:
+    """Recognise a workflow, also as the template service wraps it, and the one in a list."""
+    fields = as_dict(document)
+    if fields is not None:
+        inner = as_dict(fields.get("workflow"))
+        workflow = fields if "nodes" in fields or inner is None else inner
+        is_other = "connections" not in workflow and ("edges" in workflow or "links" in workflow)
+        return workflow if as_list(workflow.get("nodes")) is not None and not is_other else None
+    items = [item for item in map(as_dict, as_list(document) or ()) if item is not None]
+    workflows = [item for item in items if as_list(item.get("nodes")) is not None and "connections" in item]
+    if workflows and len(items) > 1:
+        reason = f"it holds {len(items)} n8n workflows; save each one as a file of its own"
+        raise UnreadableWorkflow(reason=reason)
+    return workflows[0] if workflows else None
+
+
+def _read(document: Json, target: ImportTarget) -> ImportResult:
+    name, listed = as_text(document.get("name")), as_list(document.get("nodes")) or []
     foreign_id = as_id(document.get("id"))
+    check_size("nodes", len(listed), MAX_NODES)
     draft = WorkflowDraft(
         format="n8n",
-        name=clean(name or "") or file_stem(file_name) or "workflow",
+        name=clean(name or "") or file_stem(target.file_name) or "workflow",
         identity=foreign_id and f"{foreign_id}\x00{name or ''}",
         sheets=[DraftSheet(ref="", label="main")],
         created_ms=_milliseconds(document.get("createdAt")),
         updated_ms=_milliseconds(document.get("updatedAt")),
     )
     draft.description = scrub(_description(document), draft.tally, "description")
-    read_nodes(draft, as_list(document.get("nodes")) or [])
+    read_nodes(draft, listed)
     if not draft.nodes:
         raise UnreadableWorkflow(
-            file=file_name, reason="it has no node that can be read; export the workflow from n8n again"
+            reason="it has no node that can be read; export the workflow from n8n again",
         )
     read_connections(draft, document.get("connections"))
     draft.metadata = {"n8n": _workflow_fields(draft, document)}
     if foreign_id is not None:
         draft.metadata["n8n"]["id"] = foreign_id
-    return draft
+    return assemble(draft, target)
+
+
+N8N = WorkflowFormat(name="n8n", title="an n8n workflow", recognise=_recognise, read=_read)
 
 
 def _description(document: Json) -> str | None:

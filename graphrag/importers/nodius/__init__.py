@@ -1,4 +1,4 @@
-"""Reads Nodius JSON strictly: what is wrong in it is named, nothing is guessed."""
+"""Nodius JSON, read strictly: what is wrong in it is named, nothing is guessed."""
 
 from __future__ import annotations
 
@@ -8,38 +8,56 @@ from typing import Any, TypeVar
 from datasources.errors import BadDocument, InvalidMutation
 from datasources.mutations import Existing, check_mutation
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
-from graphrag.importers.assemble import ImportResult
-from graphrag.importers.exporter import DERIVED_FIELDS, FORMAT_VERSION
 from graphrag.importers.json_values import Json, as_dict, as_list, rest
+from graphrag.importers.nodius.writer import DERIVED_FIELDS, FORMAT, FORMAT_VERSION, export_graph
 from graphrag.importers.report import Tally, UnreadableWorkflow
+from graphrag.importers.workflow_format import (
+    MAX_EDGES,
+    MAX_NODES,
+    ImportResult,
+    ImportTarget,
+    WorkflowFormat,
+    check_size,
+)
 
 _FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "configs"})
 D = TypeVar("D", bound=Document)
 
 
-def import_nodius(
-    document: Json, *, file_name: str, workspace: str, graph_key: str | None = None
-) -> ImportResult:
-    """Return the graph as it was exported, owned by `workspace`, under `graph_key` if one is given.
+def _recognise(document: Any) -> Json | None:
+    """Recognise an export, and a bare one such as the sample graphs: without a frame it is of version 1."""
+    fields = as_dict(document)
+    if fields is None or fields.get("format") == FORMAT:
+        return fields
+    if not {"graph", "nodes", "edges"} <= fields.keys() or "connections" in fields:
+        return None
+    if "format" in fields or "configs" not in fields:
+        reason = 'it looks like Nodius JSON, but its "format" is not "nodius" or its "configs" are missing'
+        raise UnreadableWorkflow(reason=reason)
+    return {"format": FORMAT, "formatVersion": 1, **fields}
 
-    Raises: UnreadableWorkflow naming the document and the field that is wrong.
-    """
+
+def _read(document: Json, target: ImportTarget) -> ImportResult:
+    """Return the graph as it was exported, of the target's workspace, under its key if it has one."""
+    workspace, graph_key = target.workspace, target.graph_key
+    for name, most in (("nodes", MAX_NODES), ("edges", MAX_EDGES)):
+        check_size(name, len(as_list(document.get(name)) or ()), most)
     try:
-        _check_frame(document, file_name)
+        _check_frame(document)
         fields = {**rest(_object(document.get("graph"), "graphs"), frozenset({"revision"}))}
         graph = parse_document(Graph, {**fields, "workspace": workspace}, "graphs")
         graph = graph if graph_key in (None, graph.key) else graph.replace(key=graph_key)
         tally, file_key = Tally(), document["graph"]["_key"]
-        nodes = _read(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
-        edges = _read(Edge, document["edges"], "edges", graph.key, file_key)
+        nodes = _documents(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
+        edges = _documents(Edge, document["edges"], "edges", graph.key, file_key)
         configs = _read_configs(document["configs"], workspace)
         whole = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges, put_configs=configs)
         check_mutation(whole, graph=graph, existing=Existing())
     except BadDocument as exc:
-        raise UnreadableWorkflow(file=file_name, reason=str(exc)) from exc
+        raise UnreadableWorkflow(reason=str(exc)) from exc
     except InvalidMutation as exc:
         shown = ", ".join(exc.keys[:5])
-        raise UnreadableWorkflow(file=file_name, reason=f"{exc.reason}: {shown}") from exc
+        raise UnreadableWorkflow(reason=f"{exc.reason}: {shown}") from exc
     _look_at_handles(nodes, edges, tally)
     report = tally.report(
         "nodius",
@@ -51,22 +69,24 @@ def import_nodius(
     return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=report)
 
 
-def _check_frame(document: Json, file_name: str) -> None:
+NODIUS = WorkflowFormat(
+    name=FORMAT, title="Nodius JSON", recognise=_recognise, read=_read, write=export_graph
+)
+
+
+def _check_frame(document: Json) -> None:
     version: Any = document.get("formatVersion")
     if version is True or version != FORMAT_VERSION:
         raise UnreadableWorkflow(
-            file=file_name,
             reason=f"formatVersion is {version!r}, this program reads {FORMAT_VERSION}: upgrade the program "
             "or export again",
         )
     unknown = sorted(document.keys() - _FIELDS)
     if unknown:
-        raise UnreadableWorkflow(
-            file=file_name, reason=f"unknown field {unknown[0]!r} beside graph and nodes"
-        )
+        raise UnreadableWorkflow(reason=f"unknown field {unknown[0]!r} beside graph and nodes")
     for field in ("nodes", "edges", "configs"):
         if as_list(document.get(field)) is None:
-            raise UnreadableWorkflow(file=file_name, reason=f"the field {field!r} must be a list")
+            raise UnreadableWorkflow(reason=f"the field {field!r} must be a list")
 
 
 def _object(raw: Any, collection: str, place: int | None = None) -> Json:
@@ -77,7 +97,9 @@ def _object(raw: Any, collection: str, place: int | None = None) -> Json:
     return fields
 
 
-def _read(model: type[D], listed: list[Any], collection: str, graph_key: str, file_key: str) -> tuple[D, ...]:
+def _documents(
+    model: type[D], listed: list[Any], collection: str, graph_key: str, file_key: str
+) -> tuple[D, ...]:
     documents: list[D] = []
     for place, raw in enumerate(listed, start=1):
         fields = _object(raw, collection, place)

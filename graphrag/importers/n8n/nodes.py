@@ -15,17 +15,17 @@ from graphrag.importers.json_values import (
     rest,
     without_empty,
 )
-from graphrag.importers.n8n_ports import (
+from graphrag.importers.n8n.node_types import (
     STICKY,
     add_usual_ports,
-    is_trigger,
+    n8n_facts,
     output_names,
     short_type,
     subnode_kind,
 )
 from graphrag.importers.readable_keys import clean
 from graphrag.importers.secrets import scrub, scrub_text
-from graphrag.importers.type_facts import NOTE_FACTS, n8n_facts
+from graphrag.importers.type_facts import NOTE_FACTS
 from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode, WorkflowDraft
 
 _OPTIONS = (
@@ -174,9 +174,7 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
     }
     add_usual_ports(node, names)
     if node.type not in draft.types:
-        draft.types[node.type] = n8n_facts(
-            short, langchain="langchain" in node.type, trigger=is_trigger(node.type), subnode=subnode
-        )
+        draft.types[node.type] = n8n_facts(node.type)
 
 
 def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:

@@ -1,4 +1,4 @@
-"""Knows the inputs and outputs of n8n node types and what their outputs are called."""
+"""What is known of n8n node types: their inputs and outputs, what these are called, and what a type does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 from graphrag.importers.readable_keys import clean, slug
+from graphrag.importers.type_facts import TypeFacts, facts, humanise, known_type, read_type_file
 from graphrag.importers.workflow_draft import MAIN_IN, MAIN_OUT, DraftNode, Port
 
 STICKY = "n8n-nodes-base.stickyNote"
-
+_PACKAGE = "graphrag.importers.n8n"
 _TRIGGERS = frozenset({"webhook", "start", "cron", "interval", "emailReadImap"})
 _SUBNODES = (
     (re.compile(r"lm[A-Z]|modelSelector$"), "ai_languageModel"),
@@ -153,3 +154,34 @@ def add_usual_ports(node: DraftNode, names: list[str | None]) -> None:
         if pattern.match(short):
             for consumed in kinds:
                 node.take_in(input_port(consumed, 0))
+
+
+def n8n_facts(type_name: str) -> TypeFacts:
+    """Return what is known of an n8n type."""
+    short, subnode = short_type(type_name), subnode_kind(type_name)
+    known, described = known_type(_PACKAGE, short), read_type_file(_PACKAGE)
+    kinds: dict[str, str] = described["kinds"]
+    if known:
+        category, text = known
+    elif subnode:
+        category, text = "ai", kinds.get(subnode, "A part of an AI node.")
+    elif is_trigger(type_name):
+        category, text = "trigger", "Starts the workflow when something happens there."
+    elif short.startswith("vectorStore"):
+        category, text = "ai", kinds["ai_vectorStore"]
+    elif "langchain" in type_name:
+        category, text = "ai", "A step of AI processing."
+    else:
+        category, text = "action", "An n8n action."
+    name = described["names"].get(short) or _part_name(short) or humanise(short)
+    return facts(name, text, category)
+
+
+def _part_name(short: str) -> str | None:
+    """Return the name of a part of an AI node as n8n shows it: `toolWikipedia` is `Wikipedia Tool`."""
+    for prefix, noun in read_type_file(_PACKAGE)["parts"].items():
+        kind = short.removeprefix(prefix)
+        if kind != short and kind[:1].isupper():
+            own = "".join(noun.split())
+            return f"{humanise(kind.removesuffix(own) or kind)} {noun}"
+    return None

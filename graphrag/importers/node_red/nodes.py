@@ -17,7 +17,7 @@ from graphrag.importers.json_values import (
 )
 from graphrag.importers.readable_keys import clean
 from graphrag.importers.secrets import scrub, scrub_text
-from graphrag.importers.type_facts import GROUP_FACTS, NOTE_FACTS, red_facts, subflow_facts
+from graphrag.importers.type_facts import GROUP_FACTS, NOTE_FACTS, TypeFacts, facts, humanise, known_type
 from graphrag.importers.workflow_draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, DraftNode, Port, WorkflowDraft
 
 STEP_WIDTH, STEP_HEIGHT = 160, 40
@@ -216,3 +216,17 @@ def _rule_name(rule: Json) -> str | None:
     value = rule.get("v")
     shown = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     return clean(f"{kind} {shown}", limit=80) or None
+
+
+def red_facts(name: str, *, config: bool = False) -> TypeFacts:
+    """Return what is known of a Node-RED type."""
+    category, text = known_type("graphrag.importers.node_red", name) or (
+        ("config", "Settings that other nodes share.") if config else ("action", "A Node-RED node.")
+    )
+    return facts(humanise(name), text, category)
+
+
+def subflow_facts(name: str, info: str) -> TypeFacts:
+    """Return what is said of the instances of a subflow; `info` is its author's text."""
+    first = info.strip().split("\n", 1)[0][:200]
+    return facts(f"Subflow: {name}", first or "Runs a flow that is drawn on its own sheet.", "subflow")

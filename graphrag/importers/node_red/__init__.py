@@ -1,4 +1,4 @@
-"""Reads a Node-RED flow file: tabs and subflows become sheets, wires become edges.
+"""Node-RED flow files: tabs and subflows become sheets, wires become edges.
 
 Wires name nodes by id; positions are centres; settings stand beside each other on the node.
 """
@@ -9,13 +9,21 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
-from graphrag.importers.node_red_nodes import fill_config, fill_group, fill_note, fill_step, start_node
-from graphrag.importers.node_red_wires import connect_all
+from graphrag.importers.node_red.nodes import fill_config, fill_group, fill_note, fill_step, start_node
+from graphrag.importers.node_red.wires import connect_all
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
 from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft, is_note
+from graphrag.importers.workflow_format import (
+    MAX_NODES,
+    ImportResult,
+    ImportTarget,
+    WorkflowFormat,
+    check_size,
+)
 
 CONFIG_SHEET = "config nodes"
 _GENERIC = re.compile(r"(flow|sheet|tab)\s*\d*$", re.IGNORECASE)
@@ -23,7 +31,7 @@ _CONFIG_COLUMNS = 5
 
 
 @dataclass(slots=True, kw_only=True)
-class Parts:
+class _FlowParts:
     """The entries of a flow file, by what they are."""
 
     tabs: list[Json] = field(default_factory=list[Json])
@@ -33,14 +41,25 @@ class Parts:
     steps: list[Json] = field(default_factory=list[Json])
 
 
-def read_node_red(document: Json, *, file_name: str) -> WorkflowDraft:
-    """Read a flow file. Raises: UnreadableWorkflow when no node of it can be read."""
-    draft = WorkflowDraft(format="node-red", name=file_stem(file_name) or "flow")
-    parts = _sort(draft, as_list(document.get("flows")) or [])
+def _recognise(document: Any) -> Json | None:
+    """Recognise a list of nodes, and one under `flows`."""
+    fields, listed = as_dict(document), as_list(document)
+    if fields is not None:
+        return fields if as_list(fields.get("flows")) is not None else None
+    items = [item for item in map(as_dict, listed or ()) if item is not None]
+    if any(as_list(item.get("nodes")) is not None and "connections" in item for item in items):
+        return None  # n8n's
+    return {"flows": listed} if any("type" in item and "id" in item for item in items) else None
+
+
+def _read(document: Json, target: ImportTarget) -> ImportResult:
+    listed = as_list(document.get("flows")) or []
+    check_size("nodes", len(listed), MAX_NODES)
+    draft = WorkflowDraft(format="node-red", name=file_stem(target.file_name) or "flow")
+    parts = _sort(draft, listed)
     if not any((parts.tabs, parts.subflows, parts.groups, parts.configs, parts.steps)):
-        raise UnreadableWorkflow(
-            file=file_name, reason="it has no node that can be read; export the flow from Node-RED again"
-        )
+        reason = "it has no node that can be read; export the flow from Node-RED again"
+        raise UnreadableWorkflow(reason=reason)
     first = as_text(parts.tabs[0].get("label")) if parts.tabs else None
     if first and not _GENERIC.match(first.strip()):
         draft.name = clean(first) or draft.name
@@ -57,11 +76,14 @@ def read_node_red(document: Json, *, file_name: str) -> WorkflowDraft:
     }
     if document.get("credentials"):
         draft.tally.drop("credential", "secrets are not imported", "of the file")
-    return draft
+    return assemble(draft, target)
 
 
-def _sort(draft: WorkflowDraft, listed: list[Any]) -> Parts:
-    parts = Parts()
+NODE_RED = WorkflowFormat(name="node-red", title="a Node-RED flow", recognise=_recognise, read=_read)
+
+
+def _sort(draft: WorkflowDraft, listed: list[Any]) -> _FlowParts:
+    parts = _FlowParts()
     for place, item in enumerate(listed, start=1):
         raw = as_dict(item)
         if raw is None or not (as_text(raw.get("type")) or as_id(raw.get("id"))):
@@ -81,7 +103,7 @@ def _sort(draft: WorkflowDraft, listed: list[Any]) -> Parts:
     return parts
 
 
-def _identity(parts: Parts) -> str | None:
+def _identity(parts: _FlowParts) -> str | None:
     for tab in parts.tabs:
         if (tab_id := as_id(tab.get("id"))) is not None:
             return tab_id
@@ -92,7 +114,7 @@ def _identity(parts: Parts) -> str | None:
     return None
 
 
-def _add_sheets(draft: WorkflowDraft, parts: Parts) -> None:
+def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
     known: set[str] = set()
 
     def add(ref: str, label: str, details: Json) -> None:
@@ -129,7 +151,7 @@ def _details(raw: Json, *known: str) -> Json:
     return {name: value for name, value in kept.items() if value not in (None, "", [], {})}
 
 
-def _add_nodes(draft: WorkflowDraft, parts: Parts) -> None:
+def _add_nodes(draft: WorkflowDraft, parts: _FlowParts) -> None:
     """Add every node and what joins them; where several have one id, wires go to the first."""
     by_id: dict[str, DraftNode] = {}
     wired: list[tuple[DraftNode, Json]] = []
