@@ -19,7 +19,6 @@ from graphrag.agent.loop import Agent
 from graphrag.app.wiring import Model, Services, Shared, agent_of, open_model, open_shared
 from graphrag.config import Settings
 from graphrag.live import LiveGraphs
-from graphrag.live.workspace_services import with_live
 from graphrag.llm.base import LLMProvider
 from server.auth import Authenticator
 from server.connections import Unsigned
@@ -109,7 +108,7 @@ class ServerState:
         return self._model
 
     async def _opened(self, name: str) -> Workspace:
-        services = with_live(self.shared.services(name), self.live)
+        services = self.shared.services(name, live_graphs=self.live)
         await self.live.recover(name)
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval

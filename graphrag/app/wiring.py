@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
+from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
 from graphrag.llm.prices import Pricing
@@ -231,10 +233,16 @@ class Shared:
             payer=Payer(workspace=workspace),
         )
 
-    def services(self, workspace: str) -> Services:
-        """Return what a request for a workspace works with. Keep it: its caches are worth something."""
+    def services(self, workspace: str, *, live_graphs: LiveGraphs | None = None) -> Services:
+        """Return what a request for a workspace works with. Keep it: its caches are worth something.
+
+        With `live_graphs`, of the same database, reads show unsaved edits, and what is stored is shown
+        to the editors.
+        """
         settings = self.settings.model_copy(update={"workspace": workspace})
-        source, records = self.database.source(workspace), self.database.records(workspace)
+        stored, records = self.database.source(workspace), self.database.records(workspace)
+        source = stored if live_graphs is None else LiveSource(stored, live_graphs)
+        saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
         options = RetrievalOptions(
             mode=settings.mode,
             max_nodes=settings.max_nodes,
@@ -255,11 +263,11 @@ class Shared:
             retriever=retriever,
             threads=Threads(records),
             approvals=Approvals(
-                source, records, policy=Policy.of(settings.deciders), on_applied=queue.applied
+                saved, records, policy=Policy.of(settings.deciders), on_applied=queue.applied
             ),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
-            of=self.services,
+            of=partial(self.services, live_graphs=live_graphs),
         )
 
 

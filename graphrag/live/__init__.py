@@ -15,7 +15,7 @@ from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
 from graphrag.live.members import Member
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
-from graphrag.live.source import LiveSource, SettledSource
+from graphrag.live.source import LiveSource, SavedSource
 
 __all__ = [
     "AppliedEdit",
@@ -33,6 +33,6 @@ __all__ = [
     "LiveWatch",
     "Member",
     "SaveStatus",
-    "SettledSource",
+    "SavedSource",
     "change_sets_of",
 ]

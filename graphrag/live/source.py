@@ -61,10 +61,10 @@ class LiveSource(MemoryOverlay):
         return await self._writable.put_embeddings(graph_key, vectors)
 
 
-class SettledSource(LiveSource):
-    """A LiveSource whose graphs always have a stored revision: asking for a graph saves it first.
+class SavedSource(LiveSource):
+    """A LiveSource whose graphs are saved before they are read, so that each has a stored revision.
 
-    Approvals work on it: they record revisions, and what they judge must be what is stored.
+    Approvals work on it: they record revisions, and review what is stored.
     """
 
     async def get_graph(self, graph_key: str) -> Graph:

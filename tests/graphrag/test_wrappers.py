@@ -27,7 +27,7 @@ from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
-from graphrag.live.source import LiveSource, SettledSource
+from graphrag.live.source import LiveSource, SavedSource
 from graphrag.llm import errors as model_errors
 from graphrag.llm.base import LLMProvider, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
@@ -97,7 +97,7 @@ MODELS: dict[type, Callable[[Any], Any]] = {
 SOURCES: dict[type, Callable[[Any], Any]] = {
     MemoryOverlay: lambda inner: MemoryOverlay(inner, NothingLive()),
     LiveSource: lambda inner: over(LiveSource, inner),
-    SettledSource: lambda inner: over(SettledSource, inner),
+    SavedSource: lambda inner: over(SavedSource, inner),
     PendingView: lambda inner: PendingView(inner, FLOW, (), {}),
 }
 ARGUMENTS: dict[str, Any] = {
@@ -221,7 +221,7 @@ async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_wr
             await LiveSource(bench.stored, bench.graphs).apply(mutation)
     async with take_over() as (bench, mutation):
         with pytest.raises(SourceError, match="another server"):
-            await SettledSource(bench.stored, bench.graphs).get_graph(FLOW)
+            await SavedSource(bench.stored, bench.graphs).get_graph(FLOW)
 
 
 async def test_a_change_that_is_stored_succeeds_although_it_cannot_be_shown_to_editors_yet() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from graphrag.app.wiring import open_services
+from graphrag.app.wiring import open_shared
 from graphrag.approvals import Person
 from graphrag.config import Settings
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
-from graphrag.live.workspace_services import with_live
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, heard, rename
 
@@ -23,10 +22,10 @@ def _file(*names: str, **parameters: int) -> bytes:
 async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved() -> None:
     settings = Settings(db="memory:", workspace="test", embeddings="none")
     async with (
-        open_services(settings) as stored,
-        LiveGraphs(stored.database.source, stored.database.records, options=NEVER) as graphs,
+        open_shared(settings) as shared,
+        LiveGraphs(shared.database.source, shared.database.records, options=NEVER) as graphs,
     ):
-        services = with_live(stored, graphs)
+        services = shared.services("test", live_graphs=graphs)
         await import_bytes(services.approvals, _file("A", "B"), EVE, file_name="f.json", graph_key="g")
         live = await graphs.open("test", "g")
         ann = live.join("ann", "0")

@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from datasources.types import Mutation
-from graphrag.app.wiring import Services, open_services
+from graphrag.app.wiring import Services, open_shared
 from graphrag.approvals import Approve, Person
 from graphrag.config import Settings
 from graphrag.live import LiveGraph, LiveGraphs
-from graphrag.live.workspace_services import with_live
 from tests.graphrag.live.helpers import (
     NEVER,
     heard,
@@ -25,10 +24,10 @@ EDITOR = Person("ann", "editor", "test")
 @asynccontextmanager
 async def _service() -> AsyncIterator[tuple[Services, LiveGraph]]:
     settings = Settings(db="memory:", workspace="test", embeddings="none")
-    async with open_services(settings) as stored:
-        database = stored.database
+    async with open_shared(settings) as shared:
+        database = shared.database
         async with LiveGraphs(database.source, database.records, options=NEVER) as graphs:
-            services = with_live(stored, graphs)
+            services = shared.services("test", live_graphs=graphs)
             yield services, await graphs.open("test", GRAPH)
 
 
