@@ -131,14 +131,17 @@ class Lease:
         Raises: what `refused` makes, RecordConflict, SourceError.
         """
         for attempt in range(1, _TRIES + 1):
-            await self.read()
+            if self._version is None:
+                raise self._refused()
             try:
                 await self._records.write([self.fence(), write])
             except RecordConflict as exc:
                 if exc.kind != KIND or attempt == _TRIES:
                     raise
-                continue  # renewed, given back or taken over meanwhile
-            return
+                await self.read()  # renewed, given back or taken over meanwhile
+            else:
+                self._is_own(await self._records.get(KIND, self._key))
+                return
 
     async def give_back(self) -> None:
         """End the lease, if it is still held. Raises: SourceError."""

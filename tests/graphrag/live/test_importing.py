@@ -37,7 +37,7 @@ async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved()
         now = {node.key: node.data for node in live.nodes}
         assert now["a"] == {"name": "Mine", "parameters": {"x": 1}}
         assert set(now) == {"a", "b", "c"}
-        assert {node.key: node.data for node in await stored.source.get_nodes("g")} == now
+        assert {node.key: node.data for node in await shared.database.source("test").get_nodes("g")} == now
         told = orjson.dumps(heard(ann)).decode()
         assert '"c"' in told
         assert '"x"' in told
