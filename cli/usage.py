@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cli import render
 from cli.common import DbOption, JsonOption, LanguageOption, WorkspaceOption, run, settings_of
+from graphrag.app.usage_report import UsageAnswer, usage_report
 from graphrag.app.wiring import LOCAL_USER, Services
-from graphrag.client.documents import UsageAnswer
-from graphrag.llm.usage_report import usage_report
 
 
 def usage(

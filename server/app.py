@@ -16,7 +16,6 @@ from server import (
     pages,
     rest_ai,
     rest_graphs,
-    rest_history,
     rest_live,
     rest_people,
     rest_review,
@@ -25,6 +24,9 @@ from server import (
 from server.access import Access
 from server.limits import BodyLimit
 from server.state import ServerState
+
+ROUTERS = (rest_ai, rest_graphs, rest_live, rest_review, rest_people, health, ws, pages)
+"""The modules with endpoints: a new endpoint stands in one of them, its bodies beside it."""
 
 TITLE = "nodius-graphrag"
 DESCRIPTION = "Ask and change workflow graphs. Nothing changes before a person approves it."
@@ -65,7 +67,6 @@ def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> Fa
             expose_headers=["X-Request-ID", "Retry-After"],
         )
     app.add_middleware(Access, metrics=state.metrics)
-    rooms = (rest_ai, rest_graphs, rest_history, rest_live, rest_review, rest_people, health, ws, pages)
-    for room in rooms:
-        app.include_router(room.router)
+    for module in ROUTERS:
+        app.include_router(module.router)
     return app

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from tempfile import SpooledTemporaryFile
 
 from starlette.requests import ClientDisconnect, Request
@@ -16,10 +16,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from datasources.errors import SourceUnavailable
-from graphrag.client.graph_pages import Step
 from graphrag.workers import WorkersBusy, run_limited
 from server.connections import HttpConnection
 
+Step = Callable[[], bytes]
+"""Returns the next piece of an answer; called in a worker's thread."""
 IN_MEMORY = 1 << 20
 """An answer of up to so many bytes needs no file, and no place."""
 AT_ONCE, OF_ONE = 12, 4

@@ -1,10 +1,28 @@
-"""What the OpenAPI description says of answers that are errors."""
+"""Describes for OpenAPI the answers that are errors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphrag.client.documents import ErrorAnswer
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class _ErrorBody(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class ErrorFacts(_ErrorBody):
+    code: str
+    message: str
+    retryable: bool
+    request_id: str = ""
+    details: Any = None
+
+
+class ErrorAnswer(_ErrorBody):
+    error: ErrorFacts
+
 
 _MEANINGS: dict[int, str] = {
     401: "No token, or one that is not good",

@@ -1,32 +1,81 @@
-"""What endpoints take from a request beside its body: the server's state, the workspaces it is about."""
+"""What endpoints share: the base of their bodies, and what they take from a request beside its body."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic.alias_generators import to_camel
 
-from server.auth import Identity
+from datasources.types import Graph
+from graphrag.i18n import Language
+from server.auth import Caller
+from server.error_responses import language_of
 from server.state import ServerState
-from server.workspaces import WorkspaceResolver
+from server.workspaces import WorkspaceContext, WorkspaceResolver
 
-Workspace = Annotated[
-    str | None,
-    Query(
-        min_length=1,
-        max_length=200,
-        description="One of the caller's workspaces; without it, all of them are looked through.",
-    ),
-]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class RequestBody(BaseModel):
+    """What a client sends: an unknown key or another type is refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
+    )
+
+
+class AnswerBody(BaseModel):
+    """What a client is sent; it ignores what it does not know, so that answers may grow."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
+        from_attributes=True,
+    )
+
+
 GraphKey = Annotated[
     str | None, Query(alias="graphKey", min_length=1, max_length=200, description="Of one graph only.")
 ]
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+EXCLUDE_NONE: dict[str, Any] = {"response_model_exclude_none": True}
+"""Options of a route whose answer leaves out what is not set."""
 
 
 def state_of(request: Request) -> ServerState:
     return request.app.state.server
 
 
-def places_of(request: Request, who: Identity, workspace: str | None) -> WorkspaceResolver:
-    return WorkspaceResolver(state_of(request), who, workspace)
+def _workspaces(
+    request: Request,
+    caller: Caller,
+    workspace: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="One of the caller's workspaces; without it, all of them are looked through.",
+        ),
+    ] = None,
+) -> WorkspaceResolver:
+    return WorkspaceResolver(state_of(request), caller, workspace)
+
+
+Workspaces = Annotated[WorkspaceResolver, Depends(_workspaces)]
+"""An endpoint's parameter: the caller's workspaces, or the one that the request names."""
+
+
+async def _graph(workspaces: Workspaces, graph_key: Id) -> tuple[WorkspaceContext, Graph]:
+    return await workspaces.of_graph(graph_key)
+
+
+NamedGraph = Annotated[tuple[WorkspaceContext, Graph], Depends(_graph)]
+"""An endpoint's parameter: the graph that the path names, and its workspace. Raises: GraphNotFound."""
+
+InLanguage = Annotated[Language, Depends(language_of)]
+"""An endpoint's parameter: the language that the client prefers."""

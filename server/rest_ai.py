@@ -2,108 +2,186 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Request
+from fastapi.openapi.models import Example
+from pydantic import BeforeValidator, Field
 
 from graphrag.agent.thread_store import Thread
-from graphrag.client.documents import (
-    ChatAnswer,
-    ChatRequest,
-    Id,
-    ResumeRequest,
-    Success,
-    ThreadList,
-    ThreadMessages,
-    ThreadsRequest,
-    ThreadSummary,
-)
+from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.i18n import Language
-from server.auth import Caller
-from server.collecting import collect
-from server.error_responses import language_of
-from server.examples import CHATS, RESUMES
+from server.chat_answer import ChatAnswer, collect
 from server.openapi_errors import ERRORS, MODEL_ERRORS
-from server.requests import Workspace, places_of, state_of
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
 from server.resuming import resumed
-from server.workspaces import WorkspaceContext, WorkspaceResolver
+from server.workspaces import WorkspaceContext
 from server.ws_events import interrupt_document
 
 router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
-ANSWER: dict[str, Any] = {"response_model": ChatAnswer, "response_model_exclude_none": True}
+
+ContextType = Literal["graph", "nodeConfig", "htmlClass", "home"]
+MAX_MESSAGE = 100_000
 
 
-@router.post("/chat", responses=MODEL_ERRORS, **ANSWER)
+class ChatRequest(RequestBody):
+    """A message of a person about a graph; without `threadId` a new conversation.
+
+    `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in place of
+    answering without tools.
+    """
+
+    graph_key: Id
+    message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE, pattern=r"\S")]
+    thread_id: Id | None = None
+    context_type: ContextType | None = None
+    interactive: bool = False
+
+
+CHAT_EXAMPLES: dict[str, Example] = {
+    "question": Example(
+        summary="Ask about a graph",
+        value={"graphKey": "testgraph001", "message": "What happens when fetching the players fails?"},
+    ),
+    "change": Example(
+        summary="Ask for a change; the answer is a proposal that waits",
+        value={"graphKey": "testgraph001", "message": 'rename error-handler to "Report error"'},
+    ),
+}
+
+
+@router.post("/chat", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def chat(
     request: Request,
-    who: Caller,
-    asked: Annotated[ChatRequest, Body(openapi_examples=CHATS)],
-    workspace: Workspace = None,
+    workspaces: Workspaces,
+    language: InLanguage,
+    body: Annotated[ChatRequest, Body(openapi_examples=CHAT_EXAMPLES)],
 ) -> ChatAnswer:
     """Answer a message about a graph. The answer may be a proposal that waits for a decision."""
+    if body.thread_id is not None:
+        place, _ = await workspaces.of_thread(body.thread_id)
+    else:
+        place, _ = await workspaces.of_graph(body.graph_key)
     state = state_of(request)
-    places = places_of(request, who, workspace)
-    place = await _where(places, asked)
-    state.limiter.spend(who.user_id)
+    state.limiter.spend(place.person.user_id)
     events = place.agent.run(
-        asked.thread_id,
-        asked.graph_key,
-        asked.message,
+        body.thread_id,
+        body.graph_key,
+        body.message,
         place.person,
-        context_type=asked.context_type,
-        language=language_of(request),
-        interactive=asked.interactive,
+        context_type=body.context_type,
+        language=language,
+        interactive=body.interactive,
     )
     return await collect(state, request, events)
 
 
-async def _where(places: WorkspaceResolver, asked: ChatRequest) -> WorkspaceContext:
-    if asked.thread_id is not None:
-        return (await places.of_thread(asked.thread_id))[0]
-    return (await places.of_graph(asked.graph_key))[0]
+class ResumeRequest(RequestBody):
+    """A decision of what a conversation waits for; without `approvalId` of its oldest proposal.
+
+    `interactive`: as in a chat request.
+    """
+
+    thread_id: Id
+    approved: bool
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] | None = None
+    approval_id: Id | None = None
+    edited_action: dict[str, Any] | None = None
+    interactive: bool = False
 
 
-@router.post("/resume", responses=MODEL_ERRORS, **ANSWER)
+RESUME_EXAMPLES: dict[str, Example] = {
+    "approve": Example(summary="Approve", value={"threadId": "THREAD", "approved": True}),
+    "reject": Example(
+        summary="Reject with the reason",
+        value={"threadId": "THREAD", "approved": False, "feedback": "The name is used elsewhere"},
+    ),
+    "one of several": Example(
+        summary="Decide one of several proposals",
+        value={"threadId": "THREAD", "approved": True, "approvalId": "ap_0123456789abcdef01234567"},
+    ),
+}
+
+
+@router.post("/resume", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def resume(
     request: Request,
-    who: Caller,
-    asked: Annotated[ResumeRequest, Body(openapi_examples=RESUMES)],
-    workspace: Workspace = None,
+    workspaces: Workspaces,
+    language: InLanguage,
+    body: Annotated[ResumeRequest, Body(openapi_examples=RESUME_EXAMPLES)],
 ) -> ChatAnswer:
     """Decide what a conversation waits for, and let it go on."""
+    place, thread = await workspaces.of_thread(body.thread_id)
     state = state_of(request)
-    place, thread = await places_of(request, who, workspace).of_thread(asked.thread_id)
-    state.limiter.spend(who.user_id)
-    events = resumed(place, thread, asked, language=language_of(request), interactive=asked.interactive)
+    state.limiter.spend(place.person.user_id)
+    events = resumed(place, thread, body, language=language, interactive=body.interactive)
     return await collect(state, request, events)
 
 
-@router.post("/threads", response_model=ThreadList)
-async def threads(
-    request: Request, who: Caller, asked: ThreadsRequest, workspace: Workspace = None
-) -> ThreadList:
+def _whole(value: Any) -> Any:
+    """Return 72 for 72.0: to JSON they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class ThreadsRequest(RequestBody):
+    graph_key: Id | None = None
+    context_type: ContextType | None = None
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+
+
+class ThreadSummary(AnswerBody):
+    """Units: times in milliseconds since 1970, cost in US dollars. `status`: where the last turn stands."""
+
+    thread_id: str
+    graph_key: str
+    context_type: str | None = None
+    title: str = ""
+    total_tokens: int = 0
+    total_cost: float = 0.0
+    provider: str | None = None
+    model: str | None = None
+    message_count: int = 0
+    tool_call_count: int = 0
+    created_time: int = 0
+    last_updated_time: int = 0
+    status: str = "idle"
+
+
+class ThreadList(AnswerBody):
+    threads: list[ThreadSummary]
+
+
+@router.post("/threads")
+async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
     """List the caller's own conversations, newest first."""
     found: list[Thread] = []
-    for place in await places_of(request, who, workspace).all():
+    for place in await workspaces.all():
         stored = await place.services.threads.list(
-            place.person, graph_key=asked.graph_key, context_type=asked.context_type, limit=asked.limit
+            place.person, graph_key=body.graph_key, context_type=body.context_type, limit=body.limit
         )
         found += [await place.effective_status(thread) for thread in stored]
     found.sort(key=lambda thread: thread.last_updated_time, reverse=True)
-    return ThreadList(threads=[ThreadSummary.model_validate(t.summary()) for t in found[: asked.limit]])
+    return ThreadList(threads=[ThreadSummary.model_validate(t.summary()) for t in found[: body.limit]])
 
 
-@router.get("/thread/{thread_id}/messages", response_model=ThreadMessages, response_model_exclude_none=True)
-async def messages(
-    request: Request, who: Caller, thread_id: Id, workspace: Workspace = None
-) -> ThreadMessages:
+class ThreadMessages(AnswerBody):
+    """Messages in OpenAI's form; `status` says where the last turn stands."""
+
+    thread_id: str
+    conversation_history: list[dict[str, Any]]
+    pending_interrupt: dict[str, Any] | None = None
+    status: str = "idle"
+
+
+@router.get("/thread/{thread_id}/messages", **EXCLUDE_NONE)
+async def messages(workspaces: Workspaces, thread_id: Id, language: InLanguage) -> ThreadMessages:
     """Return a conversation with what it waits for."""
-    place, thread = await places_of(request, who, workspace).of_thread(thread_id)
+    place, thread = await workspaces.of_thread(thread_id)
     thread = await place.effective_status(thread)
     return ThreadMessages(
         thread_id=thread.key,
         conversation_history=thread.conversation_history,
-        pending_interrupt=await _pending(place, thread, language_of(request)),
+        pending_interrupt=await _pending(place, thread, language),
         status=thread.turn.status,
     )
 
@@ -126,9 +204,13 @@ async def _pending(place: WorkspaceContext, thread: Thread, language: Language) 
     return interrupt_document(thread.turn.text, waiting, language) if waiting else None
 
 
-@router.delete("/thread/{thread_id}", response_model=Success)
-async def delete(request: Request, who: Caller, thread_id: Id, workspace: Workspace = None) -> Success:
+class Success(AnswerBody):
+    success: bool = True
+
+
+@router.delete("/thread/{thread_id}")
+async def delete(workspaces: Workspaces, thread_id: Id) -> Success:
     """Forget a conversation. What it proposed stays to be decided."""
-    place, _ = await places_of(request, who, workspace).of_thread(thread_id)
+    place, _ = await workspaces.of_thread(thread_id)
     await place.services.threads.delete(thread_id, place.person)
     return Success()

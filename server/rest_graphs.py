@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.client.documents import (
-    EdgePage,
-    GraphDetail,
-    GraphList,
-    GraphSummary,
-    Id,
-    ImportAnswer,
-    NodePage,
-)
-from graphrag.client.graph_pages import GraphPages, Pages, Step, export_steps, json_steps
-from graphrag.importers.exchange import import_bytes
-from server.auth import Caller
+from graphrag.importers.exchange import ImportOutcome, import_bytes
+from server.downloads import Step
+from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
 from server.openapi_errors import ERRORS
-from server.requests import Workspace, places_of, state_of
-from server.whole_graph import whole_graph
+from server.requests import EXCLUDE_NONE, AnswerBody, NamedGraph, Workspaces, state_of
 from server.workspaces import WorkspaceContext
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
-Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
 PAGE = 5000
 PIECE = 500
 
 
-@router.get("", response_model=GraphList, response_model_exclude_none=True)
-async def graphs(request: Request, who: Caller, workspace: Workspace = None) -> GraphList:
+class GraphSummary(AnswerBody):
+    """`embedding`: nodes that wait to be embedded. Units: times in milliseconds since 1970."""
+
+    graph_key: str
+    name: str
+    workspace: str
+    description: str | None = None
+    category: str = "default"
+    sheets: dict[str, str]
+    nodes: int
+    edges: int
+    embedded: int
+    embedding: int = 0
+    revision: int
+    created_time: int = 0
+    last_updated_time: int = 0
+
+
+class GraphList(AnswerBody):
+    graphs: list[GraphSummary]
+
+
+@router.get("", **EXCLUDE_NONE)
+async def graphs(workspaces: Workspaces) -> GraphList:
     """List the graphs of the caller's workspaces."""
     found: list[GraphSummary] = []
-    for place in await places_of(request, who, workspace).all():
+    for place in await workspaces.all():
         for graph in await place.services.source.list_graphs():
             found.append(GraphSummary.model_validate(await _summary(place, graph)))
     return GraphList(graphs=found)
@@ -63,6 +75,25 @@ async def _summary(place: WorkspaceContext, graph: Graph) -> dict[str, Any]:
     }
 
 
+class ImportAnswer(AnswerBody):
+    """`remarks` say what was dropped or repaired, and what a merge left as it was.
+
+    Of an update: `taken` documents changed, `kept` are otherwise than in the file because people changed
+    them, `conflicts` were changed by both; `approval` proposes the file's version of these.
+    """
+
+    graph_key: str
+    format: str
+    action: Literal["created", "updated", "unchanged"]
+    nodes: int
+    edges: int
+    taken: int = 0
+    kept: int = 0
+    conflicts: int = 0
+    approval: str | None = None
+    remarks: list[str] = Field(default_factory=list[str])
+
+
 _WORKFLOW: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -75,8 +106,7 @@ _WORKFLOW: dict[str, Any] = {
 @router.post("/import", response_model=ImportAnswer, openapi_extra=_WORKFLOW)
 async def import_graph(
     request: Request,
-    who: Caller,
-    workspace: Workspace = None,
+    workspaces: Workspaces,
     graph_key: Annotated[
         str | None,
         Query(alias="graphKey", min_length=1, max_length=200, description="Key of the graph it becomes."),
@@ -87,15 +117,15 @@ async def import_graph(
     replace: Annotated[
         bool, Query(description="Make a graph as the file is, whatever people changed in it since.")
     ] = False,
-) -> ImportAnswer:
+) -> ImportOutcome:
     """Import a workflow as a new graph, or merge it into the graph that it made before. For editors.
 
     Of a graph that is there, what only the file changed is taken and what people changed stays; where
     both changed the same, `approval` proposes the file's version. `replace` takes the file as it is.
     Where people sign in, a new graph's key ends with a mark of its workspace: see `graphKey` of the answer.
     """
-    who.require("editor")
-    place = await places_of(request, who, workspace).one()
+    workspaces.identity.require("editor")
+    place = await workspaces.one()
     done = await import_bytes(
         place.services.approvals,
         await request.body(),
@@ -106,64 +136,65 @@ async def import_graph(
         replaces=replace,
     )
     place.services.embedding_queue.add(done.graph_key, None)
-    return ImportAnswer(
-        graph_key=done.graph_key,
-        format=done.format,
-        action=cast(Literal["created", "updated", "unchanged"], done.action),
-        nodes=done.nodes,
-        edges=done.edges,
-        taken=done.taken,
-        kept=done.kept,
-        conflicts=done.conflicts,
-        approval=done.approval,
-        remarks=list(done.remarks),
-    )
+    return done
 
 
-@router.get("/{graph_key}", response_model=GraphDetail, response_model_exclude_none=True)
-async def graph(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> GraphDetail:
+class GraphDetail(GraphSummary):
+    """`types` counts the nodes of each type; `configs` are the node types that the graph can use."""
+
+    types: dict[str, int]
+    configs: list[dict[str, Any]]
+
+
+@router.get("/{graph_key}", **EXCLUDE_NONE)
+async def graph(graph: NamedGraph) -> GraphDetail:
     """Return a graph with its counts and the node types that it can use."""
-    place, found = await places_of(request, who, workspace).of_graph(graph_key)
+    place, found = graph
     configs = await place.services.source.get_node_configs()
     return GraphDetail.model_validate(
         {**await _summary(place, found), "configs": [config.to_document() for config in configs]}
     )
 
 
-@router.get("/{graph_key}/nodes", response_model=NodePage, response_model_exclude_none=True)
+Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
+After = Annotated[
+    str | None, Query(max_length=200, description="Elements of greater keys: `next` of the page before.")
+]
+PageLimit = Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")]
+
+
+class NodePage(AnswerBody):
+    """Nodes by key; `next` is the `after` of the next page, absent on the last one."""
+
+    nodes: list[dict[str, Any]]
+    next: str | None = None
+
+
+@router.get("/{graph_key}/nodes", response_model=NodePage, **EXCLUDE_NONE)
 async def nodes(
-    request: Request,
-    who: Caller,
-    graph_key: Id,
-    workspace: Workspace = None,
-    sheet: Sheet = None,
-    after: Annotated[
-        str | None, Query(max_length=200, description="Nodes of greater keys: `next` of the page before.")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")] = PAGE,
+    request: Request, graph: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
 ) -> Response:
     """Return the nodes of a graph, by key, in pages."""
-    place, _ = await places_of(request, who, workspace).of_graph(graph_key)
-    found = await place.services.source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit + 1)
-    return await _page(request, "nodes", found, limit)
+    place, found = graph
+    page = await place.services.source.get_nodes(found.key, sheet=sheet, after=after, limit=limit + 1)
+    return await _page(request, "nodes", page, limit)
 
 
-@router.get("/{graph_key}/edges", response_model=EdgePage, response_model_exclude_none=True)
+class EdgePage(AnswerBody):
+    """Edges by key; `next` is the `after` of the next page, absent on the last one."""
+
+    edges: list[dict[str, Any]]
+    next: str | None = None
+
+
+@router.get("/{graph_key}/edges", response_model=EdgePage, **EXCLUDE_NONE)
 async def edges(
-    request: Request,
-    who: Caller,
-    graph_key: Id,
-    workspace: Workspace = None,
-    sheet: Sheet = None,
-    after: Annotated[
-        str | None, Query(max_length=200, description="Edges of greater keys: `next` of the page before.")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")] = PAGE,
+    request: Request, graph: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
 ) -> Response:
     """Return the edges of a graph, by key, in pages."""
-    place, _ = await places_of(request, who, workspace).of_graph(graph_key)
-    found = await place.services.source.get_edges(graph_key, sheet=sheet, after=after, limit=limit + 1)
-    return await _page(request, "edges", found, limit)
+    place, found = graph
+    page = await place.services.source.get_edges(found.key, sheet=sheet, after=after, limit=limit + 1)
+    return await _page(request, "edges", page, limit)
 
 
 async def _page(request: Request, name: str, found: Sequence[Node | Edge], limit: int) -> Response:
@@ -179,9 +210,9 @@ async def _page(request: Request, name: str, found: Sequence[Node | Edge], limit
 
 
 @router.get("/{graph_key}/export", response_model=dict[str, Any])
-async def export(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> Response:
+async def export(request: Request, graph: NamedGraph) -> Response:
     """Return a graph as one Nodius JSON document, which `import` takes."""
-    place, found = await places_of(request, who, workspace).of_graph(graph_key)
+    place, found = graph
 
     def steps(content: GraphPages, _: int) -> AsyncIterator[Step]:
         return export_steps(place.services.source, content)

@@ -1,6 +1,6 @@
-"""REST of a graph as people edit it: one look at all of it, and who is there.
+"""REST of a graph as people edit it: all of it at one moment, who is there, the latest edits, undoing one.
 
-A look tells its time: whoever then listens on the WebSocket knows which messages it holds already.
+A view names its time, so that a client that then listens on the WebSocket knows which messages it has.
 """
 
 from __future__ import annotations
@@ -10,33 +10,46 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from datasources.builtin_types import types_by_name
 from datasources.types import NodeTypeConfig
-from graphrag.client.documents import Id
-from graphrag.client.graph_pages import GraphPages, Step, view_steps
-from graphrag.client.view_documents import Editor, EditorList, GraphView
+from graphrag.live import change_sets_of
 from graphrag.workers import run_limited
 from server.auth import Caller
+from server.downloads import Step
+from server.graph_json import GraphPages, view_steps, whole_graph
 from server.openapi_errors import ERRORS
-from server.requests import Workspace, places_of, state_of
-from server.whole_graph import whole_graph
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, NamedGraph, state_of
 
-router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
+router = APIRouter(prefix="/api/graphs", tags=["live edits"], responses=ERRORS)
 _SHOWN = ("_key", "workspace", "version", "displayName", "description", "category", "icon", "border")
 
 
-@router.get("/{graph_key}/view", response_model=GraphView, response_model_exclude_none=True)
-async def view(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> Response:
+class GraphView(AnswerBody):
+    """A graph as it is at one moment.
+
+    `timestamp`: it holds every live edit up to then (0: nobody edits it). Units: milliseconds since 1970.
+    """
+
+    graph: dict[str, Any]
+    nodes: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+    types: list[dict[str, Any]]
+    timestamp: int
+
+
+@router.get("/{graph_key}/view", response_model=GraphView, **EXCLUDE_NONE)
+async def view(request: Request, graph: NamedGraph) -> Response:
     """Return a graph with its nodes, edges and usable types, as they are at one moment."""
-    place, graph = await places_of(request, who, workspace).of_graph(graph_key)
+    place, found = graph
     configs = types_by_name(await place.services.source.get_node_configs()).values()
     types = await run_limited(lambda: [_type(config) for config in configs])
 
     def steps(content: GraphPages, timestamp: int) -> AsyncIterator[Step]:
         return view_steps(content, types, timestamp)
 
-    return await whole_graph(request, place, graph, steps)
+    return await whole_graph(request, place, found, steps)
 
 
 def _type(config: NodeTypeConfig) -> dict[str, Any]:
@@ -47,17 +60,104 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     return {**shown, **made, "type": config.type, "process": config.node.process}
 
 
-@router.get("/{graph_key}/editors", response_model=EditorList)
-async def editors(request: Request, who: Caller, graph_key: Id, workspace: Workspace = None) -> EditorList:
+class Editor(AnswerBody):
+    """Somebody on a sheet of the graph, in so many windows."""
+
+    user_id: str
+    sheet: str
+    windows: int
+
+
+class EditorList(AnswerBody):
+    """`embedding`: nodes of the graph that wait to be embedded."""
+
+    editors: list[Editor]
+    embedding: int = 0
+
+
+@router.get("/{graph_key}/editors")
+async def editors(request: Request, graph: NamedGraph) -> EditorList:
     """Return who edits a graph through this server now, and how many of its nodes are left to embed."""
-    place, _ = await places_of(request, who, workspace).of_graph(graph_key)
-    live = state_of(request).live.get(place.person.workspace, graph_key)
-    members = [] if live is None else live.members
-    windows = Counter((member.user_id, member.sheet) for member in members)
+    place, found = graph
+    live = state_of(request).live.get(place.person.workspace, found.key)
+    windows = Counter((member.user_id, member.sheet) for member in (live.members if live else ()))
     return EditorList(
-        embedding=place.services.embedding_queue.pending(graph_key),
+        embedding=place.services.embedding_queue.pending(found.key),
         editors=[
             Editor(user_id=user, sheet=sheet, windows=count)
             for (user, sheet), count in sorted(windows.items())
         ],
+    )
+
+
+class LiveEdit(AnswerBody):
+    """A live edit. Units: `time` in milliseconds since 1970.
+
+    `steps` say what was done: `{type, keys, field?, name?}`. `takesBack` is the edit that it undid,
+    `takenBackBy` the one that undid it. Not `saved`: it is journalled and waits for the next save.
+    """
+
+    id: str
+    time: int
+    user_id: str
+    saved: bool
+    steps: list[dict[str, Any]]
+    undoes: str | None = Field(default=None, serialization_alias="takesBack")
+    undone_by: str | None = Field(default=None, serialization_alias="takenBackBy")
+
+
+class HistoryAnswer(AnswerBody):
+    """Live edits, newest first."""
+
+    edits: list[LiveEdit]
+
+
+@router.get("/{graph_key}/history", **EXCLUDE_NONE)
+async def history(request: Request, graph: NamedGraph, limit: Limit = 100) -> HistoryAnswer:
+    """Return the latest live edits of a graph, newest first, also those that are not saved yet."""
+    place, found = graph
+    state, name = state_of(request), place.person.workspace
+    live = state.live.get(name, found.key)
+    unsaved = () if live is None else live.unsaved_history
+    change_sets = await change_sets_of(state.shared.database.records(name), found.key, unsaved, limit=limit)
+    return HistoryAnswer(
+        edits=[
+            LiveEdit(
+                id=edit.id,
+                time=edit.at,
+                user_id=edit.user_id,
+                saved=edit.is_saved,
+                steps=edit.steps(),
+                undoes=edit.takes_back,
+                undone_by=edit.taken_back_by,
+            )
+            for edit in change_sets
+        ]
+    )
+
+
+class EditUndone(AnswerBody):
+    """An edit was undone by another one, `id`, which can be undone in its turn.
+
+    `messages` are what the graph's editors were sent.
+    """
+
+    id: str
+    undone: str = Field(serialization_alias="takenBack")
+    revision: int
+    messages: list[dict[str, Any]]
+
+
+@router.post("/{graph_key}/history/{edit_id}/take-back")
+async def undo_edit(request: Request, caller: Caller, graph: NamedGraph, edit_id: Id) -> EditUndone:
+    """Undo a live edit, by an edit of its own that all editors are sent. For editors.
+
+    Refused (422) where a later change is in the way; 503 while another server edits the graph.
+    """
+    place, found = graph
+    caller.require("editor")
+    live = await state_of(request).live.open(place.person.workspace, found.key)
+    done = await live.undo_edit(edit_id, caller.user_id)
+    return EditUndone(
+        id=str(done.timestamp), undone=edit_id, revision=done.revision, messages=list(done.messages)
     )

@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fastapi import APIRouter, Request
 
-from graphrag.client.documents import UsageAnswer, WhoAmI
-from graphrag.llm.usage_report import usage_report
+from graphrag.app.usage_report import UsageAnswer, usage_report
 from server.auth import Caller
-from server.error_responses import language_of
 from server.openapi_errors import ERRORS
-from server.requests import GraphKey, Workspace, places_of, state_of
+from server.requests import AnswerBody, GraphKey, InLanguage, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)
 
 
-@router.get("/me", response_model=WhoAmI)
-async def me(request: Request, who: Caller) -> WhoAmI:
+class WhoAmI(AnswerBody):
+    """Who is calling, and which model answers them; `offline`: no language model is configured."""
+
+    user_id: str
+    username: str
+    role: str
+    workspaces: list[str]
+    provider: str
+    model: str
+    offline: bool
+    language: Literal["en", "fr"]
+
+
+@router.get("/me")
+async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
     """Return who the service takes the caller for, and which model answers."""
-    provider = await state_of(request).model()
+    provider = state_of(request).model
     return WhoAmI(
-        user_id=who.user_id,
-        username=who.username,
-        role=who.role,
-        workspaces=list(who.workspaces),
+        user_id=caller.user_id,
+        username=caller.username,
+        role=caller.role,
+        workspaces=list(caller.workspaces),
         provider=provider.name,
         model=provider.model,
         offline=provider.name == "offline",
-        language=language_of(request),
+        language=language,
     )
 
 
-@router.get("/usage", response_model=UsageAnswer)
-async def usage(
-    request: Request, who: Caller, workspace: Workspace = None, graph_key: GraphKey = None
-) -> UsageAnswer:
+@router.get("/usage")
+async def usage(workspaces: Workspaces, graph_key: GraphKey = None) -> UsageAnswer:
     """Return tokens and known cost of the caller's own stored conversations, and the month's limits.
 
     An admin also gets what each person used.
     """
-    places = await places_of(request, who, workspace).all()
-    return await usage_report([(place.services, place.person) for place in places], graph_key=graph_key)
+    found = [(place.services, place.person) for place in await workspaces.all()]
+    return await usage_report(found, graph_key=graph_key)

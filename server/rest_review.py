@@ -2,34 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Body, Query
+from fastapi.openapi.models import Example
+from pydantic import Field
 
 from graphrag.approvals import Approval, Status, outcome_text, title
-from graphrag.client.documents import (
-    ApprovalDocument,
-    ApprovalList,
-    AuditList,
-    AuditVerdict,
-    DecisionRequest,
-    Id,
-    UndoRequest,
-)
+from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.i18n import Language
-from server.auth import Caller
-from server.error_responses import language_of
-from server.examples import DECISIONS
 from server.openapi_errors import ERRORS
-from server.requests import GraphKey, Limit, Workspace, places_of
+from server.requests import (
+    EXCLUDE_NONE,
+    AnswerBody,
+    GraphKey,
+    Id,
+    InLanguage,
+    Limit,
+    NamedGraph,
+    RequestBody,
+    Workspaces,
+)
 from server.resuming import decision_of
 from server.ws_events import code_diffs
 from tools.proposals import to_document
 
 router = APIRouter(prefix="/api", tags=["review"], responses=ERRORS)
-WITHOUT_NONE: dict[str, Any] = {"response_model_exclude_none": True}
 _INNER = ("mutation", "inverse", "irregular", "conversion")
 """Of a result only an undo and the clients that apply it need these."""
+
+
+class ApprovalDocument(AnswerBody):
+    """An approval as stored, without what only an undo needs.
+
+    `title` says in a person's words what it does, `outcome` what became of it.
+    """
+
+    id: str
+    workspace: str
+    graph_key: str
+    thread_id: str
+    turn: int
+    tool_call_id: str
+    status: Status
+    action: dict[str, Any]
+    preview: dict[str, Any]
+    reason: str = ""
+    user_id: str
+    model: str
+    base_revision: int
+    created_time: int
+    expires_time: int
+    depends_on: list[str] = Field(default_factory=list[str])
+    code_diffs: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    decision: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    undoes: str | None = None
+    undoes_also: list[str] = Field(default_factory=list[str])
+    undone_by: str | None = None
+    title: str = ""
+    outcome: str = ""
 
 
 def approval_document(approval: Approval, language: Language) -> ApprovalDocument:
@@ -46,11 +78,14 @@ def approval_document(approval: Approval, language: Language) -> ApprovalDocumen
     return ApprovalDocument.model_validate({**document, **more})
 
 
-@router.get("/approvals", response_model=ApprovalList, **WITHOUT_NONE)
+class ApprovalList(AnswerBody):
+    approvals: list[ApprovalDocument]
+
+
+@router.get("/approvals", **EXCLUDE_NONE)
 async def approvals(
-    request: Request,
-    who: Caller,
-    workspace: Workspace = None,
+    workspaces: Workspaces,
+    language: InLanguage,
     graph_key: GraphKey = None,
     status: Annotated[Status | None, Query(description="In one state only.")] = None,
     asker: Annotated[
@@ -60,79 +95,114 @@ async def approvals(
 ) -> ApprovalList:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""
     found: list[Approval] = []
-    for place in await places_of(request, who, workspace).all():
+    for place in await workspaces.all():
         found += await place.services.approvals.list(
             graph_key=graph_key, status=status, asker=asker, limit=limit, by=place.person
         )
     found.sort(key=lambda approval: (not approval.is_open, -approval.created, approval.id))
-    language = language_of(request)
     return ApprovalList(approvals=[approval_document(a, language) for a in found[:limit]])
 
 
-@router.get("/approvals/{approval_id}", response_model=ApprovalDocument, **WITHOUT_NONE)
-async def approval(
-    request: Request, who: Caller, approval_id: Id, workspace: Workspace = None
-) -> ApprovalDocument:
+@router.get("/approvals/{approval_id}", **EXCLUDE_NONE)
+async def approval(workspaces: Workspaces, approval_id: Id, language: InLanguage) -> ApprovalDocument:
     """Return a proposed change: what it does, why, who asked, and what came of it."""
-    _, found = await places_of(request, who, workspace).of_approval(approval_id)
-    return approval_document(found, language_of(request))
+    _, found = await workspaces.of_approval(approval_id)
+    return approval_document(found, language)
 
 
-@router.post("/approvals/{approval_id}/decision", response_model=ApprovalDocument, **WITHOUT_NONE)
+class DecisionRequest(RequestBody):
+    """`editedAction` is carried out in place of the proposed one; only with an approval. The audit log and
+    the model get the `feedback` of either verdict."""
+
+    verdict: Literal["approve", "reject"]
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
+    edited_action: dict[str, Any] | None = None
+
+
+DECISION_EXAMPLES: dict[str, Example] = {
+    "approve": Example(summary="Approve", value={"verdict": "approve"}),
+    "edit": Example(
+        summary="Approve something else",
+        value={
+            "verdict": "approve",
+            "editedAction": {
+                "type": "update_node",
+                "payload": {"nodeKey": "error-handler", "changes": {"data.name": "Report the error"}},
+            },
+        },
+    ),
+    "reject": Example(summary="Reject", value={"verdict": "reject", "feedback": "Not now"}),
+}
+
+
+@router.post("/approvals/{approval_id}/decision", **EXCLUDE_NONE)
 async def decide(
-    request: Request,
-    who: Caller,
+    workspaces: Workspaces,
     approval_id: Id,
-    asked: Annotated[DecisionRequest, Body(openapi_examples=DECISIONS)],
-    workspace: Workspace = None,
+    language: InLanguage,
+    body: Annotated[DecisionRequest, Body(openapi_examples=DECISION_EXAMPLES)],
 ) -> ApprovalDocument:
     """Decide a proposed change, once. What comes back may also be out of date or failed: see `status`.
 
-    Its conversation hears of it when it is next taken up.
+    Its conversation goes on when it is next resumed.
     """
-    place, _ = await places_of(request, who, workspace).of_approval(approval_id)
-    decision = decision_of(asked.verdict == "approve", asked.feedback, asked.edited_action)
+    place, _ = await workspaces.of_approval(approval_id)
+    decision = decision_of(body.verdict == "approve", body.feedback, body.edited_action)
     done = await place.services.approvals.decide(approval_id, decision, place.person)
-    return approval_document(done, language_of(request))
+    return approval_document(done, language)
 
 
-@router.post("/graphs/{graph_key}/undo", response_model=ApprovalDocument, **WITHOUT_NONE)
-async def undo(
-    request: Request, who: Caller, graph_key: Id, asked: UndoRequest, workspace: Workspace = None
-) -> ApprovalDocument:
-    """Take back an applied change, or all of a turn; the answer is the undo, whose own id takes it back."""
-    place, _ = await places_of(request, who, workspace).of_graph(graph_key)
-    done = await place.services.approvals.undo(graph_key, asked.approval_id, by=place.person, turn=asked.turn)
-    return approval_document(done, language_of(request))
+class UndoRequest(RequestBody):
+    """Which change is undone; by default the graph's last that stands. With `turn`, everything that was
+    applied of the change's turn, in one step."""
+
+    approval_id: Id | None = None
+    turn: bool = False
 
 
-@router.get("/audit", response_model=AuditList)
-async def audit(
-    request: Request, who: Caller, workspace: Workspace = None, graph_key: GraphKey = None, limit: Limit = 100
-) -> AuditList:
+@router.post("/graphs/{graph_key}/undo", **EXCLUDE_NONE)
+async def undo(graph: NamedGraph, body: UndoRequest, language: InLanguage) -> ApprovalDocument:
+    """Undo an applied change, or all of a turn; the answer is the undo, whose own id undoes it."""
+    place, found = graph
+    done = await place.services.approvals.undo(found.key, body.approval_id, by=place.person, turn=body.turn)
+    return approval_document(done, language)
+
+
+class AuditList(AnswerBody):
+    entries: list[dict[str, Any]]
+
+
+@router.get("/audit")
+async def audit(workspaces: Workspaces, graph_key: GraphKey = None, limit: Limit = 100) -> AuditList:
     """Return who asked for what, who decided and what changed, newest first. For reviewers."""
-    who.require("reviewer")
+    workspaces.identity.require("reviewer")
     found: list[dict[str, Any]] = []
-    for place in await places_of(request, who, workspace).all():
+    for place in await workspaces.all():
         entries = await place.services.approvals.audit.entries(graph_key=graph_key, limit=limit)
         found += [{**entry.to_document(), "workspace": place.person.workspace} for entry in entries]
     found.sort(key=lambda entry: (-int(entry["at"]), -int(entry["sequence"])))
     return AuditList(entries=found[:limit])
 
 
-@router.get("/audit/verify", response_model=AuditVerdict)
+class AuditVerdict(AnswerBody):
+    workspace: str
+    sound: bool
+    entries: int
+    head: str
+    faults: list[str] = Field(default_factory=list[str])
+
+
+@router.get("/audit/verify")
 async def verify(
-    request: Request,
-    who: Caller,
-    workspace: Workspace = None,
+    workspaces: Workspaces,
     head: Annotated[
         str | None,
         Query(min_length=1, max_length=64, description="A head noted earlier; it must be in the chain."),
     ] = None,
 ) -> AuditVerdict:
     """Check that no entry of a workspace's audit log was changed, removed or added. For reviewers."""
-    who.require("reviewer")
-    place = await places_of(request, who, workspace).one()
+    workspaces.identity.require("reviewer")
+    place = await workspaces.one()
     found = await place.services.approvals.audit.verify(noted=head)
     return AuditVerdict(
         workspace=place.person.workspace,

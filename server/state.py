@@ -97,8 +97,9 @@ class ServerState:
         """Return the services of a workspace."""
         return (await self.workspace(name)).services
 
-    async def model(self) -> LLMProvider:
-        """Return whoever answers here."""
+    @property
+    def model(self) -> LLMProvider:
+        """The provider that answers here."""
         return self._answering.provider
 
     @property

@@ -1,4 +1,4 @@
-"""Clients of a running service, and the documents that both sides exchange.
+"""Clients of a running service.
 
-From outside: `rest`, `stream`, `documents`.
+From outside: `rest`, `stream`, `errors`.
 """

@@ -1,46 +1,23 @@
-"""A client of the REST service: typed answers, typed errors, nothing retried behind the caller's back."""
+"""A client of the REST service: its JSON as dictionaries, typed errors, no retries.
+
+What an answer holds is described in docs/openapi.json.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, cast
 from urllib.parse import quote
 
 import httpx2
-from pydantic import ValidationError
+import orjson
 
-from graphrag.approvals.approval import Status
-from graphrag.client.documents import (
-    Answer,
-    ApprovalDocument,
-    ApprovalList,
-    AuditList,
-    ChatAnswer,
-    DeedDocument,
-    EdgePage,
-    EditUndone,
-    ErrorAnswer,
-    GraphDetail,
-    GraphList,
-    GraphSummary,
-    HistoryAnswer,
-    ImportAnswer,
-    NodePage,
-    Success,
-    ThreadList,
-    ThreadMessages,
-    ThreadSummary,
-    UsageAnswer,
-    WhoAmI,
-)
 from graphrag.client.errors import ServiceError, ServiceUnreachable
-from graphrag.client.view_documents import Editor, EditorList, GraphView
 
 __all__ = ["NodiusClient", "ServiceError", "ServiceUnreachable"]
 
-A = TypeVar("A", bound=Answer)
-Page = TypeVar("Page", NodePage, EdgePage)
+Json = dict[str, Any]
 TIMEOUT_S = 330.0
 """A turn may take as long as the service lets a model answer."""
 
@@ -48,7 +25,8 @@ TIMEOUT_S = 330.0
 class NodiusClient:
     """One person's access to a service. Raises (every method): ServiceError, ServiceUnreachable.
 
-    `workspace` narrows everything to one of the person's workspaces.
+    `workspace` narrows everything to one of the person's workspaces. Options of a method are the fields of
+    the request's body or its query, by their names on the wire; one that is None is not sent.
     """
 
     def __init__(
@@ -76,181 +54,118 @@ class NodiusClient:
     ) -> None:
         await self._http.aclose()
 
-    async def me(self) -> WhoAmI:
-        return await self._call(WhoAmI, "GET", "/api/me")
+    async def me(self) -> Json:
+        return await self._call("GET", "me")
 
-    async def usage(self, *, graph_key: str | None = None) -> UsageAnswer:
-        return await self._call(UsageAnswer, "GET", "/api/usage", query={"graphKey": graph_key})
+    async def usage(self, **query: Any) -> Json:
+        return await self._call("GET", "usage", query=query)
 
-    async def chat(
-        self,
-        graph_key: str,
-        message: str,
-        *,
-        thread_id: str | None = None,
-        context_type: str | None = None,
-        interactive: bool = False,
-    ) -> ChatAnswer:
-        """Ask, and wait for the answer or for a proposal; `interactive` also for a wish for more rounds."""
-        body = {
-            "graphKey": graph_key,
-            "message": message,
-            "threadId": thread_id,
-            "contextType": context_type,
-            "interactive": interactive,
-        }
-        return await self._call(ChatAnswer, "POST", "/api/ai/chat", body=body)
+    async def chat(self, graph_key: str, message: str, **options: Any) -> Json:
+        """Ask, and wait for the answer or for a proposal."""
+        return await self._call(
+            "POST", "ai/chat", body={"graphKey": graph_key, "message": message, **options}
+        )
 
-    async def resume(
-        self,
-        thread_id: str,
-        *,
-        approved: bool,
-        feedback: str | None = None,
-        approval_id: str | None = None,
-        edited_action: Mapping[str, Any] | None = None,
-    ) -> ChatAnswer:
+    async def resume(self, thread_id: str, *, approved: bool, **options: Any) -> Json:
         """Decide what a conversation waits for, by default its oldest proposal, and let it go on."""
-        body = {
-            "threadId": thread_id,
-            "approved": approved,
-            "feedback": feedback,
-            "approvalId": approval_id,
-            "editedAction": edited_action,
-        }
-        return await self._call(ChatAnswer, "POST", "/api/ai/resume", body=body)
+        body = {"threadId": thread_id, "approved": approved, **options}
+        return await self._call("POST", "ai/resume", body=body)
 
-    async def threads(self, *, graph_key: str | None = None, limit: int = 100) -> list[ThreadSummary]:
-        body = {"graphKey": graph_key, "limit": limit}
-        return (await self._call(ThreadList, "POST", "/api/ai/threads", body=body)).threads
+    async def threads(self, **options: Any) -> list[Json]:
+        return (await self._call("POST", "ai/threads", body=options))["threads"]
 
-    async def thread_messages(self, thread_id: str) -> ThreadMessages:
-        return await self._call(ThreadMessages, "GET", f"/api/ai/thread/{_part(thread_id)}/messages")
+    async def thread_messages(self, thread_id: str) -> Json:
+        return await self._call("GET", f"ai/thread/{_part(thread_id)}/messages")
 
     async def delete_thread(self, thread_id: str) -> None:
-        await self._call(Success, "DELETE", f"/api/ai/thread/{_part(thread_id)}")
+        await self._call("DELETE", f"ai/thread/{_part(thread_id)}")
 
-    async def graphs(self) -> list[GraphSummary]:
-        return (await self._call(GraphList, "GET", "/api/graphs")).graphs
+    async def graphs(self) -> list[Json]:
+        return (await self._call("GET", "graphs"))["graphs"]
 
-    async def graph(self, graph_key: str) -> GraphDetail:
-        return await self._call(GraphDetail, "GET", f"/api/graphs/{_part(graph_key)}")
+    async def graph(self, graph_key: str) -> Json:
+        return await self._call("GET", f"graphs/{_part(graph_key)}")
 
-    async def view(self, graph_key: str) -> GraphView:
+    async def view(self, graph_key: str) -> Json:
         """Return all of a graph at one moment, unsaved edits too."""
-        return await self._call(GraphView, "GET", f"/api/graphs/{_part(graph_key)}/view")
+        return await self._call("GET", f"graphs/{_part(graph_key)}/view")
 
-    async def editors(self, graph_key: str) -> list[Editor]:
+    async def editors(self, graph_key: str) -> list[Json]:
         """Return who edits a graph through this server now."""
-        return (await self._call(EditorList, "GET", f"/api/graphs/{_part(graph_key)}/editors")).editors
+        return (await self._call("GET", f"graphs/{_part(graph_key)}/editors"))["editors"]
 
-    async def nodes(self, graph_key: str, *, sheet: str | None = None) -> AsyncGenerator[dict[str, Any]]:
-        """Yield every node's document, by key, page after page."""
-        async for page in self._pages(NodePage, f"/api/graphs/{_part(graph_key)}/nodes", sheet):
-            for node in page.nodes:
-                yield node
+    async def nodes(self, graph_key: str, *, sheet: str | None = None) -> AsyncGenerator[Json]:
+        """Yield every node's document, by key, read page after page."""
+        async for node in self._elements("nodes", graph_key, sheet):
+            yield node
 
-    async def edges(self, graph_key: str, *, sheet: str | None = None) -> list[dict[str, Any]]:
-        """Return every edge's document, by key, read page after page."""
-        pages = self._pages(EdgePage, f"/api/graphs/{_part(graph_key)}/edges", sheet)
-        return [edge async for page in pages for edge in page.edges]
+    async def edges(self, graph_key: str, *, sheet: str | None = None) -> AsyncGenerator[Json]:
+        """Yield every edge's document, by key, read page after page."""
+        async for edge in self._elements("edges", graph_key, sheet):
+            yield edge
 
-    async def _pages(self, kind: type[Page], path: str, sheet: str | None) -> AsyncGenerator[Page]:
-        after: str | None = None
+    async def _elements(self, name: str, graph_key: str, sheet: str | None) -> AsyncGenerator[Json]:
+        query: Json = {"sheet": sheet, "after": None}
         while True:
-            page = await self._call(kind, "GET", path, query={"sheet": sheet, "after": after})
-            yield page
-            after = page.next
-            if after is None:
+            page = await self._call("GET", f"graphs/{_part(graph_key)}/{name}", query=query)
+            for element in page[name]:
+                yield element
+            query["after"] = page.get("next")
+            if query["after"] is None:
                 return
 
-    async def import_graph(
-        self, raw: bytes, *, file_name: str = "workflow.json", graph_key: str | None = None
-    ) -> ImportAnswer:
+    async def import_graph(self, raw: bytes, **query: Any) -> Json:
         """Import a workflow's file: Nodius JSON, n8n or Node-RED."""
-        query = {"fileName": file_name, "graphKey": graph_key}
-        return await self._call(ImportAnswer, "POST", "/api/graphs/import", query=query, raw=raw)
+        return _document(await self._send("POST", "graphs/import", query=query, raw=raw))
 
     async def export_graph(self, graph_key: str) -> bytes:
         """Return a graph as a Nodius JSON document."""
-        return (await self._send("GET", f"/api/graphs/{_part(graph_key)}/export")).content
+        return (await self._send("GET", f"graphs/{_part(graph_key)}/export")).content
 
-    async def approvals(
-        self,
-        *,
-        graph_key: str | None = None,
-        status: Status | None = None,
-        asker: str | None = None,
-        limit: int = 100,
-    ) -> list[ApprovalDocument]:
-        query = {"graphKey": graph_key, "status": status, "asker": asker, "limit": limit}
-        return (await self._call(ApprovalList, "GET", "/api/approvals", query=query)).approvals
+    async def approvals(self, **query: Any) -> list[Json]:
+        return (await self._call("GET", "approvals", query=query))["approvals"]
 
-    async def approval(self, approval_id: str) -> ApprovalDocument:
-        return await self._call(ApprovalDocument, "GET", f"/api/approvals/{_part(approval_id)}")
+    async def approval(self, approval_id: str) -> Json:
+        return await self._call("GET", f"approvals/{_part(approval_id)}")
 
-    async def approve(
-        self, approval_id: str, *, edited_action: Mapping[str, Any] | None = None, feedback: str = ""
-    ) -> ApprovalDocument:
-        body = {"verdict": "approve", "editedAction": edited_action, "feedback": feedback}
-        return await self._decide(approval_id, body)
+    async def approve(self, approval_id: str, **options: Any) -> Json:
+        body = {"verdict": "approve", **options}
+        return await self._call("POST", f"approvals/{_part(approval_id)}/decision", body=body)
 
-    async def reject(self, approval_id: str, *, feedback: str = "") -> ApprovalDocument:
-        return await self._decide(approval_id, {"verdict": "reject", "feedback": feedback})
+    async def reject(self, approval_id: str, *, feedback: str = "") -> Json:
+        body = {"verdict": "reject", "feedback": feedback}
+        return await self._call("POST", f"approvals/{_part(approval_id)}/decision", body=body)
 
-    async def undo(
-        self, graph_key: str, approval_id: str | None = None, *, turn: bool = False
-    ) -> ApprovalDocument:
-        """Take back a change, by default the graph's last that stands; with `turn` all of its turn."""
-        path, body = f"/api/graphs/{_part(graph_key)}/undo", {"approvalId": approval_id, "turn": turn}
-        return await self._call(ApprovalDocument, "POST", path, body=body)
+    async def undo(self, graph_key: str, **options: Any) -> Json:
+        """Undo a change, by default the graph's last that stands; with `turn=True` all of its turn."""
+        return await self._call("POST", f"graphs/{_part(graph_key)}/undo", body=options)
 
-    async def history(self, graph_key: str, *, limit: int = 100) -> list[DeedDocument]:
+    async def history(self, graph_key: str, **query: Any) -> list[Json]:
         """Return the latest live edits of a graph, newest first."""
-        path, query = f"/api/graphs/{_part(graph_key)}/history", {"limit": limit}
-        return (await self._call(HistoryAnswer, "GET", path, query=query)).edits
+        return (await self._call("GET", f"graphs/{_part(graph_key)}/history", query=query))["edits"]
 
-    async def undo_edit(self, graph_key: str, edit_id: str) -> EditUndone:
-        """Take a live edit back, unless it was changed since."""
-        path = f"/api/graphs/{_part(graph_key)}/history/{_part(edit_id)}/take-back"
-        return await self._call(EditUndone, "POST", path)
+    async def undo_edit(self, graph_key: str, edit_id: str) -> Json:
+        """Undo a live edit, unless what it changed was changed since."""
+        return await self._call("POST", f"graphs/{_part(graph_key)}/history/{_part(edit_id)}/take-back")
 
-    async def audit(self, *, graph_key: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        query = {"graphKey": graph_key, "limit": limit}
-        return (await self._call(AuditList, "GET", "/api/audit", query=query)).entries
+    async def audit(self, **query: Any) -> list[Json]:
+        return (await self._call("GET", "audit", query=query))["entries"]
 
-    async def _decide(self, approval_id: str, body: dict[str, Any]) -> ApprovalDocument:
-        path = f"/api/approvals/{_part(approval_id)}/decision"
-        return await self._call(ApprovalDocument, "POST", path, body=body)
-
-    async def _call(self, kind: type[A], method: str, path: str, **more: Any) -> A:
-        answer = await self._send(method, path, **more)
-        try:
-            return kind.model_validate_json(answer.content)
-        except ValidationError as exc:
-            raise ServiceError(
-                status=answer.status_code,
-                code="malformed",
-                reason=f"the answer is not a {kind.__name__}: {exc.errors(include_url=False)[0]['msg']}",
-            ) from exc
+    async def _call(
+        self, method: str, path: str, *, query: Json | None = None, body: Json | None = None
+    ) -> Json:
+        raw = None if body is None else orjson.dumps(_given(body))
+        return _document(await self._send(method, path, query=query or {}, raw=raw))
 
     async def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-        raw: bytes | None = None,
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, raw: bytes | None = None
     ) -> httpx2.Response:
         given = _given({"workspace": self._workspace, **(query or {})})
+        headers = {} if raw is None else {"Content-Type": "application/json"}
         try:
-            if raw is not None:
-                kind = {"Content-Type": "application/json"}
-                answer = await self._http.request(method, path, params=given, content=raw, headers=kind)
-            else:
-                sent = None if body is None else _given(body)
-                answer = await self._http.request(method, path, params=given, json=sent)
+            answer = await self._http.request(
+                method, f"/api/{path}", params=given, content=raw, headers=headers
+            )
         except httpx2.HTTPError as exc:
             raise ServiceUnreachable(address=self._address, reason=str(exc) or type(exc).__name__) from exc
         if answer.is_success:
@@ -258,7 +173,7 @@ class NodiusClient:
         raise _refusal(answer)
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(values: Mapping[str, Any]) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -266,12 +181,33 @@ def _part(key: str) -> str:
     return quote(key, safe="")
 
 
+def _document(answer: httpx2.Response) -> Json:
+    """Return the object of an answer. Raises: ServiceError (`malformed`) where it is none."""
+    try:
+        loaded: Any = orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        loaded = None
+    if not isinstance(loaded, dict):
+        reason = "the answer is not JSON of this service"
+        raise ServiceError(status=answer.status_code, code="malformed", reason=reason)
+    return cast(Json, loaded)
+
+
 def _refusal(answer: httpx2.Response) -> ServiceError:
     pause = answer.headers.get("Retry-After", "")
     retry_after_s = float(pause) if pause.isascii() and pause.isdigit() else None
     try:
-        told = ErrorAnswer.model_validate_json(answer.content).error
-    except ValidationError:  # something between the service and us answered
+        facts = _document(answer)["error"]
+        return ServiceError(
+            status=answer.status_code,
+            code=facts["code"],
+            reason=facts["message"],
+            retryable=facts["retryable"],
+            request_id=facts.get("requestId", ""),
+            details=facts.get("details"),
+            retry_after_s=retry_after_s,
+        )
+    except (ServiceError, KeyError, TypeError):  # a proxy between the service and us answered
         return ServiceError(
             status=answer.status_code,
             code="unknown",
@@ -279,12 +215,3 @@ def _refusal(answer: httpx2.Response) -> ServiceError:
             retryable=answer.status_code in (502, 503, 504),
             retry_after_s=retry_after_s,
         )
-    return ServiceError(
-        status=answer.status_code,
-        code=told.code,
-        reason=told.message,
-        retryable=told.retryable,
-        request_id=told.request_id,
-        details=told.details,
-        retry_after_s=retry_after_s,
-    )

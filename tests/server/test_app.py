@@ -16,12 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from datasources.errors import SourceUnavailable
 from graphrag.agent.failures import FaultCode
-from graphrag.client.documents import ChatRequest, DecisionRequest, ResumeRequest
-from server import errors, examples
+from server import errors
 from server.error_responses import MEANINGS, TURN_STATUS, told
 from server.errors import TooManyRequests
 from server.health import WriteProbe
 from server.limits import RateLimiter
+from server.rest_ai import CHAT_EXAMPLES, RESUME_EXAMPLES, ChatRequest, ResumeRequest
+from server.rest_review import DECISION_EXAMPLES, DecisionRequest
 from tests.server.test_isolation import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import ScriptedProvider
@@ -160,9 +161,9 @@ def test_nobody_gets_more_calls_than_the_rate_allows(pauses: list[float], rate: 
 
 def test_the_examples_of_the_description_are_bodies_that_are_taken() -> None:
     for model, named in (
-        (ChatRequest, examples.CHATS),
-        (ResumeRequest, examples.RESUMES),
-        (DecisionRequest, examples.DECISIONS),
+        (ChatRequest, CHAT_EXAMPLES),
+        (ResumeRequest, RESUME_EXAMPLES),
+        (DecisionRequest, DECISION_EXAMPLES),
     ):
         for example in named.values():
             taken = model.model_validate_json(json.dumps(example["value"]))

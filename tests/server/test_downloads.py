@@ -14,11 +14,10 @@ from starlette.requests import ClientDisconnect, Request
 from datasources.base import MutableGraphDataSource
 from datasources.errors import RevisionConflict
 from datasources.types import Edge, Graph, Mutation, Node
-from graphrag.client.graph_pages import PAGE, GraphPages, Pages, Step, json_steps, view_steps
 from graphrag.importers.exchange import export_document
 from graphrag.workers import WorkersBusy
-from server.downloads import IN_MEMORY, OF_ONE, Downloads
-from server.whole_graph import whole_graph
+from server.downloads import IN_MEMORY, OF_ONE, Downloads, Step
+from server.graph_json import PAGE, GraphPages, Pages, json_steps, view_steps, whole_graph
 from server.workspaces import WorkspaceResolver
 from tests.support.served import served
 from tests.support.service import GRAPH, Service, error_of, service, token

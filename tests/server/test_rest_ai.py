@@ -6,8 +6,9 @@ import asyncio
 import json
 from typing import Any
 
-from graphrag.client.documents import ChatAnswer, ThreadMessages
 from graphrag.llm.errors import ModelRateLimited
+from server.chat_answer import ChatAnswer
+from server.rest_ai import ThreadMessages
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, Service, error_of, service, token

@@ -9,8 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from graphrag.client.documents import ApprovalDocument, AuditVerdict, GraphDetail, UsageAnswer
+from graphrag.app.usage_report import UsageAnswer
 from graphrag.llm.base import UsageReport
+from server.rest_graphs import GraphDetail
+from server.rest_review import ApprovalDocument, AuditVerdict
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, error_of, service
 

@@ -1,4 +1,4 @@
-"""Collects a turn's events into one answer, for channels that answer once; stops it when the client goes."""
+"""The REST answer to a turn: collects the events into one body; stops the turn when the client goes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import Request
+from pydantic import Field
 
 from graphrag.agent.events import (
     ActionApplied,
@@ -22,12 +23,83 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.client.documents import Applied, ChatAnswer, ContextNode, TokensUsed, ToolCallMade
 from graphrag.i18n import Language
 from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
+from server.requests import AnswerBody
 from server.state import ServerState
 from server.ws_events import interrupt_document
+
+
+class ToolCallMade(AnswerBody):
+    name: str
+    args: dict[str, Any] | str
+    result: str
+    error: bool = False
+
+
+class ToolCallAsked(AnswerBody):
+    id: str
+    name: str
+    args: dict[str, Any]
+
+
+class ApprovalWaiting(AnswerBody):
+    """Units: `expiresAt` in milliseconds since 1970."""
+
+    id: str
+    tool_call_id: str
+    action: dict[str, Any]
+    title: str = ""
+    preview: dict[str, Any]
+    reason: str = ""
+    depends_on: list[str] = Field(default_factory=list[str])
+    expires_at: int
+
+
+class AppliedChange(AnswerBody):
+    """A change that was carried out in this turn, and the graph's revision after it."""
+
+    approval_id: str
+    revision: int | None = None
+    keys: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
+
+
+class TokensUsed(AnswerBody):
+    """Units: tokens; `cost` in US dollars, absent where nobody knows the price."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    cost: float | None = None
+
+
+class ContextNode(AnswerBody):
+    """A node that the model was shown for the message, and why: `text`, `vector`, `near`, …"""
+
+    node_key: str
+    reasons: list[str] = Field(default_factory=list[str])
+
+
+class ChatAnswer(AnswerBody):
+    """How a turn ended: with an answer, with proposals that wait, or, if it is `interactive`, at the limit of
+    tool rounds. `context` is what the model was shown of the graph, most relevant first; `words_only`: the
+    embedding service failed, so it was found by its words alone."""
+
+    thread_id: str
+    type: Literal["message", "interrupt", "tool_limit"]
+    message: str
+    tool_calls: list[ToolCallMade] = Field(default_factory=list[ToolCallMade])
+    usage: TokensUsed = TokensUsed()
+    applied: list[AppliedChange] = Field(default_factory=list[AppliedChange])
+    context: list[ContextNode] = Field(default_factory=list[ContextNode])
+    words_only: bool | None = None
+    proposed_action: dict[str, Any] | None = None
+    tool_call: ToolCallAsked | None = None
+    code_diffs: list[dict[str, Any]] | None = None
+    approvals: list[ApprovalWaiting] | None = None
+    rounds_used: int | None = None
+    max_extended: int | None = None
 
 
 async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
@@ -76,6 +148,7 @@ def _answer(events: list[Event], language: Language) -> ChatAnswer:
         raise TurnBroken(thread_id=ending.thread_id, fault=ending.fault)
     if not isinstance(ending, Ending):
         raise RuntimeError("a turn ended without its last event")  # noqa: TRY004 - no fault of a caller
+    retrieved = started.retrieved if started else ()
     return ChatAnswer.model_validate(
         {
             "threadId": ending.thread_id,
@@ -84,7 +157,10 @@ def _answer(events: list[Event], language: Language) -> ChatAnswer:
             "toolCalls": _calls(events),
             "usage": _usage(events),
             "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
-            "context": _context(started),
+            "context": [
+                ContextNode(node_key=key, reasons=list(started.reasons.get(key, ()) if started else ()))
+                for key in retrieved
+            ],
             "wordsOnly": True if started and started.words_only else None,
             **_waiting(ending, language),
         }
@@ -97,13 +173,6 @@ def _waiting(ending: Ending, language: Language) -> dict[str, Any]:
     if isinstance(ending, ToolLimit):
         return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
     return {}
-
-
-def _context(started: TurnStarted | None) -> list[ContextNode]:
-    if started is None:
-        return []
-    reasons = started.reasons
-    return [ContextNode(node_key=key, reasons=list(reasons.get(key, ()))) for key in started.retrieved]
 
 
 def _calls(events: list[Event]) -> list[ToolCallMade]:
@@ -142,9 +211,9 @@ def _usage(events: list[Event]) -> TokensUsed:
     )
 
 
-def _applied(event: ActionApplied) -> Applied:
+def _applied(event: ActionApplied) -> AppliedChange:
     result = event.approval.result
-    return Applied(
+    return AppliedChange(
         approval_id=event.approval.id,
         revision=result.revision if result else None,
         keys=result.keys if result else {},

@@ -163,7 +163,7 @@ async def test_the_client_lists_and_takes_back() -> None:
         transport = httpx2.ASGITransport(app=it.running.app)
         async with NodiusClient(token=token(), transport=transport) as client:
             [edit] = await client.history(GRAPH)
-            taken = await client.undo_edit(GRAPH, edit.id)
-            assert taken.taken_back == str(done.timestamp)
+            taken = await client.undo_edit(GRAPH, edit["id"])
+            assert taken["takenBack"] == str(done.timestamp)
             with pytest.raises(ServiceError, match="changed since"):
-                await client.undo_edit(GRAPH, edit.id)
+                await client.undo_edit(GRAPH, edit["id"])

@@ -1,4 +1,4 @@
-"""A whole graph as JSON in steps: read page by page, written in workers' threads, never whole in memory."""
+"""Answers with a whole graph as JSON: read page by page, written by worker threads, never all in memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import orjson
+from fastapi import Request, Response
 
 from datasources.base import GraphDataSource
+from datasources.errors import RevisionConflict
 from datasources.types import Document, Edge, Graph, Node
 from graphrag.importers.nodius.writer import (
     FORMAT,
@@ -22,12 +24,14 @@ from graphrag.importers.nodius.writer import (
     node_document,
 )
 from graphrag.workers import run_limited
+from server.downloads import Step
+from server.requests import state_of
+from server.workspaces import WorkspaceContext
 
 E = TypeVar("E", Node, Edge)
-Step = Callable[[], bytes]
-"""Returns the next piece of the JSON; to be called in a worker's thread."""
 Dump = Callable[[Any], bytes]
 PAGE = 500
+ATTEMPTS = 3
 RUN = 10_000
 """So many elements are sorted at one go: a longer sort would keep the interpreter for too long."""
 
@@ -142,3 +146,35 @@ def export_steps(source: GraphDataSource, content: GraphPages) -> AsyncIterator[
             "configs": Pages(pages=configs()),
         }
     )
+
+
+async def whole_graph(
+    request: Request,
+    place: WorkspaceContext,
+    graph: Graph,
+    steps: Callable[[GraphPages, int], AsyncIterator[Step]],
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Answer with what `steps` make of the graph and of the time up to which it holds live edits (or 0).
+
+    Raises: RevisionConflict where others store changes faster than the graph can be read.
+    """
+    source, state = place.services.source, state_of(request)
+    found = graph.revision
+    for _ in range(ATTEMPTS):
+        live = state.live.get(source.workspace, graph.key)
+        if live is not None:
+            # Nothing is awaited between these: the time is that of all of it.
+            content, seen = GraphPages.held(live.document(), live.nodes, live.edges), live.timestamp
+            return await state.downloads.answer(request, steps(content, seen), headers)
+        answer = await state.downloads.answer(request, steps(GraphPages.stored(source, graph), 0), headers)
+        try:
+            found = (await source.get_graph(graph.key)).revision
+        except BaseException:
+            answer.close()
+            raise
+        if found == graph.revision:
+            return answer
+        answer.close()
+        graph = await source.get_graph(graph.key)
+    raise RevisionConflict(graph_key=graph.key, expected=graph.revision, actual=found)

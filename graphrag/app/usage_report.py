@@ -3,18 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from graphrag.agent.thread_store import Thread
 from graphrag.app.wiring import Services
 from graphrag.approvals import Person
-from graphrag.client.documents import ModelUsage, PersonUsage, UsageAnswer, UsageStanding
 from graphrag.llm.usage_accounts import Payer
 
 MAX_THREADS = 10_000
 
 
+class _Body(BaseModel):
+    """A part of the report, in JSON with the wire's names."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class ModelUsage(_Body):
+    provider: str
+    model: str
+    threads: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost: float
+
+
+class UsageStanding(_Body):
+    """A limit of this month (UTC) that counts for the caller. Units: tokens, US dollars; absent: none."""
+
+    whose: Literal["person", "workspace", "service"]
+    workspace: str
+    used_tokens: int
+    used_cost: float
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+
+class PersonUsage(_Body):
+    user_id: str
+    threads: int
+    total_tokens: int
+    cost: float
+
+
+class UsageAnswer(_Body):
+    """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
+
+    `people`: what everybody's conversations in these workspaces used, for admins.
+    """
+
+    threads: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost: float
+    models: list[ModelUsage]
+    limits: list[UsageStanding] = Field(default_factory=list[UsageStanding])
+    people: list[PersonUsage] = Field(default_factory=list[PersonUsage])
+
+
 async def usage_report(
-    rooms: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
+    workspaces: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
 ) -> UsageAnswer:
     """Return the usage of a person in some workspaces or of one graph; for an admin also everybody's.
 
@@ -23,7 +76,7 @@ async def usage_report(
     threads: list[Thread] = []
     everybodys: list[Thread] = []
     limits: list[UsageStanding] = []
-    for services, person in rooms:
+    for services, person in workspaces:
         threads += await services.threads.list(person, graph_key=graph_key, limit=MAX_THREADS)
         if person.at_least("admin"):
             everybodys += await services.threads.list_all(
