@@ -1,0 +1,355 @@
+"""The phases of a session and what leads from one to the next: one table, one pure function.
+
+A conversation (CHAT), a template (SEED) and one run of an automation (AUTOMATION) are the same kind of
+document; `transition` says for each event which row of `ROWS` is taken, or that the event is refused
+because it is late or doubled. It does no I/O and reads no clock: `now` is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from graphrag.sessions.table import ROWS, Row
+
+
+class Kind(StrEnum):
+    """What a session is."""
+
+    CHAT = "chat"
+    SEED = "seed"
+    AUTOMATION = "automation"
+
+
+class Phase(StrEnum):
+    """Where a session stands."""
+
+    IDLE = "idle"
+    EXECUTING_ENRICHMENTS = "executing_enrichments"
+    CALLING_AI = "calling_ai"
+    PARSING_AI_RESPONSE = "parsing_ai_response"
+    WAITING_VALIDATION = "waiting_validation"
+    WAITING_COMMUNICATION_RESPONSE = "waiting_communication_response"
+    EXECUTING_DATA_QUERIES = "executing_data_queries"
+    EXECUTING_ACTIONS = "executing_actions"
+    WAITING_COMPLETION_CONFIRMATION = "waiting_completion_confirmation"
+    WAITING_NETWORK_RETRY = "waiting_network_retry"
+    RETRYING_AFTER_FORMAT_ERROR = "retrying_after_format_error"
+    RETRYING_AFTER_ACTION_FAILURE = "retrying_after_action_failure"
+    COMPLETED = "completed"
+
+
+class EndReason(StrEnum):
+    """Why a session ended, or why it pauses (SUSPENDED)."""
+
+    COMPLETED = "COMPLETED"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+    CANCELLED = "CANCELLED"
+    SUSPENDED = "SUSPENDED"
+    NETWORK_ERROR = "NETWORK_ERROR"
+
+
+class EventName(StrEnum):
+    """What can happen to a session."""
+
+    SESSION_ACTIVATION_REQUESTED = "session_activation_requested"
+    USER_MESSAGE_SENT = "user_message_sent"
+    ENRICHMENTS_EXECUTED = "enrichments_executed"
+    AI_RESPONSE_RECEIVED = "ai_response_received"
+    AI_RESPONSE_PARSED = "ai_response_parsed"
+    VALIDATION_RECEIVED = "validation_received"
+    COMMUNICATION_RESPONSE_RECEIVED = "communication_response_received"
+    DATA_QUERIES_EXECUTED = "data_queries_executed"
+    ACTIONS_EXECUTED = "actions_executed"
+    COMPLETION_CONFIRMED = "completion_confirmed"
+    COMPLETION_REJECTED = "completion_rejected"
+    NETWORK_ERROR_OCCURRED = "network_error_occurred"
+    PARSE_ERROR_OCCURRED = "parse_error_occurred"
+    ACTION_FAILURE_OCCURRED = "action_failure_occurred"
+    NETWORK_RETRY_SCHEDULED = "network_retry_scheduled"
+    RETRY_SCHEDULED = "retry_scheduled"
+    NETWORK_AVAILABLE = "network_available"
+    SYSTEM_ERROR_OCCURRED = "system_error_occurred"
+    SESSION_COMPLETED = "session_completed"
+    SCHEDULER_HEARTBEAT = "scheduler_heartbeat"
+
+
+WAITING: Final = frozenset(
+    {
+        Phase.WAITING_VALIDATION,
+        Phase.WAITING_COMMUNICATION_RESPONSE,
+        Phase.WAITING_COMPLETION_CONFIRMATION,
+        Phase.WAITING_NETWORK_RETRY,
+    }
+)
+ACTIVE: Final = frozenset(Phase) - WAITING - {Phase.IDLE, Phase.COMPLETED}
+OPEN: Final = ACTIVE | WAITING | {Phase.IDLE}
+GROUPS: Final[Mapping[str, frozenset[Phase]]] = {"ACTIVE": ACTIVE, "WAITING": WAITING, "OPEN": OPEN}
+
+FACTS: Final = frozenset(
+    {
+        *("slot_free", "unheld", "broke_off", "overdue"),
+        *("calls", "reads", "proposals", "finish", "question", "third_in_a_row"),
+        *("needs_validation", "open_left", "approved", "granted"),
+        *("rounds_out", "rounds_spent", "budget_spent", "usage_limit"),
+    }
+)
+"""What an event can say of the session and its surroundings; the words of the table's guards."""
+
+_RESUMED: Final = frozenset({6, 7, 44})
+"""Rows that repeat a call that gave no answer: it is not counted, and no limit is asked."""
+_KEPT_WHEN_RECOVERED: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.EXECUTING_ACTIONS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What a session waits for: `validation`, `communication`, `rounds`, `completion` or `network`."""
+
+    what: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What of a session the table decides about."""
+
+    kind: Kind
+    phase: Phase = Phase.IDLE
+    end_reason: EndReason | None = None
+    waiting: Waiting | None = None
+    roundtrips: int = 0
+    """Calls of the model so far."""
+    roundtrip_limit: int | None = None
+    """Most calls of the model; None: no limit."""
+    attempts: int = 0
+    """Times the session was taken over from a process that died, without a stored step between."""
+    network_failures: int = 0
+    """Failed calls since the service last answered."""
+    network_since: int | None = None
+    """When the first of them failed, milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What happened, with what the guards ask about it.
+
+    `facts` are words of `FACTS`. `data` goes into the waiting context of the phase that is entered:
+    approval ids and reasons, the module and call id of a question, rounds used and allowed, `code` and
+    `retryAfterS` of a network error, `retryAt` of a moved retry.
+    """
+
+    name: EventName
+    facts: frozenset[str] = frozenset()
+    reason: EndReason | None = None
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Figures of the table: milliseconds, and model calls."""
+
+    confirm_ms: int = 5_000
+    """How long a session shows that it is about to end before it does."""
+    network_first_ms: int = 30_000
+    network_longest_ms: int = 600_000
+    network_total_ms: int = 86_400_000
+    extra_calls: int = 10
+    """Model calls added when a person wants the session to go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """The row that was taken, the state it leads to, and what the caller has to do besides storing it."""
+
+    row: Row
+    state: State
+    actions: tuple[str, ...]
+    limit_reached: bool = False
+    """The model was not called again: the session's calls or budget are spent."""
+
+
+def transition(state: State, event: Event, limits: Limits, now: int) -> Transition | None:
+    """Return where an event leads; None when it is refused: late, doubled, or sent to a template.
+
+    Args:
+        now: milliseconds since 1970.
+
+    Raises:
+        ValueError: the event carries a fact that no guard knows.
+    """
+    if not event.facts <= FACTS:
+        raise ValueError(f"unknown facts: {sorted(event.facts - FACTS)}")
+    if state.kind is Kind.SEED:
+        return None
+    row = _row(state, event)
+    if row is None:
+        return None
+    return _enter(state, event, row, limits, now)
+
+
+def delay_ms(failures: int, retry_after_s: float | None, limits: Limits) -> int:
+    """Return how long to wait after the given number of failed calls in a row: doubled each time."""
+    if retry_after_s is not None:
+        return max(0, min(round(retry_after_s * 1000), limits.network_total_ms))
+    # Above a few doublings the longest wait holds anyway; the exponent stays small.
+    return min(limits.network_first_ms * 2 ** min(max(failures - 1, 0), 20), limits.network_longest_ms)
+
+
+def _row(state: State, event: Event) -> Row | None:
+    holds = _guards(state, event)
+    for row in ROWS_OF.get((state.phase, event.name), ()):
+        if all(holds(word) for word in row.guard):
+            return row
+    return None
+
+
+def _guards(state: State, event: Event) -> Any:
+    facts = event.facts
+    derived = {
+        "chat": state.kind is Kind.CHAT,
+        "automation": state.kind is Kind.AUTOMATION,
+        # Nobody competes for a conversation: it needs no slot.
+        "slot_free": state.kind is Kind.CHAT or "slot_free" in facts,
+        "resumable": state.end_reason is EndReason.SUSPENDED
+        or (state.end_reason is None and "unheld" in facts),
+        "rounds": state.waiting is not None and state.waiting.what == "rounds",
+    }
+    # An end that is announced is asked about with its own reason, any other event with the stored one.
+    completing = event.name is EventName.SESSION_COMPLETED
+    waiting_reason = state.waiting.data.get("reason") if state.waiting else None
+    reason = event.reason if completing else (waiting_reason or state.end_reason)
+
+    def holds(word: str) -> bool:
+        if word.startswith("reason not "):
+            return reason is not None and reason != word.removeprefix("reason not ")
+        if word.startswith("reason "):
+            return reason is not None and reason == word.removeprefix("reason ")
+        return derived.get(word, word in facts)
+
+    return holds
+
+
+def _enter(state: State, event: Event, row: Row, limits: Limits, now: int) -> Transition:
+    after = _target(state, row)
+    resumed = row.number in _RESUMED or (row.number in (5, 49) and state.phase is Phase.CALLING_AI)
+    allowed = state.roundtrip_limit
+    if row.number == 46 and allowed is not None:
+        allowed += limits.extra_calls
+    counted = state.kind is Kind.AUTOMATION and after is Phase.CALLING_AI and not resumed
+    spent = allowed is not None and state.roundtrips >= allowed
+    if counted and (spent or "budget_spent" in event.facts):
+        return _limit_reached(replace(state, roundtrip_limit=allowed), row, limits, now)
+    waiting = _waiting(state, event, row, after, limits, now)
+    new = replace(
+        state,
+        phase=after,
+        waiting=waiting,
+        end_reason=_end_reason(state, event, row),
+        roundtrips=state.roundtrips + counted,
+        roundtrip_limit=allowed,
+        attempts=state.attempts + 1 if row.number == 5 else 0 if _is_step(event) else state.attempts,
+        **_network(state, row, now),
+    )
+    return Transition(row=row, state=new, actions=row.actions)
+
+
+def _limit_reached(state: State, row: Row, limits: Limits, now: int) -> Transition:
+    waiting = Waiting(
+        what="completion", data={"reason": EndReason.LIMIT_REACHED.value, "at": now + limits.confirm_ms}
+    )
+    new = replace(
+        state, phase=Phase.WAITING_COMPLETION_CONFIRMATION, waiting=waiting, end_reason=None, attempts=0
+    )
+    return Transition(row=row, state=new, actions=(*row.actions, "LIMIT_REACHED noted"), limit_reached=True)
+
+
+def _target(state: State, row: Row) -> Phase:
+    if row.next == "SAME":
+        return state.phase
+    if row.next == "RECOVERED":
+        return state.phase if state.phase in _KEPT_WHEN_RECOVERED else Phase.CALLING_AI
+    return Phase(row.next)
+
+
+def _is_step(event: Event) -> bool:
+    """Tell whether the event is a stored step of the session's own work: a crash loop ends with one."""
+    return event.name in _STEPS
+
+
+def _end_reason(state: State, event: Event, row: Row) -> EndReason | None:
+    if row.number in (49, 50):
+        return event.reason
+    if row.number == 45:
+        return EndReason(str(state.waiting.data["reason"])) if state.waiting else EndReason.COMPLETED
+    if row.next == "SAME" or row.number == 43:
+        return state.end_reason
+    return None
+
+
+def _waiting(state: State, event: Event, row: Row, after: Phase, limits: Limits, now: int) -> Waiting | None:
+    if after not in WAITING:
+        return None
+    if row.next == "SAME":
+        return state.waiting
+    made = row.waiting
+    if made is None:  # still waiting for the same: what is new of it comes with the event
+        before = dict(state.waiting.data) if state.waiting and state.phase is after else {}
+        what = state.waiting.what if state.waiting and state.phase is after else _USUAL[after]
+        return Waiting(what=what, data={**before, **event.data})
+    what, _, reason = made.partition(" ")
+    if what == "completion":
+        if "usage_limit" in event.facts:
+            reason = EndReason.LIMIT_REACHED.value
+        return Waiting(what=what, data={"reason": reason, "at": now + limits.confirm_ms})
+    if what == "network":
+        failures = state.network_failures + 1
+        data = {k: v for k, v in event.data.items() if k != "retryAfterS"}
+        wait = delay_ms(failures, event.data.get("retryAfterS"), limits)
+        return Waiting(what=what, data={**data, "retryAt": now + wait, "attempts": failures})
+    return Waiting(what=what, data=dict(event.data))
+
+
+def _network(state: State, row: Row, now: int) -> dict[str, Any]:
+    if row.number == 41:
+        since = now if state.network_since is None else state.network_since
+        return {"network_failures": state.network_failures + 1, "network_since": since}
+    # A person who starts it again after a day gives it a new day; an answer ends the count.
+    if row.number in (6, 7, 12):
+        return {"network_failures": 0, "network_since": None}
+    return {}
+
+
+def _rows_of(rows: Iterable[Row]) -> dict[tuple[Phase, EventName], tuple[Row, ...]]:
+    found: dict[tuple[Phase, EventName], tuple[Row, ...]] = {}
+    for row in rows:
+        phases = GROUPS[row.phase] if row.phase in GROUPS else frozenset({Phase(row.phase)})
+        # What an action under way began is finished first: its session neither ends nor pauses meanwhile.
+        skipped = {Phase.EXECUTING_ACTIONS} if row.number in (49, 50) else set[Phase]()
+        for phase in phases - skipped:
+            key = (phase, EventName(row.event))
+            found[key] = (*found.get(key, ()), row)
+    return found
+
+
+ROWS_OF: Final = _rows_of(ROWS)
+_USUAL: Final = {
+    Phase.WAITING_VALIDATION: "validation",
+    Phase.WAITING_COMMUNICATION_RESPONSE: "communication",
+    Phase.WAITING_COMPLETION_CONFIRMATION: "completion",
+    Phase.WAITING_NETWORK_RETRY: "network",
+}
+_STEPS: Final = frozenset(
+    {
+        EventName.ENRICHMENTS_EXECUTED,
+        EventName.AI_RESPONSE_RECEIVED,
+        EventName.AI_RESPONSE_PARSED,
+        EventName.DATA_QUERIES_EXECUTED,
+        EventName.ACTIONS_EXECUTED,
+        EventName.ACTION_FAILURE_OCCURRED,
+        EventName.RETRY_SCHEDULED,
+    }
+)
