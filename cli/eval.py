@@ -14,7 +14,7 @@ from cli import render
 from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
 from cli.eval_knowledge import evaluate_knowledge
 from graphrag.app.wiring import Services
-from graphrag.evaluation.formats import FORMATS, KnowledgeFormat
+from graphrag.evaluation.formats import FORMATS
 from graphrag.evaluation.workflows import (
     ABLATION,
     AnnotatedQuery,
@@ -84,7 +84,7 @@ def run_evaluation(
                 _show(results)
 
 
-def _kind(form: str, workflows: Path | None, questions: Path | None) -> KnowledgeFormat | None:
+def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | None:
     """Return the format of a knowledge graph, None for workflows. Ends the program for wrong flags."""
     if form == WORKFLOWS:
         if questions is not None:
@@ -94,15 +94,14 @@ def _kind(form: str, workflows: Path | None, questions: Path | None) -> Knowledg
         if not workflows.is_dir():
             fail(f"--workflows {workflows}: there is no such folder", code=EXIT_USAGE)
         return None
-    known: dict[str, KnowledgeFormat] = {kind: kind for kind in FORMATS}
-    kind = known.get(form)
+    kind = FORMATS.get(form)
     if kind is None:
         fail(f"--format {form!r}: use one of {', '.join(KINDS)}", code=EXIT_USAGE)
     if workflows is not None:
         fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
-    if questions is None and kind != "knowledge":
+    if questions is None and not kind.has_questions:
         fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
-    return kind
+    return form
 
 
 def _of_workflows(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cli import render
 from graphrag.app.wiring import Services
-from graphrag.evaluation.formats import Knowledge, KnowledgeFormat, read_knowledge
+from graphrag.evaluation.formats import Knowledge, read_knowledge
 from graphrag.evaluation.knowledge import (
     ABLATION,
     ALONE,
@@ -31,7 +31,7 @@ GRAPH, GRAPH_ALONE = "knowledge", "passages-alone"
 
 async def evaluate_knowledge(
     services: Services,
-    form: KnowledgeFormat,
+    form: str,
     file: Path,
     questions: Path | None,
     ways: Mapping[str, RetrievalOptions] | None,
@@ -62,7 +62,7 @@ async def evaluate_knowledge(
         render.note(f"{last.questions:,} question{'' if last.questions == 1 else 's'} about {file.name}")
 
 
-def _read(form: KnowledgeFormat, file: Path, questions: Path | None) -> Knowledge:
+def _read(form: str, file: Path, questions: Path | None) -> Knowledge:
     raw = _bytes(file)
     if questions is None:
         return read_knowledge(form, raw, file.name)

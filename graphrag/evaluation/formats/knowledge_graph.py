@@ -1,14 +1,88 @@
-"""The graph of some knowledge: passages and entities are nodes, mentions and facts are edges."""
+"""Knowledge as every reader returns it (passages, entities, facts, questions), and the graph made of it.
+
+Passages and entities are nodes, mentions and facts are edges. The constraints of the fields are checked
+where this project's own format is read: other readers make these objects of what they checked themselves.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import ConfigDict, Field
 
 from datasources.types import Edge, Mutation, Node
-from graphrag.evaluation.formats.shapes import Knowledge
+from graphrag.evaluation.formats.parsing import Text
 
 PASSAGE, ENTITY = "passage", "entity"
 MENTIONS = "mentions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A text, and the names of the entities it mentions. `id` is unique among passages."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    id: Text
+    title: Text
+    text: str = ""
+    mentions: tuple[Text, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """A thing that facts are about; its name is its identity."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    name: Text
+    text: str = ""
+
+
+class Fact(NamedTuple):
+    """A relation between two entities, by their names."""
+
+    subject: Text
+    relation: Text
+    object: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question and the nodes that answer it: passages by id, or entities by name, never both.
+
+    `topics` are entities that the question gives away, so that they are no answer.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    text: Annotated[Text, Field(validation_alias="question")]
+    passages: tuple[Text, ...] = ()
+    answers: tuple[Text, ...] = ()
+    topics: tuple[Text, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """A knowledge graph. An entity that only a fact or a passage names needs no entry of its own.
+
+    `left_out` says what of the files was not used, and why.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    passages: tuple[Passage, ...] = ()
+    entities: tuple[Entity, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    questions: tuple[Question, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def passages_alone(self) -> Self:
+        """Return what is left without a graph: what walking it is measured against."""
+        texts = tuple(replace(passage, mentions=()) for passage in self.passages)
+        return replace(self, passages=texts, entities=(), facts=())
 
 
 def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
@@ -32,8 +106,8 @@ def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
         key = passage_key(passage.id)
         data = {"name": passage.title, "text": passage.text}
         nodes[key] = Node(key=key, graph_key=graph_key, type=PASSAGE, data=data)
-    for told in knowledge.entities:
-        entity(told.name, told.text)
+    for described in knowledge.entities:
+        entity(described.name, described.text)
     for passage in knowledge.passages:
         for name in passage.mentions:
             join(passage_key(passage.id), entity(name), MENTIONS)

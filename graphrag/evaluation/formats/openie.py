@@ -13,13 +13,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from graphrag.evaluation.formats.parsing import Text, decode, parse_json
-from graphrag.evaluation.formats.shapes import Fact, Knowledge, Passage, Question, UnreadableKnowledge
+from graphrag.evaluation.formats.knowledge_graph import Fact, Knowledge, Passage, Question
+from graphrag.evaluation.formats.parsing import Text, UnreadableKnowledge, decode, parse_json
 
 
-class _Document(BaseModel):
+class _Model(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+
+class _OpenieDocument(_Model):
     title: str = ""
     text: str = ""
     passage: str = ""
@@ -27,21 +29,17 @@ class _Document(BaseModel):
     extracted_triples: tuple[Any, ...] = ()
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    docs: tuple[_Document, ...] = Field(min_length=1)
+class _OpenieFile(_Model):
+    docs: tuple[_OpenieDocument, ...] = Field(min_length=1)
 
 
-class _Asked(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _OpenieQuestion(_Model):
     question: Text
     gold_passages: tuple[int | str, ...] = Field(min_length=1)
 
 
-_FILE = TypeAdapter(_File)
-_ASKED = TypeAdapter(tuple[_Asked, ...])
+_FILE = TypeAdapter(_OpenieFile)
+_QUESTIONS = TypeAdapter(tuple[_OpenieQuestion, ...])
 
 
 def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) -> Knowledge:
@@ -68,7 +66,7 @@ def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) ->
             for s, r, o in whole
             if _folded(s) and _folded(o)
         ]
-    asked = parse_json(decode(questions, questions_file), _ASKED, questions_file)
+    asked = parse_json(decode(questions, questions_file), _QUESTIONS, questions_file)
     left_out = (f"{file}: {broken:,} triples that have not three parts",) if broken else ()
     return Knowledge(
         passages=tuple(passages),
@@ -78,7 +76,7 @@ def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) ->
     )
 
 
-def _texts(document: _Document) -> tuple[str, str]:
+def _texts(document: _OpenieDocument) -> tuple[str, str]:
     first, _, rest = document.passage.partition("\n")
     return document.title.strip() or first.strip(), (document.text or rest or document.passage).strip()
 
@@ -108,7 +106,9 @@ def _folded(name: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
 
 
-def _questions(asked: Sequence[_Asked], passages: Sequence[Passage], file: str) -> tuple[Question, ...]:
+def _questions(
+    asked: Sequence[_OpenieQuestion], passages: Sequence[Passage], file: str
+) -> tuple[Question, ...]:
     titled: dict[str, list[str]] = {}
     for passage in passages:
         titled.setdefault(passage.title, []).append(passage.id)

@@ -7,10 +7,16 @@ from typing import Annotated, TypeVar
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
-from graphrag.evaluation.formats.shapes import UnreadableKnowledge
-
 T = TypeVar("T")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class UnreadableKnowledge(Exception):
+    """A file of knowledge or questions cannot be used; `where` is a line or a place in its JSON."""
+
+    def __init__(self, *, file: str, where: str, reason: str) -> None:
+        self.file, self.where, self.reason = file, where, reason
+        super().__init__(": ".join(part for part in (file, where, reason) if part))
 
 
 def decode(raw: bytes, file: str) -> str:
