@@ -33,6 +33,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    node_fields,
     page_of,
 )
 
@@ -271,7 +272,7 @@ class MemoryOverlay:
         keys = [hit.key for hit in hits if hit.key in view.nodes]
         stored = await self.stored.get_nodes_by_key(view.graph.key, keys)
         names = types_by_name(await self.stored.get_node_configs())
-        same = {node.key for node in stored if _reads_the_same(node, view.nodes[node.key], names)}
+        same = {node.key for node in stored if reads_the_same(node, view.nodes[node.key], names)}
         return [hit for hit in hits if hit.key in same]
 
     async def get_neighborhood(
@@ -333,7 +334,9 @@ class MemoryOverlay:
         return await self.stored.get_vectors(graph_key, known)
 
 
-def _reads_the_same(stored: Node, live: Node, types: Mapping[str, NodeTypeConfig]) -> bool:
-    if stored is live or (stored.type, stored.data, stored.process) == (live.type, live.data, live.process):
+def reads_the_same(stored: Node, live: Node, types: Mapping[str, NodeTypeConfig]) -> bool:
+    """Return whether a live node has the words of the stored one."""
+    fields = node_fields("searched", type(live))
+    if stored is live or all(getattr(stored, name) == getattr(live, name) for name in fields):
         return True
     return node_text(stored, types.get(stored.type)) == node_text(live, types.get(live.type))

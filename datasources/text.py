@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import Stemmer
 
-from datasources.types import Node, NodeTypeConfig
+from datasources.types import Node, NodeTypeConfig, other_values
 
 MAX_FIELD_CHARS = 20_000
 """Longer code or data is indexed up to here: one node must not drown a graph."""
@@ -34,8 +34,14 @@ MAX_PIECE_CHARS = 40
 """Longer pieces are seldom met again."""
 
 
+_OWN_COLUMNS = frozenset(("type", "data", "process"))
+
+
 class NodeText(NamedTuple):
-    """The searchable text of a node, part by part (the columns of a text index)."""
+    """The searchable text of a node, part by part (the columns of a text index).
+
+    `data` holds the words of every searched field that has no column of its own.
+    """
 
     key: str
     name: str
@@ -84,13 +90,14 @@ def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
 def node_text(node: Node, config: NodeTypeConfig | None = None) -> NodeText:
     """Collect a node's searchable text; `config` is its type, where one is known."""
     label = node_label(node, config)
+    others = other_values(node, "searched", _OWN_COLUMNS)
     return NodeText(
         key=node.key,
         name="" if letters(label) == letters(node.key) else label,
         type=node.type,
         type_name=config.display_name if config else "",
         description=config.description if config else "",
-        data=flatten(node.data),
+        data=flatten([node.data, *others.values()] if others else node.data),
         process=effective_process(node, config)[:MAX_FIELD_CHARS],
     )
 

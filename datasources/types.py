@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
@@ -105,22 +106,69 @@ class Graph(Document):
     revision: int = 0
 
 
+Use = Literal["searched", "embedded", "shown", "proposable"]
+"""What is done with a field of a node.
+
+`searched`: text search finds its words, and the embedded text contains them. `embedded`: the vectors are
+renewed when it changes. `shown`: it is a column of the context that a model reads. `proposable`: a model may
+propose to change it.
+"""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Used:
+    """Declares the uses of a field: `Annotated[str, Used("searched", "shown")]`."""
+
+    uses: frozenset[Use]
+
+    def __init__(self, *uses: Use) -> None:
+        object.__setattr__(self, "uses", frozenset(uses))
+
+
 class Node(Document):
+    """A node. Each field says what it is used for; stores, prompts and write tools read it from here.
+
+    See "To add a field of a node" in docs/architecture.md.
+    """
+
     key: Key
     graph_key: Key
-    type: str
-    sheet: str = MAIN_SHEET
-    pos_x: Number = 0
-    pos_y: Number = 0
-    size: Size = Size(width=200, height=100)
-    handles: Handles = Field(default_factory=dict[Side, HandleGroup])
-    type_version: Number = 1
-    data: Any = None
-    process: str | None = None
+    type: Annotated[str, Used("searched", "embedded", "shown", "proposable")]
+    sheet: Annotated[str, Used("shown")] = MAIN_SHEET
+    pos_x: Annotated[Number, Used("proposable")] = 0
+    pos_y: Annotated[Number, Used("proposable")] = 0
+    size: Annotated[Size, Used("proposable")] = Size(width=200, height=100)
+    handles: Annotated[Handles, Used("embedded", "shown", "proposable")] = Field(
+        default_factory=dict[Side, HandleGroup]
+    )
+    type_version: Annotated[Number, Used("proposable")] = 1
+    data: Annotated[Any, Used("searched", "embedded", "shown", "proposable")] = None
+    process: Annotated[str | None, Used("searched", "embedded", "shown", "proposable")] = None
 
     def points(self, direction: Literal["in", "out"]) -> list[tuple[Side, HandlePoint]]:
         """Return the node's handles of one direction as (side, point), in stored order."""
         return [(s, p) for s, group in self.handles.items() for p in group.point if p.type == direction]
+
+
+@cache
+def node_fields(use: Use, model: type[Node] = Node) -> dict[str, str]:
+    """Return the wire names of the fields declared for a use, by their Python names, in declared order."""
+    return {
+        name: declared.alias or name
+        for name, declared in model.model_fields.items()
+        if any(isinstance(part, Used) and use in part.uses for part in declared.metadata)
+    }
+
+
+def other_values(node: Node, use: Use, known: frozenset[str]) -> dict[str, Any]:
+    """Return what is set of a node's fields declared for a use, by wire name, but for those of `known`."""
+    others = _other_fields(use, known, type(node))
+    return {wire: value for name, wire in others if (value := getattr(node, name)) is not None}
+
+
+@cache
+def _other_fields(use: Use, known: frozenset[str], model: type[Node]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, wire) for name, wire in node_fields(use, model).items() if name not in known)
 
 
 class Edge(Document):

@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from datasources.types import Graph, HandlePoint, Handles
+from datasources.types import Graph, HandlePoint, Handles, Node, other_values
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"
 
+_WITH_A_CELL = frozenset(("type", "sheet", "handles", "data", "process"))
 _PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,]*")
 _BRACKETS = re.compile(r"[{}\[\]]")
 _LITERAL = re.compile(r"(?:true|false|null|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
@@ -74,6 +75,12 @@ def _pair(key: str, value: Any, depth: int) -> str:
 
 def _name(key: str) -> str:
     return _string(key) if ":" not in key else _quoted(squeeze(key))
+
+
+def other_cells(node: Node, limit: int) -> dict[str, str]:
+    """Return the fields that `Node` declares as shown and that no table of nodes has a column for."""
+    others = other_values(node, "shown", _WITH_A_CELL)
+    return {name: cut(compact_value(value), limit) for name, value in others.items()}
 
 
 def squeeze(text: str) -> str:

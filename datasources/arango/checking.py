@@ -17,7 +17,7 @@ from datasources.arango.migrations import VERSION, stored_version
 from datasources.arango.missing import missing_parts
 from datasources.arango.names import NODES, VIEW
 from datasources.arango.server_version import FULL, SAFE, is_exact_only, shown, version_of, why_refused
-from datasources.arango.statements import Statement
+from datasources.arango.statements import CONSTANTS, Statement
 from datasources.arango.statements_large import SEARCH_NEAR
 from datasources.arango.vectors import LEAST_VERSION, indexed_dimension, usable_fields
 from datasources.base import Finding
@@ -156,7 +156,7 @@ def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
 
 def sample_binds(statement: Statement) -> dict[str, Any]:
     """Return values with which a statement can be explained; they find nothing."""
-    values = {name: _sample(name) for name in statement.values if name != "hidden"}
+    values = {name: _sample(name) for name in statement.values if name not in CONSTANTS}
     return statement.binds(values)
 
 

@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasources.arango.names import COLLECTIONS, HIDDEN
+from datasources.types import node_fields
 
-_CONSTANTS: Mapping[str, Any] = {"hidden": list(HIDDEN)}
+CONSTANTS: Mapping[str, Any] = {
+    "hidden": list(HIDDEN),
+    "searched": list(node_fields("searched").values()),
+}
+"""Values that are bound wherever a statement names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,7 @@ class Statement:
 
     def binds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the bind variables. Raises: TypeError for a value missing or not asked for."""
-        bound = {name: _CONSTANTS[name] for name in self.values if name in _CONSTANTS} | dict(values)
+        bound = {name: CONSTANTS[name] for name in self.values if name in CONSTANTS} | dict(values)
         if bound.keys() != set(self.values):
             wrong = sorted(bound.keys() ^ set(self.values))
             raise TypeError(f"{self.name}: values {', '.join(wrong)} are missing or not asked for")

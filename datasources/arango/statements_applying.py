@@ -92,12 +92,12 @@ FOR d IN @documents
       FILTER n._key == d._key
       RETURN KEEP(n, @kept)
   )
-  LET words = MERGE(d.nodiusText, { of: MD5(JSON_STRINGIFY([d.type, d.data, d.process])) })
+  LET words = MERGE(d.nodiusText, { of: MD5(JSON_STRINGIFY(@searched[* RETURN d[CURRENT]])) })
   INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
   OPTIONS { overwriteMode: "replace" }
 """,
     collections=("nodes",),
-    values=("documents", "kept"),
+    values=("documents", "kept", "searched"),
     writes=True,
     repeatable=False,
 )

@@ -23,13 +23,14 @@ LET rows = (
     FILTER n.graphKey == @graphKey
     LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
     LET own = n.nodiusText
-    LET fits = own != null AND own.of == MD5(JSON_STRINGIFY([n.type, n.data, n.process]))
+    LET fits = own != null AND own.of == MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LET lent = NOT_NULL(@lent[n.type], @unlent)
     LET variant = (fits AND own.unnamed != null AND own.unnamed != lent.letters ? 2 : 0)
     LET more = lent.variants[n.process == null ? variant + 1 : variant]
     LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
     LET called = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", key, title, n.type))
-    LET text = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", called, JSON_STRINGIFY(n.data), n.process))
+    LET fields = fits ? "" : JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])
+    LET text = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", called, fields))
     RETURN {
       id: n._id,
       key,
@@ -142,5 +143,6 @@ RETURN { found, total, content, name, vector, nameVector, links, first }""",
         "limit",
         "links",
         "first",
+        "searched",
     ),
 )

@@ -37,12 +37,12 @@ WITHOUT_WORDS = Statement(
     text="""
 FOR n IN @@nodes
   FILTER n._key > @after
-  FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY([n.type, n.data, n.process]))
+  FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
   SORT n._key
   LIMIT @limit
   RETURN UNSET(n, @hidden)""",
     collections=("nodes",),
-    values=("after", "limit", "hidden"),
+    values=("after", "limit", "hidden", "searched"),
 )
 
 COUNT_WITHOUT_WORDS = Statement(
@@ -50,13 +50,13 @@ COUNT_WITHOUT_WORDS = Statement(
     text="""
 LET few = (
   FOR n IN @@nodes
-    FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY([n.type, n.data, n.process]))
+    FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LIMIT @limit
     RETURN 1
 )
 RETURN { missing: LENGTH(few), nodes: LENGTH(@@nodes), graphs: LENGTH(@@graphs), edges: LENGTH(@@edges) }""",
     collections=("nodes", "graphs", "edges"),
-    values=("limit",),
+    values=("limit", "searched"),
 )
 
 PUT_WORDS = Statement(
@@ -65,11 +65,11 @@ PUT_WORDS = Statement(
 FOR d IN @docs
   FOR n IN @@nodes
     FILTER n._key == d.key AND n._rev == d.rev
-    LET words = MERGE(d.words, { of: MD5(JSON_STRINGIFY([n.type, n.data, n.process])) })
+    LET words = MERGE(d.words, { of: MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])) })
     UPDATE n WITH { nodiusText: words } IN @@nodes OPTIONS { mergeObjects: false }
     RETURN NEW._key""",
     collections=("nodes",),
-    values=("docs",),
+    values=("docs", "searched"),
     writes=True,
 )
 

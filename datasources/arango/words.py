@@ -1,8 +1,8 @@
 """The words of nodes as they are stored and counted: a node's own, and those its type lends it.
 
 A node is stored with its own words; those of its type are counted in when a question is asked, so
-a type may change without a write to its nodes. `of` is a digest of what the words were taken
-from: where it no longer fits, the node was written by somebody else, and is searched by its text.
+a type may change without a write to its nodes. `of` is a digest of the fields that `Node`
+declares as searched: where it no longer fits, somebody else wrote the node, which is searched by its text.
 """
 
 from __future__ import annotations

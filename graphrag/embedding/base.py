@@ -11,7 +11,7 @@ import orjson
 from numpy.typing import NDArray
 
 from datasources.text import node_text
-from datasources.types import Node, NodeTypeConfig
+from datasources.types import Node, NodeTypeConfig, other_values
 
 TEXT_VERSION, LONG_TEXT_VERSION = 1, 2
 """Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed. Texts
@@ -19,6 +19,8 @@ of more than LONG_CHARS were cut there by version 1."""
 
 LONG_CHARS = 4_000
 MAX_EMBEDDED_CHARS = 8_000
+
+_ALWAYS_HASHED = frozenset(("type", "data", "process", "handles"))
 
 
 class EmbeddingError(Exception):
@@ -114,12 +116,13 @@ def name_text(node: Node, config: NodeTypeConfig | None) -> str:
 def embedding_hash(node: Node, config: NodeTypeConfig | None) -> str:
     """Return the fingerprint of what an embedding depends on.
 
-    That is type, type name, description and code, data, process and the number of handles;
-    position, size and sheet are not part of it.
+    That is type, type name, description and code, data, process, the number of handles, and what is set of
+    other fields that `Node` declares as embedded: a field that is new to `Node` renews no vector by itself.
     """
     handles = sum(len(group.point) for group in node.handles.values())
     of_type = (config.display_name, config.description, config.node.process) if config else None
-    content = (node.key, node.type, of_type, node.data, node.process, handles)
+    others = other_values(node, "embedded", _ALWAYS_HASHED)
+    content = (node.key, node.type, of_type, node.data, node.process, handles, *others.items())
     rest = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
     # As JSON it is never shorter than as text.
     version = LONG_TEXT_VERSION if len(rest) > LONG_CHARS else TEXT_VERSION

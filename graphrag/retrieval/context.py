@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode
@@ -246,7 +247,8 @@ def _write(
     for section, rows in tables.items():
         if not rows:
             continue
-        extra = [c for c in _WHEN_PRESENT[section] if any(row.get(c) is not None for row in rows)]
+        more = dict.fromkeys(chain(_WHEN_PRESENT[section], *rows))  # a row may have cells of its own
+        extra = [c for c in more if c not in _ALWAYS[section] and any(row.get(c) is not None for row in rows)]
         columns = [*_ALWAYS[section], *extra]
         parts.append(f"{_HEADINGS[language][section]}\n{encode_table(None, rows, columns)}")
         shown[section] = [{column: row.get(column) for column in columns} for row in rows]

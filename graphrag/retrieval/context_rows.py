@@ -11,7 +11,15 @@ from weakref import ref
 
 from datasources.text import node_label
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, ScoredNode
-from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label, without_empty
+from tools.compact import (
+    compact_handles,
+    compact_value,
+    cut,
+    cut_name,
+    other_cells,
+    sheet_label,
+    without_empty,
+)
 from tools.toon import compact_json
 
 MAX_NAME_CHARS = 80
@@ -57,6 +65,7 @@ def node_row(
         "process": None if not node.process else cut(node.process, truncate_process),
         "name": cells.name,
         "data": cells.data,
+        **other_cells(node, truncate_data),
         "handles": cells.handles,
         "why": why(scored),
     }

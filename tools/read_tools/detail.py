@@ -9,7 +9,7 @@ from pydantic import Field
 from datasources.text import effective_process
 from datasources.types import Graph, Node, NodeTypeConfig
 from tools.base import Tool, ToolArguments, ToolContext, ToolResult
-from tools.compact import compact_value, cut, cut_name
+from tools.compact import compact_value, cut, cut_name, other_cells
 from tools.read_tools.views import NodeKey, Row, data_without_name, node_row, table, type_of, unknown_node
 from tools.toon import compact_json, encode
 
@@ -74,6 +74,7 @@ async def _whole(node: Node, config: NodeTypeConfig | None, graph: Graph, contex
         "edges_out": sum(link.source == node.key for link in edges),
         "data": None if node.data is None else cut(compact_value(data_without_name(node)), limit // 2),
         "process": cut(process, limit) if process else None,
+        **other_cells(node, limit // 2),
     }
     if process and node.process is None:
         shown["process_from"] = "its type"

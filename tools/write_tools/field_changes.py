@@ -9,9 +9,7 @@ import orjson
 
 from datasources.errors import ForbiddenPath
 from datasources.instructions import IDENTITY_FIELDS, Instruction, Op, apply_instruction
-from datasources.types import Document, Node, parse_document
-
-WRITABLE = ("data", "process", "size", "handles", "type", "typeVersion", "posX", "posY")
+from datasources.types import Document, Node, node_fields, parse_document
 
 
 def path_of(name: str) -> tuple[str, ...]:
@@ -78,7 +76,7 @@ def fault_of_change(node: Node, name: str) -> str | None:
     head = name.partition(".")[0]
     if head in IDENTITY_FIELDS:
         return f"{head} cannot be changed"
-    if head in WRITABLE:
+    if head in node_fields("proposable", type(node)).values():
         return None
     if head.startswith("_") or head.startswith("embedding"):
         return f"{head} is not yours to write"

@@ -12,7 +12,7 @@ from typing import Any
 
 from datasources.builtin_types import types_by_name
 from datasources.instructions import GraphInstruction, Instruction, Op
-from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig, parse_document
+from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig, node_fields, parse_document
 from graphrag.approvals.actions.layout import arrange
 from graphrag.approvals.actions.new_keys import Ids, KeyMap, new_id
 from graphrag.approvals.actions.placement import place_nodes
@@ -198,8 +198,8 @@ class _Conversion:
             "handles": {side: group.to_document() for side, group in handles.items()},
             "data": {} if payload.data is None else payload.data,
         }
-        if payload.process is not None:
-            fields["process"] = payload.process
+        given = ((name, getattr(payload, name, None)) for name in node_fields("proposable"))
+        fields |= {name: value for name, value in given if value is not None and name not in fields}
         self.new_nodes[key] = Node.model_validate(fields, by_name=True)
         if payload.sheet is None:
             self.sheetless.add(key)
