@@ -127,15 +127,20 @@ def texts_of(node: Node) -> Iterator[tuple[Path, str]]:
             left.extend(((*path, str(number)), item) for number, item in items)
 
 
+def calls_by_name(graph: Graph) -> bool:
+    """Return whether the nodes of a graph may call each other by name."""
+    origin = (graph.metadata or {}).get("origin")
+    return isinstance(origin, Mapping) and cast(Mapping[str, Any], origin).get("format") == "n8n"
+
+
 def by_name(graph: Graph, nodes: Iterable[Node]) -> dict[str, Node]:
     """Return the node that each name means; nothing in a graph whose nodes do not call each other so.
 
     Of several nodes of one name the first that was imported is meant; a note never is.
     """
-    origin = (graph.metadata or {}).get("origin")
-    if not isinstance(origin, Mapping) or cast(Mapping[str, Any], origin).get("format") != "n8n":
-        return {}
     found: dict[str, Node] = {}
+    if not calls_by_name(graph):
+        return found
     for node in sorted(nodes, key=lambda node: (_copy(node), node.key)):
         name = name_of(node)
         if name is not None and node.type != NOTE_TYPE:

@@ -31,6 +31,7 @@ MAX_KNOWN = 2_000
 """Nodes whose cells are remembered."""
 
 Row = dict[str, Any]
+_REASONS = {"name-vector": "name", "refers-to": "refers to", "referred-by": "referred to by"}
 _NOT_ALNUM = re.compile("[^a-z0-9]+")
 
 
@@ -149,4 +150,5 @@ def why(scored: ScoredNode) -> str:
 
 
 def _short_reason(reason: str) -> str:
-    return "name" if reason == "name-vector" else reason.replace("near:", "near ", 1)
+    kind, colon, key = reason.partition(":")
+    return f"{_REASONS.get(kind, kind)} {key}" if colon else _REASONS.get(reason, reason)

@@ -13,6 +13,10 @@ Spreading is a personalised PageRank on the symmetrically normalised adjacency, 
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
 `sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
 
+A reference by name ties nodes as an edge does, at a tenth of its weight: on 805 annotated questions
+(`nodius eval`) recall@5/recall@10/MRR are .8117/.9317/.7997 so, .8088/.9286/.7992 at the full weight,
+.8084/.9309/.7993 at three tenths and .8116/.9303/.7988 without.
+
 Source: Zhou et al., "Learning with Local and Global Consistency" (NIPS 2003) for the operator;
 Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 """
@@ -21,13 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from datasources.types import Hit, Link, LinkTable
+from graphrag.retrieval.reference_links import NO_REFERENCES, ReferenceLinks
 
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -41,6 +46,11 @@ DIGITS = 12
 NAMES = ("name", "name-vector")
 """Searches of names alone."""
 
+MAX_REFERENCES = 5_000
+
+NEEDING, PARTNER_SHARE = 3, 5
+"""What so many of the best nodes refer to is shown in any case, in one of so many places at most."""
+
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
 
@@ -50,7 +60,8 @@ class RankOptions:
     """Weights of the searches and of the spreading. All are without unit.
 
     `candidates` is the number of hits asked of each search; a list of as many was cut there.
-    `damping` is the share of a score that walks on along an edge (0 turns spreading off).
+    `damping` is the share of a score that walks on along an edge (0 turns spreading off);
+    `reference` is the weight of a reference by name, where an edge weighs 1.
     """
 
     weights: Mapping[str, float] = field(
@@ -60,6 +71,7 @@ class RankOptions:
     damping: float = 0.5
     sharpness: float = 4.0
     iterations: int = 10
+    reference: float = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +132,7 @@ def _best(hits: Sequence[Hit]) -> float:
 def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scores:
     """Return the scores after walking the edges.
 
-    Shapes: seeds float64[n], not negative; links n×n of 0 and 1, symmetric, no self loops.
+    Shapes: seeds float64[n], not negative; links n×n of weights from 0 to 1, symmetric, no self loops.
     Where a node has no edge its score stays its own share, as if the walk came straight back.
     """
     best = float(seeds.max(initial=0.0))
@@ -129,9 +141,10 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
     restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
     restart = restart / restart.sum()
     starts, ends = cast(Integers, links.indptr), cast(Integers, links.indices)
-    degree = np.diff(starts)
-    scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
-    weights = np.repeat(scale, degree) * scale[ends]
+    strengths = cast(Scores, links.data)
+    sums = np.concatenate([[0.0], np.cumsum(strengths)])[starts]
+    scale = 1.0 / np.sqrt(np.maximum(np.diff(sums), 1.0))
+    weights = np.repeat(scale, np.diff(starts)) * scale[ends] * strengths
     walk = sparse.csr_array((options.damping * weights, ends, starts), shape=(len(seeds), len(seeds)))
     start = (1.0 - options.damping) * restart
     score: Scores = restart
@@ -140,8 +153,10 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
     return score
 
 
-def adjacency(size: int, pairs: Integers | Sequence[tuple[int, int]]) -> sparse.csr_array:
-    """Return the symmetric 0/1 matrix of undirected pairs; duplicates and self loops are dropped.
+def adjacency(
+    size: int, pairs: Integers | Sequence[tuple[int, int]], weight: float = 1.0
+) -> sparse.csr_array:
+    """Return the symmetric matrix of undirected pairs, each of the weight; self loops are dropped.
 
     Shapes: int64[k, 2] → size×size.
     """
@@ -152,7 +167,7 @@ def adjacency(size: int, pairs: Integers | Sequence[tuple[int, int]]) -> sparse.
     if len(cells) > 1:
         cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])]
     pointer = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size)
-    matrix = (np.ones(len(cells), dtype=np.float64), cells % size if size else cells, pointer)
+    matrix = (np.full(len(cells), weight), cells % size if size else cells, pointer)
     return sparse.csr_array(matrix, shape=(size, size))
 
 
@@ -162,35 +177,56 @@ def rank(
     options: RankOptions,
     limit: int,
     fused: Mapping[str, float] | None = None,
+    references: ReferenceLinks = NO_REFERENCES,
 ) -> list[Ranked]:
     """Return the best nodes of all searches and of their surroundings, at most `limit`.
 
-    Ties are in key order, so equal input gives equal output. `fused` saves fusing again.
+    Ties are in key order, so equal input gives equal output. `fused` saves fusing again. What the best
+    nodes refer to, or what refers to them, takes the last places where it has none.
     """
     if fused is None:
         fused = fuse(signals, options.weights, options.candidates)
     if not fused or limit <= 0:
         return []
     table = links if isinstance(links, LinkTable) else LinkTable.of(links)
-    keys = [*fused, *(key for key in table.keys if key not in fused)]
+    if options.damping <= 0:
+        references = NO_REFERENCES
+    named = LinkTable.of(references.around(fused, limit=MAX_REFERENCES))
+    keys = list(dict.fromkeys((*fused, *table.keys, *named.keys)))
     row = dict(zip(keys, range(len(keys)), strict=True))
-    places = list(map(row.__getitem__, table.keys))
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
-    matrix = adjacency(len(keys), np.array(places, dtype=np.int64)[table.ends])
+    matrix = adjacency(len(keys), _rows(table, row))
+    if len(named.ends):
+        weak = adjacency(len(keys), _rows(named, row), options.reference)
+        matrix = sparse.csr_array(cast(Any, matrix).maximum(weak))
     walked = spread(seeds, matrix, options)
     scores: Scores = np.round(walked / float(walked.max()), DIGITS)
-    order = _order(keys, scores, limit)
+    order = _with_partners(_order(keys, scores, limit), keys, row, references)
     names = _reasons(signals, options.weights, {keys[i] for i in order})
     return [
         Ranked(
             key=keys[i],
             score=float(scores[i]),
-            reasons=names.get(keys[i], ()) or _nearest(i, keys, scores, matrix) or ("graph",),
+            reasons=names.get(keys[i], ()) or _nearest(i, keys, scores, matrix, references) or ("graph",),
         )
         for i in order
         if scores[i] > 0
     ]
+
+
+def _rows(table: LinkTable, row: Mapping[str, int]) -> Integers:
+    return np.array([row[key] for key in table.keys], dtype=np.int64)[table.ends]
+
+
+def _with_partners(
+    order: list[int], keys: Sequence[str], row: Mapping[str, int], references: ReferenceLinks
+) -> list[int]:
+    """Return the order with the partners of its best nodes in its last places, where they had none."""
+    known = set(order)
+    partners = (row[key] for i in order[:NEEDING] for key in references.partners(keys[i]) if key in row)
+    missing = [i for i in dict.fromkeys(partners) if i not in known][: len(order) // PARTNER_SHARE]
+    return [*order[: len(order) - len(missing)], *missing]
 
 
 def _order(keys: Sequence[str], scores: Scores, limit: int) -> list[int]:
@@ -219,10 +255,19 @@ def _reasons(
     return {key: tuple(name for _, name in sorted(found)) for key, found in strong.items()}
 
 
-def _nearest(i: int, keys: Sequence[str], scores: Scores, matrix: sparse.csr_array) -> tuple[str, ...]:
+def _nearest(
+    i: int, keys: Sequence[str], scores: Scores, matrix: sparse.csr_array, references: ReferenceLinks
+) -> tuple[str, ...]:
     """Name the best neighbour of a node that no search found well by itself."""
-    indices = cast(Integers, matrix.indices)
-    neighbours: list[int] = indices[matrix.indptr[i] : matrix.indptr[i + 1]].tolist()
+    starts = cast(Integers, matrix.indptr)
+    place = slice(int(starts[i]), int(starts[i + 1]))
+    neighbours: list[int] = cast(Integers, matrix.indices)[place].tolist()
+    strengths: list[float] = cast(Scores, matrix.data)[place].tolist()
+    weights = dict(zip(neighbours, strengths, strict=True))
     if not neighbours:
         return ()
-    return (f"near:{keys[min(neighbours, key=lambda j: (-float(scores[j]), keys[j]))]}",)
+    best = min(neighbours, key=lambda j: (-float(scores[j]) * weights[j], keys[j]))
+    if weights[best] == 1:
+        return (f"near:{keys[best]}",)
+    is_source = keys[best] in references.refers_to.get(keys[i], ())
+    return (f"{'refers-to' if is_source else 'referred-by'}:{keys[best]}",)

@@ -24,6 +24,7 @@ from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.batch_search import BatchRequest, SearchSource, in_few_trips
 from graphrag.retrieval.cache import Cache, CacheStats
 from graphrag.retrieval.rank import Ranked, RankOptions, fuse, rank
+from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
@@ -101,6 +102,7 @@ class Retriever:
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)
         self._cache: Cache[Retrieval] = Cache(ttl_s=cache_ttl_s, max_entries=cache_entries)
+        self._references = ReferenceIndex(source)
 
     @property
     def source(self) -> GraphDataSource:
@@ -116,6 +118,7 @@ class Retriever:
 
     def clear_cache(self, graph_key: str | None = None) -> int:
         """Forget cached results, of one graph or of all; return how many."""
+        self._references.clear(graph_key)
         return self._cache.clear(graph_key)
 
     async def retrieve(
@@ -164,7 +167,7 @@ class Retriever:
         if options.mode == "vector":
             nodes, edges, searched = await search.vector_mode()
         else:
-            nodes, edges, searched = await search.hybrid_mode()
+            nodes, edges, searched = await search.hybrid_mode(await self._references.of(graph))
         configs = await _configs(source, nodes)
         done = time.perf_counter()
         return Retrieval(
@@ -260,7 +263,7 @@ class _Search:
     options: RetrievalOptions
     notes: list[str]
 
-    async def hybrid_mode(self) -> Found:
+    async def hybrid_mode(self, references: ReferenceLinks) -> Found:
         signals = await self._signals()
         if not any(signals.values()):
             return await self._first_nodes()
@@ -272,7 +275,7 @@ class _Search:
 
         def choose(links: LinkTable) -> list[str]:
             nonlocal searched
-            found = rank(signals, links, options, self.options.asked, fused)
+            found = rank(signals, links, options, self.options.asked, fused, references)
             ranked.update((r.key, r) for r in found)
             searched = time.perf_counter()
             return list(ranked)

@@ -1,0 +1,92 @@
+"""Finds which nodes of a graph call each other by name, as expressions and code of n8n do.
+
+Computed once for a revision, in another thread, and remembered for the graphs used last. A graph whose
+nodes do not refer by name costs nothing; one of more than `MAX_NODES` nodes has no references here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from datasources.base import GraphDataSource
+from datasources.types import Graph, Link, Node
+from graphrag.retrieval.cache import Cache
+from tools.references import by_name, calls_by_name, references
+
+MAX_NODES = 5_000
+MAX_LINKS = 10_000
+MAX_GRAPHS = 32
+TTL_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceLinks:
+    """The nodes that each node refers to, and those that refer to it, in key order."""
+
+    refers_to: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    referred_by: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+    @staticmethod
+    def of(links: Iterable[Link]) -> ReferenceLinks:
+        forward, back = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+        for source, target in sorted(links):
+            forward[source].append(target)
+            back[target].append(source)
+        return ReferenceLinks(refers_to=dict(forward), referred_by=dict(back))
+
+    def partners(self, key: str) -> list[str]:
+        """Return the nodes tied to a node by a reference, those that it needs first."""
+        return list(dict.fromkeys((*self.refers_to.get(key, ()), *self.referred_by.get(key, ()))))
+
+    def around(self, keys: Iterable[str], *, limit: int) -> list[Link]:
+        """Return the references that begin or end at one of the nodes, each once, at most `limit`."""
+        found: dict[Link, None] = {}
+        for key in keys:
+            found.update((Link(key, other), None) for other in self.refers_to.get(key, ()))
+            found.update((Link(other, key), None) for other in self.referred_by.get(key, ()))
+            if len(found) >= limit:
+                break
+        return list(found)[:limit]
+
+
+NO_REFERENCES = ReferenceLinks()
+
+
+def find_reference_links(graph: Graph, nodes: Sequence[Node]) -> ReferenceLinks:
+    """Return the references among the nodes of a graph, at most `MAX_LINKS`; a node's to itself are none."""
+    names = by_name(graph, nodes)
+    found: set[Link] = set()
+    for reference in references(nodes, names):
+        target = names[reference.mention.name].key
+        if target != reference.node_key:
+            found.add(Link(reference.node_key, target))
+        if len(found) >= MAX_LINKS:
+            break
+    return ReferenceLinks.of(found)
+
+
+class ReferenceIndex:
+    """Returns the references of a source's graphs."""
+
+    def __init__(self, source: GraphDataSource) -> None:
+        self._source = source
+        self._cache: Cache[ReferenceLinks] = Cache(ttl_s=TTL_S, max_entries=MAX_GRAPHS)
+
+    async def of(self, graph: Graph) -> ReferenceLinks:
+        """Return the references of a graph at its revision. Raises: GraphNotFound."""
+        if not calls_by_name(graph):
+            return NO_REFERENCES
+        at = (graph.revision, graph.created_time)
+        return (await self._cache.get(graph.key, at, lambda: self._find(graph)))[0]
+
+    def clear(self, graph_key: str | None = None) -> None:
+        self._cache.clear(graph_key)
+
+    async def _find(self, graph: Graph) -> ReferenceLinks:
+        if (await self._source.get_stats(graph.key)).nodes > MAX_NODES:
+            return NO_REFERENCES
+        nodes = await self._source.get_nodes(graph.key)
+        return await asyncio.to_thread(find_reference_links, graph, nodes)

@@ -1,0 +1,73 @@
+"""Nodes that call each other by name belong together in what is found, as nodes joined by an edge do."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from datasources.mock import MemoryDatabase
+from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.retrieval.context_rows import why
+from graphrag.retrieval.reference_links import MAX_NODES, ReferenceIndex
+from graphrag.retrieval.retriever import Retriever
+from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
+from tests.graphrag.retrieval.test_retriever import Counting
+
+N8N = {"origin": {"format": "n8n"}}
+CALL = "={{ $('Secret Vault').item.json.token }}"
+
+
+def flow(steps: int = 40) -> tuple[list[Node], list[Edge]]:
+    """A chain of steps of which one sends invoices; the vault is tied to it by a reference alone."""
+    keys = [f"step-{i:02}" for i in range(steps)]
+    nodes = [a_node(key, data={"name": key}) for key in keys]
+    nodes[5] = a_node(keys[5], data={"name": "Send invoices", "auth": CALL})
+    vault = a_node("vault", data={"name": "Secret Vault"})
+    edges = [an_edge(f"{one}-{other}", one, other) for one, other in itertools.pairwise(keys)]
+    return [*nodes, vault], edges
+
+
+async def retriever_of(metadata: dict[str, Any] | None, source: Any = None) -> tuple[Retriever, Any]:
+    source = source or MemoryDatabase().source(WORKSPACE)
+    nodes, edges = flow()
+    graph: Graph = a_graph(FLOW, metadata=metadata)
+    await source.create_graph(graph, Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
+    counting = Counting(source)
+    return Retriever(counting, None, cache_ttl_s=0), counting
+
+
+async def test_a_question_brings_the_node_that_only_a_reference_ties_to_the_answer() -> None:
+    retriever, _ = await retriever_of(N8N)
+    found = {scored.node.key: scored for scored in (await retriever.retrieve(FLOW, "invoices")).nodes}
+    assert why(found["vault"]).endswith("referred to by step-05")
+    back = {scored.node.key: scored for scored in (await retriever.retrieve(FLOW, "secret vault")).nodes}
+    assert why(back["step-05"]).endswith("refers to vault")
+
+
+async def test_names_mean_nothing_in_a_graph_whose_nodes_do_not_call_each_other_so() -> None:
+    retriever, counting = await retriever_of(None)
+    found = await retriever.retrieve(FLOW, "invoices")
+    assert "vault" not in {scored.node.key for scored in found.nodes}
+    assert counting.count("get_nodes") == 0
+
+
+async def test_references_are_read_once_a_revision() -> None:
+    retriever, counting = await retriever_of(N8N)
+    for question in ("invoices", "secret vault", "step"):
+        await retriever.retrieve(FLOW, question)
+    assert counting.count("get_nodes") == 1
+    node = a_node("vault", data={"name": "Renamed"})
+    await counting.apply(Mutation(graph_key=FLOW, put_nodes=[node]))
+    found = await retriever.retrieve(FLOW, "invoices")
+    assert counting.count("get_nodes") == 2
+    assert "vault" not in {scored.node.key for scored in found.nodes}
+
+
+async def test_a_graph_of_very_many_nodes_is_not_read_for_references() -> None:
+    source = MemoryDatabase().source(WORKSPACE)
+    nodes = [a_node(f"n{i}") for i in range(MAX_NODES + 1)]
+    graph = await source.create_graph(a_graph(FLOW, metadata=N8N), Mutation(graph_key=FLOW, put_nodes=nodes))
+    counting = Counting(source)
+    index = ReferenceIndex(counting)
+    assert not (await index.of(graph)).refers_to
+    assert counting.count("get_nodes") == 0
