@@ -6,8 +6,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 TAIL_S = 5.0
 """How long to wait for what follows the end of an answer: the count of its tokens, the connection's end."""
 
+END = object()
+"""Stands for the end of a stream."""
+
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -28,7 +31,7 @@ class RetryPolicy:
     """How often and how patiently to try again.
 
     Units: seconds. A provider that asks for a pause longer than `max_wait_s` is not asked again:
-    coming back earlier than told would only prolong the refusal.
+    coming back earlier would only prolong the refusal.
     """
 
     attempts: int = 4
@@ -95,65 +98,60 @@ class Clock:
                 raise
             if by < self._end:
                 raise ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
-            told = f"the answer was not whole after {self._total_s:g} s"
-            raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=told) from exc
+            late = f"the answer was not whole after {self._total_s:g} s"
+            raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=late) from exc
 
-    async def each(self, source: AsyncIterator[T], *, done: Callable[[], bool]) -> AsyncGenerator[T]:
-        """Yield what comes, in time. Once `done`, what comes late is no longer waited for.
+    async def next(self, source: AsyncIterator[object], *, is_whole: bool) -> object:
+        """Return what comes next, or END. After a whole answer, what comes late is not waited for.
 
         Raises: ModelTimedOut.
         """
-        while True:
-            try:
-                if done():
-                    async with asyncio.timeout(TAIL_S):
-                        item = await anext(source)
-                else:
-                    item = await self.wait(anext(source))
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                if done():
-                    return
-                raise
-            yield item
+        if not is_whole:
+            return await self.wait(anext(source, END))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TAIL_S):
+                return await anext(source, END)
+        return END
 
 
-async def with_attempts(
-    attempt: Callable[[], AsyncGenerator[Chunk]], policy: RetryPolicy, patience: Patience, *, model: str
-) -> AsyncGenerator[Chunk]:
-    """Yield the chunks of the first attempt that begins an answer.
+class Attempts:
+    """The attempts at one answer. Once a piece of an answer went out, a failure is final: it was seen."""
 
-    Once a piece of an answer went out, a failure is final: the reader has seen it.
-    Raises: ModelError of the last attempt.
-    """
-    number = 0
-    while True:
-        number += 1
-        begun = False
-        began = time.perf_counter()
-        try:
-            async with aclosing(attempt()) as chunks:
-                async for chunk in chunks:
-                    if not begun and not isinstance(chunk, UsageReport | ToolCallSetAside | PromptProgress):
-                        begun = True
-                        log.debug("model_first_piece", extra={"model": model, "ms": _ms_since(began)})
-                    yield chunk
-            log.debug("model_answered", extra={"model": model, "attempt": number, "ms": _ms_since(began)})
-        except ModelError as exc:
-            facts = {"provider": exc.provider, "model": model, "error": type(exc).__name__}
-            facts |= {"status": exc.status, "attempt": number}
-            # Silence is often what a model means: it is paid for, and asking twice tells enough.
-            final = begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and number > 1)
-            final = final or (isinstance(exc, ModelTimedOut) and not patience.repeats_timeouts)
-            pause_s = None if final else policy.pause_s(number, exc.retry_after_s)
-            if pause_s is None:
-                log.warning("model_failed", extra=facts | {"begun": begun})
-                raise
-            log.info("model_retry", extra=facts | {"pause_s": round(pause_s, 2)})
-        else:
-            return
-        await policy.sleep(pause_s)
+    def __init__(self, policy: RetryPolicy, patience: Patience, *, model: str) -> None:
+        self._policy, self._patience, self._model = policy, patience, model
+        self._number = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Count another attempt."""
+        self._number += 1
+        self._begun, self._began = False, time.perf_counter()
+
+    def feed(self, chunk: Chunk) -> None:
+        """Note what an attempt brings, before it goes out."""
+        if not self._begun and not isinstance(chunk, UsageReport | ToolCallSetAside | PromptProgress):
+            self._begun = True
+            log.debug("model_first_piece", extra={"model": self._model, "ms": _ms_since(self._began)})
+
+    def succeeded(self) -> None:
+        """Log that the answer is whole."""
+        facts = {"model": self._model, "attempt": self._number, "ms": _ms_since(self._began)}
+        log.debug("model_answered", extra=facts)
+
+    async def failed(self, exc: ModelError) -> None:
+        """Wait until the next attempt may begin. Raises: the error, where there is none."""
+        facts = {"provider": exc.provider, "model": self._model, "error": type(exc).__name__}
+        facts |= {"status": exc.status, "attempt": self._number}
+        # Silence is often what a model means: it is paid for, and asking twice is enough.
+        final = self._begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and self._number > 1)
+        final = final or (isinstance(exc, ModelTimedOut) and not self._patience.repeats_timeouts)
+        pause_s = None if final else self._policy.pause_s(self._number, exc.retry_after_s)
+        if pause_s is None:
+            log.warning("model_failed", extra=facts | {"begun": self._begun})
+            raise exc
+        log.info("model_retry", extra=facts | {"pause_s": round(pause_s, 2)})
+        await self._policy.sleep(pause_s)
+        self.begin()
 
 
 def _ms_since(start: float) -> int:

@@ -118,7 +118,7 @@ class OpenAICompatibleProvider(SdkProvider):
         try:
             return await read_facts(get, self._base_url, self._model)
         except (openai.OpenAIError, httpx2.HTTPError, OSError) as exc:
-            raise self._translated(exc, begun=False) from exc
+            raise self.translated(exc, begun=False) from exc
 
     async def learn_window(self) -> None:
         now = time.monotonic()

@@ -7,13 +7,12 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import httpx2
 
-from graphrag.llm.attempts import Clock, Patience, RetryPolicy, with_attempts
+from graphrag.llm.attempts import END, Attempts, Clock, Patience, RetryPolicy
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
@@ -88,14 +87,32 @@ class SdkProvider(Identified, ABC):
     ) -> AsyncGenerator[Chunk]:
         request = self._request(messages, tools, options)
         patience = self._patience.changed(silence_s=options.silence_s, total_s=options.total_s)
-
-        def attempt() -> AsyncGenerator[Chunk]:
-            return self._attempt(request, CallIds(messages), Clock(self._name, patience))
-
-        policy = self._retry
-        async with aclosing(with_attempts(attempt, policy, patience, model=self._model)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        attempts = Attempts(self._retry, patience, model=self._model)
+        while True:
+            clock, reader = Clock(self._name, patience), self._reader(CallIds(messages))
+            try:
+                pieces = await self._open(request, clock)
+                try:
+                    while (piece := await pieces.next(is_whole=reader.finished)) is not END:
+                        for chunk in reader.feed(piece):
+                            if not isinstance(chunk, PromptProgress):
+                                clock.begin()
+                            attempts.feed(chunk)
+                            yield chunk
+                except ModelError as exc:
+                    if not reader.finished:
+                        raise
+                    log.info("model_tail_lost", extra={"provider": self._name, "error": type(exc).__name__})
+                finally:
+                    await pieces.aclose()
+                for chunk in reader.end():
+                    attempts.feed(chunk)
+                    yield chunk
+            except ModelError as exc:
+                await attempts.failed(exc)
+            else:
+                attempts.succeeded()
+                return
 
     @abstractmethod
     def _request(
@@ -111,50 +128,19 @@ class SdkProvider(Identified, ABC):
     async def _send(self, request: dict[str, Any], clock: Clock) -> Any:
         """Send the request; returns its answer's beginning, raw. Raises: the package's errors."""
 
-    async def _attempt(self, request: dict[str, Any], ids: CallIds, clock: Clock) -> AsyncGenerator[Chunk]:
-        reader = self._reader(ids)
+    async def _open(self, request: dict[str, Any], clock: Clock) -> _Pieces:
+        """Send the request. Raises: ModelError."""
         try:
-            response = await self._send(request, clock)
+            return _Pieces(await self._send(request, clock), clock, self)
         except (self._errors.base, httpx2.HTTPError, OSError) as exc:
-            raise self._translated(exc, begun=False) from exc
-        try:
-            async with aclosing(self._pieces(response, clock, reader)) as pieces:
-                async for piece in pieces:
-                    for chunk in reader.feed(piece):
-                        if not isinstance(chunk, PromptProgress):
-                            clock.begin()
-                        yield chunk
-        except ModelError as exc:
-            if not reader.finished:
-                raise
-            log.info("model_tail_lost", extra={"provider": self._name, "error": type(exc).__name__})
-        for chunk in reader.end():
-            yield chunk
+            raise self.translated(exc, begun=False) from exc
 
-    async def _pieces(self, response: Any, clock: Clock, reader: Reader) -> AsyncGenerator[object]:
-        """Yield the stream's pieces, or the one piece of a server that does not stream."""
-        http = cast(httpx2.Response, response.http_response)
-        kind = http.headers.get("content-type", "")
-        try:
-            if kind.startswith("text/html"):
-                reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
-                raise ModelAnswerMalformed(provider=self._name, reason=reason, retryable=False)
-            if kind.startswith("application/json"):
-                yield json.loads(await clock.wait(http.aread()))
-                return
-            stream = response.parse()
-            stream = await stream if inspect.isawaitable(stream) else stream
-            async with aclosing(clock.each(aiter(stream), done=lambda: reader.finished)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except (self._errors.base, httpx2.HTTPError, httpx2.StreamError, OSError) as exc:
-            raise self._translated(exc, begun=True) from exc
-        except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
-            raise ModelAnswerMalformed(provider=self._name, reason=f"not JSON: {exc}") from exc
-        finally:
-            await http.aclose()
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What `translated` takes."""
+        return (self._errors.base, httpx2.HTTPError, httpx2.StreamError, OSError)
 
-    def _translated(self, exc: Any, *, begun: bool) -> ModelError:
+    def translated(self, exc: Any, *, begun: bool) -> ModelError:
         """Return what an exception of the client means. `begun`: the answer had a beginning."""
         if isinstance(exc, self._errors.status):
             refusal = Refusal(
@@ -171,3 +157,41 @@ class SdkProvider(Identified, ABC):
             refusal = Refusal(status=0, message=exc.message, body=exc.body)
             return error_of(refusal, provider=self._name, secret=self._key)
         return ModelAnswerMalformed(provider=self._name, reason=str(exc))
+
+
+class _Pieces:
+    """The pieces of one answer: a stream's, or the one of a server that does not stream."""
+
+    def __init__(self, response: Any, clock: Clock, provider: SdkProvider) -> None:
+        self._response, self._clock, self._provider = response, clock, provider
+        self._http = cast(httpx2.Response, response.http_response)
+        self._stream: Any = None
+        self._is_read = False
+
+    async def next(self, *, is_whole: bool) -> object:
+        """Return the next piece, or END; `is_whole`: the answer is. Raises: ModelError."""
+        try:
+            if self._stream is None:
+                return await self._first()
+            return await self._clock.next(self._stream, is_whole=is_whole)
+        except self._provider.failures as exc:
+            raise self._provider.translated(exc, begun=True) from exc
+        except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
+            raise ModelAnswerMalformed(provider=self._provider.name, reason=f"not JSON: {exc}") from exc
+
+    async def _first(self) -> object:
+        kind = self._http.headers.get("content-type", "")
+        if kind.startswith("text/html"):
+            reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
+            raise ModelAnswerMalformed(provider=self._provider.name, reason=reason, retryable=False)
+        if kind.startswith("application/json"):
+            if self._is_read:
+                return END
+            self._is_read = True
+            return json.loads(await self._clock.wait(self._http.aread()))
+        stream = self._response.parse()
+        self._stream = aiter(await stream if inspect.isawaitable(stream) else stream)
+        return await self._clock.next(self._stream, is_whole=False)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
