@@ -11,9 +11,10 @@ a call does is stored before it is done, so nothing is done twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from datasources.base import GraphDataSource
 from graphrag.agent.events import Ending, Event
@@ -22,9 +23,8 @@ from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
 from graphrag.agent.tool_calls import CallPlace, Requested, ToolCalls
-from graphrag.agent.turn_guard import begin, watched
+from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLeases, take_over
-from graphrag.agent.turn_start import open_turn
 from graphrag.app.logs import bind_log_context
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.i18n import Language
@@ -39,7 +39,11 @@ log = logging.getLogger(__name__)
 
 
 CORRECTIONS = 2
-"""How often in a turn a model is told that it wrote a tool call as text; the last time without tools."""
+"""How often in a turn a model is asked again that wrote a tool call as text; the last time without tools."""
+
+
+_Start = Ending | tuple[Requested | None, bool]
+"""How a resumed turn ends at once, or the calls that are run first and whether the answer is final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,7 @@ class Agent:
         *,
         source: GraphDataSource,
         retriever: Retriever,
-        asker: ModelCaller,
+        caller: ModelCaller,
         calls: ToolCalls,
         threads: Threads,
         leases: TurnLeases,
@@ -67,14 +71,14 @@ class Agent:
         limits: AgentLimits | None = None,
     ) -> None:
         self.limits = limits or AgentLimits()
-        self._source, self._retriever, self._asker, self._calls = source, retriever, asker, calls
+        self._source, self._retriever, self._caller, self._calls = source, retriever, caller, calls
         self._threads, self.leases, self._approvals = threads, leases, approvals
         self._context_options = context_options
 
     @property
     def provider(self) -> LLMProvider:
         """Whose model answers."""
-        return self._asker.provider
+        return self._caller.provider
 
     async def run(
         self,
@@ -109,19 +113,21 @@ class Agent:
         bind_log_context(threadId=thread.key)
         facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})
-        last: Event | None = None
+        last: Ending | None = None
         async with self.leases.held(thread.key) as hold:
             if thread_id is not None:
                 stored = await take_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.interactive = interactive
-            events, _ = await turn.settle(self._approvals, keep_waiting=False)
+            events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
-            await self._asker.prepare()
-            await open_turn(turn, message, self._source, self._retriever, options, self._asker, rounds=rounds)
+            await self._caller.prepare()
+            await open_turn(
+                turn, message, self._source, self._retriever, options, self._caller, rounds=rounds
+            )
             await begin(turn)
-            async with aclosing(watched(turn, events, self._loop(turn))) as told:
-                async for event in told:
+            async with aclosing(watched(turn, events, self._loop(turn))) as watching:
+                async for event in watching:
                     if isinstance(event, Ending):
                         last = event
                     else:
@@ -149,7 +155,7 @@ class Agent:
         await self._threads.get(thread_id, person)  # nobody else's thread is held
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
-        last: Event | None = None
+        last: Ending | None = None
         async with self.leases.held(thread_id) as hold:
             stored = await take_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
@@ -160,13 +166,13 @@ class Agent:
             if decision is not None:
                 chosen = approval_id or await self._oldest(turn)
                 await self._approvals.decide(chosen, decision, person, thread_id=thread_id)
-            events, waiting = await turn.settle(self._approvals, keep_waiting=True)
+            events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
             status = turn.state.status
-            if status in ("idle", "stopped") and not turn.told and not waiting:
+            if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
                 raise NothingToResume(thread_id=thread_id, status=status)
-            going_on = self._resumed(turn, waiting, grant_rounds)
-            async with aclosing(watched(turn, events, going_on)) as told:
-                async for event in told:
+            going_on = self._loop(turn, partial(self._take_up, turn, waiting, grant_rounds))
+            async with aclosing(watched(turn, events, going_on)) as watching:
+                async for event in watching:
                     if isinstance(event, Ending):
                         last = event
                     else:
@@ -189,7 +195,7 @@ class Agent:
             return False
         graph = await self._source.get_graph(turn.graph_key)
         prompt = await write_instructions(
-            self._source, graph, role=turn.person.role, language=turn.language, compact=self._asker.is_small
+            self._source, graph, role=turn.person.role, language=turn.language, compact=self._caller.is_small
         )
         turn.messages.insert(0, prompt)
         made: list[Approval] = []
@@ -203,19 +209,17 @@ class Agent:
         return not made
 
     async def _oldest(self, turn: RunningTurn) -> str:
-        _, waiting = await turn.settle(self._approvals, keep_waiting=True)
+        _, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
         if not waiting:
             raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
         return waiting[0].id
 
-    async def _resumed(
-        self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None
-    ) -> AsyncGenerator[Event]:
+    async def _take_up(self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None) -> _Start:
+        """Return how a resumed turn goes on, and store that it does."""
         requested, final = None, False
         if turn.state.status == "limit":
             if grant_rounds is None:
-                yield await turn.at_limit(self.limits.max_rounds)
-                return
+                return await turn.at_limit(self.limits.max_rounds)
             if grant_rounds:
                 turn.change(rounds_allowed=self.limits.max_rounds)
                 requested = Requested(calls=unanswered(turn.messages))
@@ -224,27 +228,29 @@ class Agent:
                 final = True
         elif waiting:
             turn.answer_rest("interrupted")
-            yield await turn.wait(waiting)
-            return
+            return await turn.wait(waiting)
         if requested is None:
-            turn.tidy()
+            turn.repair_history()
         await turn.save("running")
-        async with aclosing(self._loop(turn, requested, final=final)) as events:
-            async for event in events:
-                yield event
+        return requested, final
 
     async def _loop(
-        self, turn: RunningTurn, requested: Requested | None = None, *, final: bool = False
+        self, turn: RunningTurn, take_up: Callable[[], Awaitable[_Start]] | None = None
     ) -> AsyncGenerator[Event]:
         """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
         bind_log_context(turn=turn.state.number)
+        start = (None, False) if take_up is None else await take_up()
+        if isinstance(start, Ending):
+            yield start
+            return
+        requested, final = start
         corrections = 0
         while True:
             if requested is None:
-                async with aclosing(self._asker.ask(turn, final=final)) as events:
+                async with aclosing(self._caller.ask(turn, final=final)) as events:
                     async for event in events:
                         yield event
-                reply = turn.replied()
+                reply = turn.take_reply()
                 if not reply.calls:
                     if not reply.leaked or final:
                         yield await turn.complete()
@@ -276,7 +282,7 @@ class Agent:
                 yield await turn.wait(waiting)
                 return
             requested = None
-            turn.tidy()
+            turn.repair_history()
             await turn.save("running")
 
     async def _round(self, turn: RunningTurn, step: Requested, made: list[Approval]) -> AsyncGenerator[Event]:
@@ -292,7 +298,7 @@ class Agent:
             person=turn.person,
             thread_id=turn.thread_id,
             turn=turn.state.number,
-            model=self._asker.provider.model,
+            model=self._caller.provider.model,
             write_guard=turn.hold.write,
         )
         turn.change(rounds_used=turn.state.rounds_used + 1)

@@ -11,9 +11,9 @@ from datasources.base import GraphDataSource
 from graphrag.agent.change_words import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
 from graphrag.agent.history import Parts, calls_of, is_context
-from graphrag.agent.links import GraphTargets, LinkTargets
+from graphrag.agent.links import GraphTargets
+from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.stream_model import Reply, Request, ask
 from graphrag.agent.window import SMALL, WindowTooSmall, fitted, prompt_tokens, room
 from graphrag.llm.base import (
     LearnsWindow,
@@ -24,11 +24,11 @@ from graphrag.llm.base import (
     ToolSchema,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
-from graphrag.llm.metered import MeteredProvider
+from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
-from graphrag.llm.usage_meter import Totals, UsageMeter
+from graphrag.llm.usage_meter import CallUsage, UsageMeter
 from graphrag.prompts.library import load_phrases
 from tools.base import Role, ToolBox
 
@@ -78,22 +78,32 @@ class ModelCaller:
         """Yield what the model says and what it used; `turn.reply` is filled.
 
         A `final` answer is one without tools: what is called in it all the same is forgotten.
-        Raises: ModelError, WindowTooSmall.
+        Raises: ModelError, WindowTooSmall; then `turn.reply` holds what was shown so far.
         """
-        reply = turn.reply = Reply(taken={call.id for call in calls_of(turn.messages)})
-        before = self._meter.of_thread(turn.thread_id)
+        targets = GraphTargets(self._source, turn.graph_key)
+        taken = {call.id for call in calls_of(turn.messages)}
+        reply = turn.reply = Reply(targets, known_tools=self._known, taken=taken)
+        used: list[CallUsage] = []
+        requests = _Requests(self, turn, final=final)
         try:
-            async with aclosing(self._stream(turn, reply, final=final)) as events:
-                async for event in events:
-                    if isinstance(event, Token):
-                        if reply.text == event.text and turn.text and not turn.text[-1].isspace():
-                            turn.answer.append(APART)
-                            yield Token(text=APART)
-                        turn.answer.append(event.text)
-                    if not (final and isinstance(event, ToolStarted)):
-                        yield event
+            while not requests.answered:
+                try:
+                    request = requests.next()
+                    stream = self.provider.stream(request.messages, request.tools, request.options)
+                    async with self._metered(turn, request, used) as call, aclosing(stream) as chunks:
+                        async for chunk in chunks:
+                            call.feed(chunk)
+                            for event in _shown(turn, reply, await reply.feed(chunk), final=final):
+                                yield event
+                            if reply.is_full:
+                                break
+                    requests.answered = True
+                except (WindowTooSmall, ModelContextTooLong) as exc:
+                    requests.refused(exc, reply)
+            for event in _shown(turn, reply, await reply.end(), final=final):
+                yield event
         finally:
-            usage = _difference(before, self._meter.of_thread(turn.thread_id))
+            usage = _reported(used)
             turn.used(usage, provider=self.provider.name, model=self.provider.model)
         yield usage
         if final:
@@ -102,6 +112,10 @@ class ModelCaller:
             reply.text += text
             turn.answer.append(text)
             yield Token(text=text)
+
+    def _metered(self, turn: RunningTurn, request: ModelRequest, used: list[CallUsage]) -> MeteredCall:
+        payer = Payer(workspace=turn.person.workspace, person=turn.person.user_id)
+        return MeteredCall(self.provider, request, self._meter, self._pricing, payer=payer, used=used)
 
     def _missing(self, turn: RunningTurn, reply: Reply, *, final: bool) -> list[str]:
         """Return what has to be said in the model's place. Raises: ModelEmptyReply."""
@@ -115,53 +129,21 @@ class ModelCaller:
             return [turn.phrase("no_answer")]
         raise ModelEmptyReply(provider=self.provider.name, reason="neither text nor a tool call")
 
-    async def _stream(self, turn: RunningTurn, reply: Reply, *, final: bool) -> AsyncGenerator[Event]:
-        payer = Payer(workspace=turn.person.workspace, person=turn.person.user_id)
-        provider = MeteredProvider(
-            self.provider, self._meter, self._pricing, thread=turn.thread_id, payer=payer
-        )
-        targets = GraphTargets(self._source, turn.graph_key)
-        tries = [(1.0, True), (1.0, False), (SECOND_SHARE, True)]
-        tries += [(SECOND_SHARE, False)] if self.is_small else []
-        while tries:
-            share, with_tools = tries.pop(0)
-            offered = self._offered(turn) if with_tools else _Offered()
-            try:
-                request = self._request(turn, offered, targets, share=share, final=final)
-                async with aclosing(ask(provider, request, reply)) as events:
-                    async for event in events:
-                        yield event
-            except (WindowTooSmall, ModelContextTooLong) as exc:
-                if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
-                    tries = [one for one in tries if one[0] == SECOND_SHARE]
-                if not tries or reply.text or reply.calls:
-                    raise
-                facts = {"thread_id": turn.thread_id, "model": provider.model, "error": type(exc).__name__}
-                log.info("prompt_shortened", extra=facts)
-            else:
-                return
-
-    def _request(
-        self, turn: RunningTurn, offered: _Offered, targets: LinkTargets, *, share: float, final: bool
-    ) -> Request:
+    def request(self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool) -> ModelRequest:
+        """Return what is sent for a turn, in a share of the window. Raises: WindowTooSmall."""
+        offered = self._offered(turn) if with_tools else _Offered()
         limit = room(self.provider.context_window, share=share) - offered.tokens
         messages: list[Message] = fitted(turn.messages, limit)
         if self.is_small and offered.writes:  # the instructions of a small window do without
             forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
             place = next((i for i, message in enumerate(messages) if is_context(message)), len(messages))
             messages.insert(place, SystemMessage(content=forms, stable=False))
-        if final or turn.told:
+        if final or turn.has_outcomes:
             note = turn.phrase("final" if final else "after_outcome")
             messages.append(SystemMessage(content=note, stable=False))
-        # The tools stay in a final request: formats refuse calls of tools they are not told of.
+        # The tools stay in a final request: formats refuse calls of tools that are not declared.
         options = ModelOptions(tool_choice="none") if final else ModelOptions()
-        return Request(
-            messages=messages,
-            tools=offered.schemas,
-            options=options,
-            targets=targets,
-            known_tools=self._known,
-        )
+        return ModelRequest(messages=messages, tools=offered.schemas, options=options)
 
     def _offered(self, turn: RunningTurn) -> _Offered:
         """Return the tools of a turn; a small window has those that its context leaves room for."""
@@ -216,12 +198,53 @@ class ModelCaller:
         )
 
 
-def _difference(before: Totals, after: Totals) -> UsageReported:
-    unpriced = after.unpriced > before.unpriced
+class _Requests:
+    """The requests for one answer: where one does not fit the window, a smaller one follows."""
+
+    def __init__(self, caller: ModelCaller, turn: RunningTurn, *, final: bool) -> None:
+        self._caller, self._turn, self._final = caller, turn, final
+        self._tries = [(1.0, True), (1.0, False), (SECOND_SHARE, True)]
+        self._tries += [(SECOND_SHARE, False)] if caller.is_small else []
+        self.answered = False
+
+    def next(self) -> ModelRequest:
+        """Return the next request. Raises: WindowTooSmall."""
+        share, with_tools = self._tries.pop(0)
+        return self._caller.request(self._turn, share=share, with_tools=with_tools, final=self._final)
+
+    def refused(self, exc: WindowTooSmall | ModelContextTooLong, reply: Reply) -> None:
+        """Note that a request did not fit. Raises: the error, where nothing smaller can be sent."""
+        if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
+            self._tries = [one for one in self._tries if one[0] == SECOND_SHARE]
+        if not self._tries or reply.text or reply.calls:
+            raise exc
+        model = self._caller.provider.model
+        facts = {"thread_id": self._turn.thread_id, "model": model, "error": type(exc).__name__}
+        log.info("prompt_shortened", extra=facts)
+
+
+def _shown(turn: RunningTurn, reply: Reply, events: list[Event], *, final: bool) -> list[Event]:
+    """Add the text of some events to the turn's answer; return what a person is shown of them."""
+    shown: list[Event] = []
+    for event in events:
+        if isinstance(event, Token):
+            if reply.text == event.text and turn.text and not turn.text[-1].isspace():
+                turn.answer.append(APART)
+                shown.append(Token(text=APART))
+            turn.answer.append(event.text)
+        if not (final and isinstance(event, ToolStarted)):
+            shown.append(event)
+    return shown
+
+
+def _reported(calls: list[CallUsage]) -> UsageReported:
+    """Return the sum of the calls that one answer took."""
+    costs = [call.cost_usd for call in calls]
+    known = [cost for cost in costs if cost is not None]
     return UsageReported(
-        prompt=after.prompt - before.prompt,
-        completion=after.completion - before.completion,
-        cached=after.cached - before.cached,
-        cost_usd=None if unpriced else after.cost_usd - before.cost_usd,
-        estimated=after.estimated > before.estimated,
+        prompt=sum(call.tokens.prompt for call in calls),
+        completion=sum(call.tokens.completion for call in calls),
+        cached=sum(call.tokens.cached for call in calls),
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+        estimated=any(call.estimated for call in calls),
     )

@@ -22,7 +22,7 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.agent.history import calls_of, is_context, repaired, unanswered
-from graphrag.agent.stream_model import Reply
+from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, Threads, Turn, TurnStatus
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_text
@@ -33,7 +33,8 @@ from graphrag.prompts.library import load_phrases
 
 @dataclass(slots=True)
 class RunningTurn:
-    """`answer` is what was said since the person's message; `told` says that outcomes were just told.
+    """`answer` is what was said since the person's message; `has_outcomes`: outcomes of proposals were just
+    added for the model.
 
     `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
     TurnStarted. `interactive`: a person can be asked for more rounds of tools.
@@ -46,7 +47,7 @@ class RunningTurn:
     language: Language
     hold: TurnLease
     answer: list[str] = field(default_factory=list[str])
-    told: bool = False
+    has_outcomes: bool = False
     reply: Reply | None = None
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words_only: bool = False
@@ -97,14 +98,15 @@ class RunningTurn:
                 self.stored = storing.result()  # what is stored of the turn next goes over this
             raise
 
-    def replied(self) -> Reply:
+    def take_reply(self) -> Reply:
         """Make the model's answer part of the conversation."""
-        reply, self.reply = self.reply or Reply(), None
+        assert self.reply is not None
+        reply, self.reply = self.reply, None
         self.messages.append(reply.message)
         return reply
 
     async def complete(self) -> Completed:
-        self.tidy()
+        self.repair_history()
         await self.save("idle")
         return Completed(thread_id=self.thread_id, text=self.text)
 
@@ -152,7 +154,7 @@ class RunningTurn:
 
     def begin(self, context: SystemMessage, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
-        self.tidy()
+        self.repair_history()
         messages = [message for message in self.messages if not is_context(message)]
         spoken = [message for message in messages if not isinstance(message, SystemMessage)]
         if spoken and not isinstance(spoken[-1], AssistantMessage):
@@ -176,7 +178,7 @@ class RunningTurn:
     def proposed(self) -> bool:
         """Whether a change was proposed, or its outcome told, since the person's last message."""
         last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
-        return self.told or any(
+        return self.has_outcomes or any(
             isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
             for message in self.messages[last:]
         )
@@ -200,11 +202,13 @@ class RunningTurn:
                 answer = ToolMessage(call_id=call.id, name=call.name, content=text, is_error=True)
                 self.messages.append(answer)
 
-    def tidy(self) -> None:
+    def repair_history(self) -> None:
         """Put every answer in its place; nothing may wait for one any more."""
         self.messages = repaired(self.messages, missing=self.phrase("interrupted"))
 
-    async def settle(self, approvals: Approvals, *, keep_waiting: bool) -> tuple[list[Event], list[Approval]]:
+    async def collect_outcomes(
+        self, approvals: Approvals, *, keep_waiting: bool
+    ) -> tuple[list[Event], list[Approval]]:
         """Tell the model what became of its proposals; return the events of that, and what still waits.
 
         Without `keep_waiting` a call whose proposal is undecided is answered with just that; its
@@ -247,7 +251,7 @@ class RunningTurn:
         if late:
             note = self.phrase("decided_since", outcomes="\n".join(late))
             self.messages.append(SystemMessage(content=note, stable=False))
-        self.told = self.told or bool(late or events)
+        self.has_outcomes = self.has_outcomes or bool(late or events)
         # Those made in the same millisecond stay in the order in which the model asked for them.
         return events, sorted(waiting, key=lambda approval: approval.created)
 

@@ -1,4 +1,4 @@
-"""Watches over a turn: leaves a valid thread behind it however it ends."""
+"""Opens a turn, and stores a valid thread however it ends."""
 
 from __future__ import annotations
 
@@ -6,16 +6,56 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
+from datasources.base import GraphDataSource
 from datasources.errors import SourceError
 from graphrag.agent.events import Completed, Event, Failed, TurnStarted
 from graphrag.agent.failures import classify
+from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import ThreadBusy, ThreadError
 from graphrag.agent.turn_lease import TurnUnwanted
+from graphrag.llm.base import SystemMessage
 from graphrag.llm.errors import ModelError
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.prepared_prompt import prepare_prompt
+from graphrag.retrieval.retriever import Retriever
 
 log = logging.getLogger(__name__)
+
+
+async def open_turn(
+    turn: RunningTurn,
+    message: str,
+    source: GraphDataSource,
+    retriever: Retriever,
+    options: ContextOptions,
+    caller: ModelCaller,
+    *,
+    rounds: int,
+) -> None:
+    """Retrieve for the message and put context and message at the conversation's end.
+
+    A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
+    """
+    known = next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)
+    prepared = await prepare_prompt(
+        source,
+        retriever,
+        turn.graph_key,
+        message,
+        role=turn.person.role,
+        options=replace(options, language=turn.language),
+        instructions=known,
+        compact=caller.is_small,
+        context_room=lambda system_tokens: caller.context_room(turn, system_tokens, message),
+    )
+    if known is None:
+        turn.messages.insert(0, prepared.instructions)
+    turn.begin(prepared.context_message, prepared.question, rounds=rounds)
+    turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
+    turn.words_only = prepared.retrieval.words_only
 
 
 async def begin(turn: RunningTurn) -> None:
@@ -33,7 +73,7 @@ async def begin(turn: RunningTurn) -> None:
 async def watched(
     turn: RunningTurn, first: Sequence[Event], events: AsyncGenerator[Event]
 ) -> AsyncGenerator[Event]:
-    """Yield that a turn began, what is told `first`, and its events.
+    """Yield that a turn began, the `first` events, and its own.
 
     Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
     elsewhere; a failure is stored and becomes `Failed`.
@@ -58,7 +98,7 @@ async def watched(
     except TurnUnwanted:
         await _stored(turn, turn.stop())
         yield Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
-    except Exception as exc:  # the one door: what a person may know of it is said
+    except Exception as exc:  # whatever it was, a person is shown what they may know of it
         fault = classify(exc)
         facts = {"thread_id": turn.thread_id, "code": fault.code, "error": type(exc).__name__}
         if isinstance(exc, ModelError):

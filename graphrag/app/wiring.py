@@ -363,13 +363,13 @@ async def open_model(
 
 def agent_of(services: Services, model: Model) -> Agent:
     """Return the agent of a workspace."""
-    asker = ModelCaller(
+    caller = ModelCaller(
         model.provider, services.box, services.source, meter=services.meter, pricing=model.pricing
     )
     return Agent(
         source=services.source,
         retriever=services.retriever,
-        asker=asker,
+        caller=caller,
         calls=ToolCalls(services.box, services.approvals),
         threads=services.threads,
         leases=TurnLeases(services.database.records(services.settings.workspace)),

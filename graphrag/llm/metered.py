@@ -1,18 +1,19 @@
-"""Wraps a provider or an embedder so that a meter counts what is asked of it."""
+"""Counts what is asked of a model or an embedder, with a meter that keeps the limits."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphrag.embedding.base import EmbeddingProvider, ReportsTokens
 from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
     AssistantMessage,
     Chunk,
     LLMProvider,
@@ -27,7 +28,6 @@ from graphrag.llm.base import (
     UsageReport,
     add_usage,
 )
-from graphrag.llm.identity import Identified
 from graphrag.llm.prices import Pricing
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
@@ -50,81 +50,85 @@ def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) 
     return total
 
 
-class MeteredProvider(Identified):
-    """Checks the limits before each call and records it after, also one that broke or was stopped."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """What a model is asked."""
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSchema]
+    options: ModelOptions
+
+
+class MeteredCall:
+    """Checks the limits before a call and records it after, also one that broke or was stopped.
+
+    Use it as `async with`, which raises UsageLimitReached, and feed it every chunk. What is recorded is
+    also added to `used`; a call that was refused before it began is not recorded.
+    """
 
     def __init__(
         self,
-        inner: LLMProvider,
+        provider: LLMProvider,
+        request: ModelRequest,
         meter: UsageMeter,
         pricing: Pricing,
         *,
-        thread: str | None = None,
         payer: Payer = NOBODY,
+        used: list[CallUsage] | None = None,
     ) -> None:
-        super().__init__(name=inner.name, model=inner.model, context_window=inner.context_window)
-        self._inner, self._meter, self._pricing = inner, meter, pricing
-        self._thread, self._payer = thread, payer
+        self._provider, self._request, self._meter, self._pricing = provider, request, meter, pricing
+        self._payer, self._used = payer, used
+        self._reported: UsageReport | None = None
+        self._written: list[str] = []
+        self._calls, self._began = 0, 0.0
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
-        """Yield what the provider yields. Raises: ModelError; UsageLimitReached, before it is asked."""
+    async def __aenter__(self) -> Self:
+        messages, tools = self._request.messages, self._request.tools
         bounded = self._meter.limits.count_tokens
         await self._meter.check(count_prompt(messages, tools) if bounded else 0, self._payer)
-        told: UsageReport | None = None
-        written: list[str] = []
-        calls, began = 0, time.perf_counter()
         log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
-        try:
-            async with aclosing(self._inner.stream(messages, tools, options)) as chunks:
-                async for chunk in chunks:
-                    if isinstance(chunk, UsageReport):
-                        told = add_usage(told, chunk)
-                    elif isinstance(chunk, TextDelta | ReasoningDelta):
-                        written.append(chunk.text)
-                    elif isinstance(chunk, ToolCallReady | ToolCallCut | ToolCallSetAside):
-                        written.append(chunk.call.name + chunk.call.arguments)
-                        calls += 1
-                    yield chunk
-        finally:
-            tokens = told.prompt + told.completion if told else None
-            ms = round((time.perf_counter() - began) * 1e3, 2)
-            log.debug("llm_call_done", extra={"tokens": tokens, "ms": ms, "toolCalls": calls})
-            self._record(told, written, messages, tools)
+        self._began = time.perf_counter()
+        return self
 
-    def _record(
-        self,
-        told: UsageReport | None,
-        written: Sequence[str],
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema],
+    def feed(self, chunk: Chunk) -> None:
+        """Count a chunk."""
+        if isinstance(chunk, UsageReport):
+            self._reported = add_usage(self._reported, chunk)
+        elif isinstance(chunk, TextDelta | ReasoningDelta):
+            self._written.append(chunk.text)
+        elif isinstance(chunk, ToolCallReady | ToolCallCut | ToolCallSetAside):
+            self._written.append(chunk.call.name + chunk.call.arguments)
+            self._calls += 1
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        if told is None and not written:
-            return  # refused before it began: nothing is charged
-        tokens = told or UsageReport(
-            prompt=count_prompt(messages, tools), completion=count_tokens("".join(written))
+        tokens = self._reported.prompt + self._reported.completion if self._reported else None
+        ms = round((time.perf_counter() - self._began) * 1e3, 2)
+        log.debug("llm_call_done", extra={"tokens": tokens, "ms": ms, "toolCalls": self._calls})
+        if self._reported or self._written:
+            self._record()
+
+    def _record(self) -> None:
+        tokens = self._reported or UsageReport(
+            prompt=count_prompt(self._request.messages, self._request.tools),
+            completion=count_tokens("".join(self._written)),
         )
-        facts = {"provider": self.name, "model": self.model, "prompt": tokens.prompt}
+        name, model = self._provider.name, self._provider.model
+        facts = {"provider": name, "model": model, "prompt": tokens.prompt}
         log.info("token_usage", extra=facts | {"completion": tokens.completion, "cached": tokens.cached})
-        self._meter.record(
-            CallUsage(
-                kind="chat",
-                provider=self.name,
-                model=self.model,
-                tokens=tokens,
-                cost_usd=self._pricing.cost_usd(tokens),
-                thread=self._thread,
-                estimated=told is None,
-                payer=self._payer,
-            )
+        call = CallUsage(
+            kind="chat",
+            provider=name,
+            model=model,
+            tokens=tokens,
+            cost_usd=self._pricing.cost_usd(tokens),
+            estimated=self._reported is None,
+            payer=self._payer,
         )
+        self._meter.record(call)
+        if self._used is not None:
+            self._used.append(call)
 
 
 class MeteredEmbedder:

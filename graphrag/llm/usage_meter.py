@@ -1,10 +1,8 @@
-"""Counts what models were asked for: tokens and cost by thread and provider, and keeps limits."""
+"""Records what models were asked for, and refuses calls beyond the limits."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -16,9 +14,6 @@ from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, Used, Whose
 
 NOBODY = Payer(workspace="")
-MAX_THREADS = 10_000
-"""Totals of so many threads are kept; the one used longest ago is forgotten first. Sums stay right."""
-
 Limit = Literal["call_tokens", "total_tokens", "total_cost"]
 
 log = logging.getLogger(__name__)
@@ -85,50 +80,21 @@ class UsageLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallUsage:
-    """One call. `cost_usd` None: nobody knows the price. `estimated`: counted by us, not told."""
+    """One call. `cost_usd` None: nobody knows the price. `estimated`: counted by us, not by the provider."""
 
     kind: Literal["chat", "embedding"]
     provider: str
     model: str
     tokens: UsageReport
     cost_usd: float | None
-    thread: str | None = None
     estimated: bool = False
     payer: Payer = NOBODY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Sums over calls. `cost_usd` leaves out the `unpriced` calls, whose price nobody knows."""
-
-    calls: int = 0
-    prompt: int = 0
-    completion: int = 0
-    cached: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-    estimated: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt + self.completion
-
-    def plus(self, call: CallUsage) -> Totals:
-        return Totals(
-            calls=self.calls + 1,
-            prompt=self.prompt + call.tokens.prompt,
-            completion=self.completion + call.tokens.completion,
-            cached=self.cached + call.tokens.cached,
-            cost_usd=self.cost_usd + (call.cost_usd or 0.0),
-            unpriced=self.unpriced + (call.cost_usd is None),
-            estimated=self.estimated + call.estimated,
-        )
-
-
 class UsageMeter:
-    """Adds up calls, from any thread.
+    """Passes calls on to the accounts and checks their limits.
 
-    `on_call` is called with each call, `on_limit` with each refusal; neither may raise.
+    `on_call` is called with each call; it may not raise.
     What was used is always recorded: a limit refuses the next call, not the answer already paid.
     """
 
@@ -138,31 +104,14 @@ class UsageMeter:
         accounts: UsageAccounts | None = None,
         *,
         on_call: Callable[[CallUsage], None] | None = None,
-        on_limit: Callable[[UsageLimitReached], None] | None = None,
     ) -> None:
         self._limits = limits or UsageLimits()
         self.accounts = accounts or UsageAccounts(self._limits.monthly)
-        self._on_call, self._on_limit = on_call, on_limit
-        self._lock = threading.Lock()
-        self._total = Totals()
-        self._by_provider: dict[str, Totals] = {}
-        self._by_thread: OrderedDict[str, Totals] = OrderedDict()
+        self._on_call = on_call
 
     @property
     def limits(self) -> UsageLimits:
         return self._limits
-
-    def total(self) -> Totals:
-        return self._total
-
-    def of_thread(self, thread: str) -> Totals:
-        with self._lock:
-            return self._by_thread.get(thread, Totals())
-
-    def by_provider(self) -> dict[str, Totals]:
-        """Return the totals by provider, embeddings apart as `PROVIDER (embedding)`."""
-        with self._lock:
-            return dict(self._by_provider)
 
     async def check(self, prompt_tokens: int = 0, payer: Payer = NOBODY) -> None:
         """Allow a call of about so many prompt tokens. Raises: UsageLimitReached."""
@@ -170,20 +119,10 @@ class UsageMeter:
         if reached is not None:
             facts = {"limit": reached.limit, "allowed": reached.allowed, "reached": reached.reached}
             log.warning("usage_limit", extra=facts)
-            if self._on_limit is not None:
-                self._on_limit(reached)
             raise reached
 
     def record(self, call: CallUsage) -> None:
         """Add a call that was made."""
-        with self._lock:
-            self._total = self._total.plus(call)
-            name = call.provider if call.kind == "chat" else f"{call.provider} (embedding)"
-            self._by_provider[name] = self._by_provider.get(name, Totals()).plus(call)
-            if call.thread is not None:
-                self._by_thread[call.thread] = self._by_thread.pop(call.thread, Totals()).plus(call)
-                if len(self._by_thread) > MAX_THREADS:
-                    self._by_thread.popitem(last=False)
         self.accounts.add(
             call.payer,
             Used(tokens=call.tokens.prompt + call.tokens.completion, cost_usd=call.cost_usd or 0.0),

@@ -28,10 +28,9 @@ from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
 from graphrag.live.source import LiveSource, SavedSource
-from graphrag.llm import errors as model_errors
-from graphrag.llm.base import LLMProvider, UsageReport, UserMessage
+from graphrag.llm.base import LLMProvider, ModelOptions, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
-from graphrag.llm.metered import MeteredEmbedder, MeteredProvider
+from graphrag.llm.metered import MeteredCall, MeteredEmbedder, ModelRequest
 from graphrag.llm.prices import Pricing
 from graphrag.llm.usage_meter import CallUsage, UsageLimitReached, UsageLimits, UsageMeter
 from graphrag.retrieval.retriever import Retriever
@@ -91,9 +90,6 @@ EMBEDDERS: dict[type, Callable[[Any], Any]] = {
     MeteredEmbedder: lambda inner: MeteredEmbedder(inner, UsageMeter(), PRICE, provider="p"),
     QueryEmbedder: QueryEmbedder,
 }
-MODELS: dict[type, Callable[[Any], Any]] = {
-    MeteredProvider: lambda inner: MeteredProvider(inner, UsageMeter(), PRICE)
-}
 SOURCES: dict[type, Callable[[Any], Any]] = {
     MemoryOverlay: lambda inner: MemoryOverlay(inner, NothingLive()),
     LiveSource: lambda inner: over(LiveSource, inner),
@@ -135,7 +131,7 @@ def wrappers(protocol: type) -> set[type]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "known"), [(EmbeddingProvider, EMBEDDERS), (LLMProvider, MODELS), (GraphDataSource, SOURCES)]
+    ("protocol", "known"), [(EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)]
 )
 def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) -> None:
     assert wrappers(protocol) <= set(known)
@@ -149,14 +145,6 @@ async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[
         await EMBEDDERS[kind](Fails(made(error))).embed(["text"])
 
 
-@pytest.mark.parametrize("error", subclasses(model_errors, ModelError))
-@pytest.mark.parametrize("kind", MODELS)
-async def test_a_provider_raises_model_errors_only(kind: type, error: type[Exception]) -> None:
-    with pytest.raises(ModelError):
-        async for _ in MODELS[kind](Fails(made(error))).stream([UserMessage(content="hi")]):
-            pass
-
-
 def limited() -> UsageMeter:
     meter = UsageMeter(UsageLimits(total_cost_usd=0.5))
     used = UsageReport(prompt=1)
@@ -166,8 +154,9 @@ def limited() -> UsageMeter:
 
 async def test_a_limit_is_a_model_error_to_who_asks_a_model_and_an_embedding_error_to_who_embeds() -> None:
     inner = Fails(AssertionError("it is not even asked"))
+    request = ModelRequest(messages=[UserMessage(content="hi")], tools=(), options=ModelOptions())
     with pytest.raises(ModelError, match="max_total_cost"):
-        async for _ in MeteredProvider(inner, limited(), PRICE).stream([UserMessage(content="hi")]):  # type: ignore[arg-type]
+        async with MeteredCall(inner, request, limited(), PRICE):  # type: ignore[arg-type]
             pass
     with pytest.raises(EmbeddingError, match="max_total_cost"):
         await MeteredEmbedder(inner, limited(), PRICE, provider="p").embed(["text"])  # type: ignore[arg-type]

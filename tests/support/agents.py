@@ -79,7 +79,7 @@ def setting_on(
     agent = Agent(
         source=source,
         retriever=retriever,
-        asker=ModelCaller(
+        caller=ModelCaller(
             provider,
             box,
             source,

@@ -110,18 +110,18 @@ def exceptions_of(package: Any, base: type[Exception]) -> list[type[Exception]]:
 
 @pytest.mark.parametrize("kind", exceptions_of(openai, openai.OpenAIError), ids=lambda kind: kind.__name__)
 def test_every_exception_of_the_openai_package_is_translated(kind: type[Exception]) -> None:
-    assert type(OPENAI._translated(example(kind, openai), begun=False)) in model_errors()
+    assert type(OPENAI.translated(example(kind, openai), begun=False)) in model_errors()
 
 
 @pytest.mark.parametrize(
     "kind", exceptions_of(anthropic, anthropic.AnthropicError), ids=lambda kind: kind.__name__
 )
 def test_every_exception_of_the_anthropic_package_is_translated(kind: type[Exception]) -> None:
-    assert type(ANTHROPIC._translated(example(kind, anthropic), begun=False)) in model_errors()
+    assert type(ANTHROPIC.translated(example(kind, anthropic), begun=False)) in model_errors()
 
 
 @pytest.mark.parametrize("kind", exceptions_of(httpx2, httpx2.HTTPError), ids=lambda kind: kind.__name__)
 def test_every_exception_of_the_transport_is_translated(kind: type[Exception]) -> None:
     exc = kind.__new__(kind)
-    assert type(OPENAI._translated(exc, begun=True)) in model_errors()
-    assert type(ANTHROPIC._translated(exc, begun=True)) in model_errors()
+    assert type(OPENAI.translated(exc, begun=True)) in model_errors()
+    assert type(ANTHROPIC.translated(exc, begun=True)) in model_errors()

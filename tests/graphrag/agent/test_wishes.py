@@ -6,7 +6,7 @@ import pytest
 
 from graphrag.agent.change_words import asks_for_change, conversation_asks_for_change
 from graphrag.agent.events import ProposalPending
-from graphrag.agent.stream_model import MAX_ANSWER_CHARS
+from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage, Message, UserMessage
 from tests.support.agents import only, setting_of, shown, text_of
