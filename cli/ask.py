@@ -1,67 +1,52 @@
-"""The commands that talk: `ask` for one answer, `chat` for a conversation with decisions in it."""
+"""The `ask` command: one question and its answer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from cli import render
-from cli.chat import Chat
 from cli.common import (
     EXIT_FAILED,
-    EXIT_USAGE,
-    DbOption,
+    Common,
     GraphArgument,
-    JsonOption,
-    LanguageOption,
-    WorkspaceOption,
-    fail,
+    ModelOption,
+    ProviderOption,
+    QuestionArgument,
+    RoleOption,
+    ThreadOption,
+    check_question,
+    command,
     graph_or_fail,
+    role_of,
     run,
-    settings_of,
 )
-from cli.prompt import QuestionArgument, RoleOption, role_of
 from cli.review import approval_document
 from cli.turn_display import Ending, TurnView, show_proposal
 from graphrag.agent.events import Completed, Failed, ProposalPending, ToolFinished, ToolLimit, UsageReported
 from graphrag.app.wiring import Services, open_agent
 from graphrag.config import Settings
 
-ThreadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--thread", "-t", metavar="ID", help="Go on in this conversation (see `nodius threads list`)."
-    ),
-]
-ProviderOption = Annotated[
-    str | None,
-    typer.Option("--provider", metavar="NAME", help="Whose model answers (default: see settings)."),
-]
-ModelOption = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Which model answers.")]
 
-
+@command()
 def ask(
+    common: Common,
     graph: GraphArgument,
     question: QuestionArgument,
     thread: ThreadOption = None,
     role: RoleOption = "admin",
     provider: ProviderOption = None,
     model: ModelOption = None,
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
 ) -> None:
     """Ask one question. Changes are only proposed: they are shown and wait for a decision."""
-    if not question.strip():
-        fail("the question is empty", code=EXIT_USAGE)
-    settings = settings_of(db, workspace, lang, provider=provider, model=model)
+    check_question(question)
+    settings = common.settings(provider=provider, model=model)
     as_role = role_of(role)
 
     async def work(services: Services) -> tuple[Ending | None, TurnView]:
         await graph_or_fail(services.source, graph)
-        person, view = services.local_person(as_role), TurnView(settings.language, quiet=as_json)
+        person, view = services.local_person(as_role), TurnView(settings.language, quiet=common.as_json)
         async with open_agent(services) as agent:
             ending = await view.show(agent.run(thread, graph, question, person))
             if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
@@ -69,7 +54,7 @@ def ask(
         return ending, view
 
     ending, view = run(settings, work)
-    if as_json:
+    if common.as_json:
         render.json(_answer_document(ending, view))
     elif ending is not None:
         _close(ending, view, graph, settings)
@@ -114,26 +99,3 @@ def _close(ending: Ending, view: TurnView, graph: str, settings: Settings) -> No
         )
     if view.usage():
         render.note(view.usage())
-
-
-def chat(
-    graph: GraphArgument,
-    thread: ThreadOption = None,
-    role: RoleOption = "admin",
-    provider: ProviderOption = None,
-    model: ModelOption = None,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
-) -> None:
-    """Talk about a graph, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends."""
-    settings = settings_of(db, workspace, lang, provider=provider, model=model)
-    as_role = role_of(role)
-
-    async def work(services: Services) -> None:
-        await graph_or_fail(services.source, graph)
-        async with open_agent(services) as agent:
-            view = TurnView(settings.language)
-            await Chat(agent, services.local_person(as_role), graph, view, thread).run()
-
-    run(settings, work)

@@ -1,29 +1,35 @@
-"""A conversation at a terminal: reads what a person types, shows turns, asks for decisions."""
+"""The `chat` command: a conversation at a terminal, with decisions in it."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing, contextmanager
 
 import click
 import orjson
 
 from cli import render
+from cli.common import (
+    Common,
+    GraphArgument,
+    ModelOption,
+    ProviderOption,
+    RoleOption,
+    ThreadOption,
+    command,
+    graph_or_fail,
+    role_of,
+    run,
+)
 from cli.turn_display import Ending, TurnView, show_proposal
 from graphrag.agent.events import Event, Failed, ProposalPending, ToolLimit, TurnStarted
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import NothingToResume
-from graphrag.approvals import (
-    Approval,
-    ApprovalError,
-    Approve,
-    ApproveEdited,
-    Decision,
-    Reject,
-)
+from graphrag.app.wiring import Services, open_agent
+from graphrag.approvals import Approval, ApprovalError, Approve, ApproveEdited, Decision, Reject
 from graphrag.errors import describe
 from graphrag.roles import Person
 from tools.proposals import MalformedProposal, parse_action, to_document
@@ -33,6 +39,28 @@ Ask anything about the graph, or for a change of it. Changes are proposed: you d
   /retry   try a turn that failed again       /later   see what still waits for a decision
   /help    this list                          /exit    end (Ctrl-D too); Ctrl-C stops a turn"""
 _CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
+
+
+@command(json=False)
+def chat(
+    common: Common,
+    graph: GraphArgument,
+    thread: ThreadOption = None,
+    role: RoleOption = "admin",
+    provider: ProviderOption = None,
+    model: ModelOption = None,
+) -> None:
+    """Talk about a graph, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends."""
+    settings = common.settings(provider=provider, model=model)
+    as_role = role_of(role)
+
+    async def work(services: Services) -> None:
+        await graph_or_fail(services.source, graph)
+        async with open_agent(services) as agent:
+            view = TurnView(settings.language)
+            await Chat(agent, services.local_person(as_role), graph, view, thread).run()
+
+    run(settings, work)
 
 
 class Chat:
@@ -91,7 +119,7 @@ class Chat:
     async def _shown(self, events: AsyncGenerator[Event]) -> Ending | None:
         """Show a turn to its end; Ctrl-C stops the turn, not the conversation."""
         task = asyncio.ensure_future(self._view.show(events))
-        with _interrupting(task.cancel):
+        with on_interrupt(task.cancel):
             try:
                 ending = await task
             except asyncio.CancelledError:
@@ -136,15 +164,15 @@ class Chat:
         self, thread_id: str, approval: Approval, decision: Decision
     ) -> AsyncGenerator[Event]:
         """Resume with a decision; one that is refused is said, and the rest is looked at again."""
+        events = self._agent.resume(thread_id, self._person, decision=decision, approval_id=approval.id)
         try:
-            decided = self._agent.resume(thread_id, self._person, decision=decision, approval_id=approval.id)
-            async with aclosing(decided) as events:
+            async with aclosing(events):
                 async for event in events:
                     yield event
         except (ApprovalError, MalformedProposal) as exc:
             render.fault(exc.text(self._view.language) if isinstance(exc, ApprovalError) else str(exc))
-            async with aclosing(self._agent.resume(thread_id, self._person)) as events:
-                async for event in events:
+            async with aclosing(self._agent.resume(thread_id, self._person)) as waiting:
+                async for event in waiting:
                     yield event
 
 
@@ -198,21 +226,16 @@ def read_line(prompt: str) -> str | None:
             signal.signal(signal.SIGINT, earlier)
 
 
-class _interrupting:  # noqa: N801 - reads as a statement
-    """Has Ctrl-C do something else within a `with`."""
-
-    def __init__(self, action: Callable[[], object]) -> None:
-        self._action = action
-        self._loop = asyncio.get_running_loop()
-        self._is_set = False
-
-    def __enter__(self) -> None:
-        try:
-            self._loop.add_signal_handler(signal.SIGINT, self._action)
-            self._is_set = True
-        except (NotImplementedError, RuntimeError, ValueError):
-            return  # no signals here: Ctrl-C ends the program as ever
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_set:
-            self._loop.remove_signal_handler(signal.SIGINT)
+@contextmanager
+def on_interrupt(action: Callable[[], object]) -> Generator[None]:
+    """Have Ctrl-C call `action` within a `with`; where there are no signals it ends the program as ever."""
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, action)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)

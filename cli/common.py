@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import inspect
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -17,6 +20,8 @@ from graphrag.app.logs import configure_logs
 from graphrag.app.wiring import Services, database_file, open_services
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
+from graphrag.i18n import Language
+from tools.base import Role
 
 T = TypeVar("T")
 
@@ -24,6 +29,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 DbOption = Annotated[
     str | None,
     typer.Option(
@@ -32,14 +38,83 @@ DbOption = Annotated[
         help="Database: sqlite:PATH, memory: (the NBA sample graph) or arango+http://USER:PASSWORD@HOST/NAME.",
     ),
 ]
-WorkspaceOption = Annotated[
-    str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Whose graphs to work with.")
-]
 LanguageOption = Annotated[
     str | None, typer.Option("--lang", metavar="en|fr", help="Language of contexts, prompts and messages.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "as_json": (JsonOption, False),
+    "db": (DbOption, None),
+    "workspace": (
+        Annotated[
+            str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Whose graphs to work with.")
+        ],
+        None,
+    ),
+    "lang": (LanguageOption, None),
+}
+
 GraphArgument = Annotated[str, typer.Argument(metavar="GRAPH", help="A graph's key (see `nodius graphs`).")]
+QuestionArgument = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")]
+RoleOption = Annotated[
+    str, typer.Option("--role", metavar="ROLE", help="Who asks: viewer, editor, reviewer or admin.")
+]
+ProviderOption = Annotated[
+    str | None,
+    typer.Option("--provider", metavar="NAME", help="Whose model answers (default: see settings)."),
+]
+ModelOption = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Which model answers.")]
+ThreadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--thread", "-t", metavar="ID", help="Go on in this conversation (see `nodius threads list`)."
+    ),
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Show at most so many.")
+]
+ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "reviewer", "admin": "admin"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Common:
+    """The options that commands share, as they were given."""
+
+    as_json: bool = False
+    db: str | None = None
+    workspace: str | None = None
+    lang: str | None = None
+
+    def settings(self, **flags: Any) -> Settings:
+        """Return the settings with these options and `flags` on top. Ends the program when one is wrong."""
+        return settings_of(self.db, self.workspace, self.lang, **flags)
+
+    def run(self, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
+        """Do the work on the database of these options, as `run` does."""
+        return run(self.settings(), work)
+
+
+def command(*, json: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds --json, --db, --workspace and --lang to a command's own parameters.
+
+    The decorated function gets these as its first argument, a `Common`. Without `json` there is no --json.
+    """
+    shared = [name for name in _COMMON if json or name != "as_json"]
+    kind = inspect.Parameter.KEYWORD_ONLY
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(function, eval_str=True).parameters.values()
+        added = [inspect.Parameter(n, kind, annotation=_COMMON[n][0], default=_COMMON[n][1]) for n in shared]
+        parameters = [*(parameter.replace(kind=kind) for parameter in own), *added]
+
+        def called(**given: Any) -> None:
+            function(Common(**{name: given.pop(name) for name in shared}), **given)
+
+        called.__name__, called.__doc__ = function.__name__, function.__doc__
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        return called
+
+    return decorate
 
 
 def settings_of(
@@ -58,7 +133,7 @@ def settings_of(
 
 
 def fail(message: str, *, code: int = EXIT_FAILED, details: str = "") -> NoReturn:
-    """Say what is wrong on standard error and end with an exit code."""
+    """Print what is wrong on standard error and end with an exit code."""
     render.fault(f"nodius: {message}")
     if details:
         render.note(f"  {details}")
@@ -75,27 +150,42 @@ def run(
 
     async def opened() -> T:
         if not creates:
-            _existing(settings.db)
+            _check_exists(settings.db)
         async with open_services(settings) as services:
             return await work(services)
 
+    return run_coroutine(opened(), settings.language)
+
+
+def run_coroutine(
+    work: Coroutine[Any, Any, T],
+    language: Language,
+    *,
+    stopped: str | None = "stopped; what was finished is stored",
+) -> T:
+    """Return what `work` returns. Ends the program for an expected error, and at Ctrl-C saying `stopped`.
+
+    Raises: KeyboardInterrupt where `stopped` is None.
+    """
     try:
-        return asyncio.run(opened())
+        return asyncio.run(work)
     except KeyboardInterrupt:
-        fail("stopped; what was finished is stored", code=130)
+        if stopped is None:
+            raise
+        fail(stopped, code=130)
     except BrokenPipeError:
         sys.stderr.close()
         raise typer.Exit(EXIT_FAILED) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as exc:  # the one door: known errors are said, unknown ones re-raised
-        known = describe(exc, settings.language)
+    except Exception as exc:  # every command's last resort: unexpected errors are raised again
+        known = describe(exc, language)
         if known is None:
             raise
         fail(known.message, code=known.exit_code, details=known.details)
 
 
-def _existing(url: str) -> None:
+def _check_exists(url: str) -> None:
     file = database_file(url)
     if file is not None and not file.exists():
         hint = "`nodius demo` or `nodius import FILE` makes one"
@@ -120,3 +210,21 @@ async def graph_or_fail(source: GraphDataSource, graph_key: str, *, or_else: str
         hint = "; there is no graph yet: try `nodius demo` or `nodius import FILE`"
     other = f", {or_else}" if or_else else ""
     fail(f"no graph {graph_key!r} in workspace {source.workspace!r}{other}{hint}", code=EXIT_NOTHING)
+
+
+def role_of(name: str) -> Role:
+    """Return a role by its name; ends the program when there is none of it."""
+    if name not in ROLES:
+        fail(f"--role {name!r}: use one of {', '.join(ROLES)}", code=EXIT_USAGE)
+    return ROLES[name]
+
+
+def check_question(question: str) -> None:
+    """Ends the program for an empty question."""
+    if not question.strip():
+        fail("the question is empty", code=EXIT_USAGE)
+
+
+def local_time(at_ms: int) -> str:
+    """Return a time as people here write it. Units: milliseconds since 1970."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", "minutes")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from dataclasses import asdict
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_USAGE, DbOption, JsonOption, LanguageOption, fail, settings_of
+from cli.common import EXIT_USAGE, DbOption, JsonOption, LanguageOption, fail, run_coroutine, settings_of
+from cli.doctor import show_findings
 from datasources.errors import SourceError
 from graphrag.app.wiring import check_database, database_user_script, prepare_database
 from graphrag.config import Settings
-from graphrag.errors import describe
-
-T = TypeVar("T")
-_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 database = typer.Typer(help="Set a database up and look at its health.", no_args_is_help=True)
 
@@ -41,7 +35,8 @@ def init(
     if print_user_script:
         _print_script(settings, user)
         return
-    done = _run(settings, prepare_database(settings.db, settings.workspace, dry_run=dry_run))
+    work = prepare_database(settings.db, settings.workspace, dry_run=dry_run)
+    done = run_coroutine(work, settings.language)
     if as_json:
         render.json({"to_do" if dry_run else "done": done})
         return
@@ -67,23 +62,5 @@ def _print_script(settings: Settings, user: str) -> None:
 def check(as_json: JsonOption = False, db: DbOption = None, lang: LanguageOption = None) -> None:
     """Look at server, set-up, indexes and every statement. Ends with 1 when something is broken."""
     settings = settings_of(db, None, lang)
-    findings = _run(settings, check_database(settings.db, settings.workspace))
-    if as_json:
-        render.json([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            render.line(f"{finding.status:<8}{finding.name}: {finding.detail}", _STYLES[finding.status])
-            if finding.fix:
-                render.line(f"{'':8}→ {finding.fix}")
-    if any(finding.status == "error" for finding in findings):
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _run(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
-    try:
-        return asyncio.run(work)
-    except SourceError as exc:
-        known = describe(exc, settings.language)
-        if known is None:
-            raise
-        fail(known.message, code=known.exit_code, details=known.details)
+    findings = run_coroutine(check_database(settings.db, settings.workspace), settings.language)
+    show_findings(findings, as_json=as_json)

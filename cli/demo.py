@@ -6,8 +6,8 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,18 +15,23 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.browser import open_page
-from cli.common import DbOption, LanguageOption, WorkspaceOption, fail, run, settings_of
+from cli.common import Common, command, fail, run
+from cli.diff import print_preview
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
 from cli.prompt import summary
-from cli.serve import serve_settings
-from cli.tour import tour
-from graphrag.app.wiring import Services
+from cli.serve import open_page, serve_settings
+from cli.turn_display import TurnView, show_proposal
+from graphrag.agent.events import Event, ProposalPending, TurnStarted
+from graphrag.agent.loop import Agent
+from graphrag.app.wiring import Services, open_agent, rules_provider
+from graphrag.approvals import Approve, outcome_text
 from graphrag.embedding.refresh import embed_nodes
+from graphrag.i18n import Language
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.exchange import import_bytes
 from graphrag.retrieval.prepared_prompt import prepare_prompt
+from graphrag.roles import Person
 from mock_data import load_text
 
 GRAPH = "testgraph001"
@@ -52,7 +57,9 @@ SHOWN_CHARS = 60
 """Code and data are cut to this here; a model gets them longer."""
 
 
+@command(json=False)
 def demo(
+    common: Common,
     serves: Annotated[
         bool | None,
         typer.Option("--serve/--no-serve", help="Then serve the page (default: on a terminal)."),
@@ -63,12 +70,9 @@ def demo(
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: any.")
     ] = None,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
 ) -> None:
     """Import sample graphs, ask, change one and undo it, then serve the page. Safe to run again."""
-    settings = settings_of(db, workspace, lang, port=port)
+    settings = common.settings(port=port)
     question = QUESTIONS[settings.language]
 
     async def work(services: Services) -> None:
@@ -78,15 +82,11 @@ def demo(
         await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
         await _show(services, question)
-        await tour(services, GRAPH, first=4)
+        await _tour(services, GRAPH, first=4)
 
     run(settings, work, creates=True)
-    flags = [
-        part
-        for name, value in (("--db", db), ("--workspace", workspace), ("--lang", lang))
-        if value is not None
-        for part in (name, value)
-    ]
+    given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
+    flags = [part for name, value in given.items() if value is not None for part in (name, value)]
     _try_next(question, SECOND_QUESTIONS[settings.language], flags)
     if serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty():
         render.heading("The page")
@@ -140,6 +140,85 @@ async def _show(services: Services, question: str) -> None:
     render.note(summary(whole))
     if short != options:
         render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Script:
+    """What is typed in the conversation of the demo."""
+
+    question: str
+    command: str
+    again: str
+
+
+SCRIPTS: dict[Language, _Script] = {
+    "en": _Script(
+        question="What happens after fetch-api?",
+        command="add a log-node named Active players after filter-active",
+        again="What comes after filter-active?",
+    ),
+    "fr": _Script(
+        question="Que se passe-t-il après fetch-api ?",
+        command="ajoute un log-node nommé Joueurs actifs après filter-active",
+        again="Qu’est-ce qui vient après filter-active ?",
+    ),
+}
+
+
+async def _tour(services: Services, graph: str, *, first: int) -> None:
+    """Ask, have a change proposed, approve it and undo it: the graph is as before.
+
+    Rules answer, without a model, so that it is the same on every machine. `first` numbers its first part.
+    """
+    language = services.settings.language
+    script, person = SCRIPTS[language], services.local_person()
+    async with open_agent(services, rules_provider()) as agent:
+        talk = _Conversation(agent, person, graph, TurnView(language))
+        render.heading(f"{first}. Talk about it (no model is configured here: rules answer)")
+        await talk.ask(script.question)
+        render.heading(f"{first + 1}. Ask for a change: it is only proposed")
+        pending = await talk.ask(script.command)
+        if isinstance(pending, ProposalPending):
+            show_proposal(pending.approvals[0], language)
+            render.heading(f"{first + 2}. Approve it: it is applied, once, and the answer goes on")
+            await talk.approve(pending)
+            await talk.ask(script.again)
+            render.heading(f"{first + 3}. Undo it: also that is recorded, and can be undone")
+            undone = await services.approvals.undo(graph, pending.approvals[0].id, by=person)
+            render.line(outcome_text(undone, language, to_person=True))
+            print_preview(undone.preview)
+            await talk.ask(script.again)
+        await talk.delete(services)
+
+
+class _Conversation:
+    """The conversation of the demo."""
+
+    def __init__(self, agent: Agent, person: Person, graph: str, view: TurnView) -> None:
+        self._agent, self._person, self._graph, self._view = agent, person, graph, view
+        self._thread: str | None = None
+
+    async def ask(self, message: str) -> object:
+        """Send a message, show the answer and return how the turn ended."""
+        render.line(f"> {message}", "bold")
+        return await self._shown(self._agent.run(self._thread, self._graph, message, self._person))
+
+    async def approve(self, pending: ProposalPending) -> object:
+        chosen = pending.approvals[0].id
+        return await self._shown(
+            self._agent.resume(pending.thread_id, self._person, decision=Approve(), approval_id=chosen)
+        )
+
+    async def _shown(self, events: AsyncGenerator[Event]) -> object:
+        ending = await self._view.show(events)
+        started = [event for event in self._view.events if isinstance(event, TurnStarted)]
+        self._thread = started[-1].thread_id if started else self._thread
+        return ending
+
+    async def delete(self, services: Services) -> None:
+        """Delete the conversation; what was decided in it stays in the audit log."""
+        if self._thread is not None:
+            await services.threads.delete(self._thread, self._person)
 
 
 def _try_next(question: str, second: str, flags: Sequence[str]) -> None:

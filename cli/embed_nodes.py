@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
@@ -10,42 +10,53 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    DbOption,
-    JsonOption,
-    LanguageOption,
-    WorkspaceOption,
-    fail,
-    graph_or_fail,
-    run,
-    settings_of,
-)
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, graph_or_fail, run
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from graphrag.llm.base import UsageReport
 from graphrag.llm.prices import FREE, Pricing
 
+GraphsOption = Annotated[
+    list[str] | None,
+    typer.Option("--graph", "-g", metavar="GRAPH", help="Just this graph (may be repeated)."),
+]
+AdoptOption = Annotated[
+    str | None,
+    typer.Option(
+        "--adopt",
+        metavar="MODEL",
+        help="Take vectors that name no model, as the editor wrote them, as those of this model.",
+    ),
+]
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--arangodb", metavar="URL", help="ArangoDB server, as http://HOST:8529, in place of --db."),
+]
+DatabaseOption = Annotated[
+    str | None, typer.Option("--arangodb-name", metavar="NAME", help="Database there (default: nodius).")
+]
+UserOption = Annotated[
+    str | None, typer.Option("--arangodb-user", metavar="USER", help="Who signs in (default: root).")
+]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--arangodb-pass",
+        metavar="PASSWORD",
+        help="Their password (lists of processes show it; --db with password_file= hides it).",
+    ),
+]
 
+
+@command()
 def embed(
-    graph: Annotated[
-        list[str] | None,
-        typer.Option("--graph", "-g", metavar="GRAPH", help="Just this graph (may be repeated)."),
-    ] = None,
+    common: Common,
+    graph: GraphsOption = None,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Renew every vector, also those of other models."),
+        bool, typer.Option("--force", help="Renew every vector, also those of other models.")
     ] = False,
-    adopt: Annotated[
-        str | None,
-        typer.Option(
-            "--adopt",
-            metavar="MODEL",
-            help="Take vectors that name no model, as the editor wrote them, as those of this model.",
-        ),
-    ] = None,
+    adopt: AdoptOption = None,
     all_workspaces: Annotated[
         bool, typer.Option("--all-workspaces", help="Do it in every workspace that has graphs.")
     ] = False,
@@ -58,49 +69,24 @@ def embed(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")
     ] = False,
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    arangodb: Annotated[
-        str | None,
-        typer.Option(
-            "--arangodb", metavar="URL", help="ArangoDB server, as http://HOST:8529, in place of --db."
-        ),
-    ] = None,
-    arangodb_name: Annotated[
-        str | None, typer.Option("--arangodb-name", metavar="NAME", help="Database there (default: nodius).")
-    ] = None,
-    arangodb_user: Annotated[
-        str | None, typer.Option("--arangodb-user", metavar="USER", help="Who signs in (default: root).")
-    ] = None,
-    arangodb_pass: Annotated[
-        str | None,
-        typer.Option(
-            "--arangodb-pass",
-            metavar="PASSWORD",
-            help="Their password (lists of processes show it; --db with password_file= hides it).",
-        ),
-    ] = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
+    arangodb: ServerOption = None,
+    arangodb_name: DatabaseOption = None,
+    arangodb_user: UserOption = None,
+    arangodb_pass: PasswordOption = None,
 ) -> None:
     """Embed the nodes whose vector is missing or older than their text.
 
     Can be stopped and started again: what is stored is not done twice. Vectors of another model, and
     those that name none, stay as they are without --force or --adopt.
     """
-    server = _Server(arangodb, arangodb_name, arangodb_user, arangodb_pass)
-    settings = settings_of(server.address(db), workspace, lang)
-
-    if all_workspaces and (workspace or graph):
+    address = _database_address(common.db, arangodb, arangodb_name, arangodb_user, arangodb_pass)
+    if all_workspaces and (common.workspace or graph):
         fail("--all-workspaces names no workspace and no graph", code=EXIT_USAGE)
-    task = _Task(
-        graphs=tuple(graph or ()),
-        adopt=adopt,
-        quiet=as_json,
-        ask={"force": force, "batch": batch, "delay_ms": delay_ms, "dry_run": dry_run},
-    )
+    options = {"force": force, "batch": batch, "delay_ms": delay_ms, "dry_run": dry_run}
+    task = _Task(graphs=tuple(graph or ()), adopt=adopt, quiet=common.as_json, options=options)
+    settings = replace(common, db=address).settings()
     report = run(settings, task.everywhere if all_workspaces else task.here)
-    if as_json:
+    if common.as_json:
         render.json(report.as_dict())
     else:
         show_report(report, dry_run=dry_run)
@@ -115,7 +101,7 @@ class _Task:
     graphs: tuple[str, ...]
     adopt: str | None
     quiet: bool
-    ask: dict[str, Any]
+    options: dict[str, Any]
 
     async def here(self, services: Services) -> EmbedReport:
         """Embed in the chosen workspace; say where graphs are when it has none."""
@@ -135,13 +121,18 @@ class _Task:
             embedder,
             graph_keys=self.graphs or None,
             adopt=self.adopt is not None,
-            **self.ask,
+            **self.options,
         )
-        if self.ask["force"] and not self.ask["dry_run"] and not self.quiet:
+        if self.options["force"] and not self.options["dry_run"] and not self.quiet:
             planned = await embedding(dry_run=True)
             render.note(f"{planned.embedded:,} nodes are embedded: {_cost(planned, embedder.model)}")
         with render.progress("embedding nodes", quiet=self.quiet) as update:
             report = await embedding(progress=update)
+        await self._remark(services, report, embedder.model)
+        return report
+
+    async def _remark(self, services: Services, report: EmbedReport, model: str) -> None:
+        """Print what is left and which option embeds it."""
         if not report.graphs and (others := await services.database.workspaces()):
             named = ", ".join(others[:5]) + (" and others" if len(others) > 5 else "")
             render.note(
@@ -151,15 +142,14 @@ class _Task:
         if report.other_model:
             render.note(
                 f"{report.other_model:,} nodes are left: the vectors of their graphs are of "
-                f"{', '.join(sorted(report.models))}, not of {embedder.model}; --force renews them "
+                f"{', '.join(sorted(report.models))}, not of {model}; --force renews them "
                 "(with --dry-run it says what that costs)"
             )
         if report.unmarked:
             render.note(
-                f"{report.unmarked:,} nodes are left: their vectors name no model; --adopt {embedder.model} "
+                f"{report.unmarked:,} nodes are left: their vectors name no model; --adopt {model} "
                 "takes them as its own, --force renews them"
             )
-        return report
 
     async def everywhere(self, services: Services) -> EmbedReport:
         """Embed in each workspace of the database, one after another."""
@@ -168,7 +158,7 @@ class _Task:
             report = await self.here(services.of(workspace))
             if not self.quiet:
                 render.line(f"{workspace}:", "bold")
-                show_report(report, dry_run=self.ask["dry_run"])
+                show_report(report, dry_run=self.options["dry_run"])
             total.add(report)
         return total
 
@@ -181,31 +171,27 @@ def _cost(report: EmbedReport, model: str) -> str:
     return f"about {report.tokens:,} tokens{known}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """An ArangoDB server as Nodius's own script took it: in four parameters."""
+def _database_address(
+    db: str | None, server: str | None, name: str | None, user: str | None, password: str | None
+) -> str | None:
+    """Return the address that --arangodb and its three companions make, `db` where none is given.
 
-    server: str | None
-    name: str | None
-    user: str | None
-    password: str | None
-
-    def address(self, db: str | None) -> str | None:
-        """Return the database address they make, `db` where none is given; both at once end the program."""
-        if self.server is None:
-            if any(given is not None for given in (self.name, self.user, self.password)):
-                reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
-                fail(reason, code=EXIT_USAGE)
-            return db
-        if db is not None:
-            fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
-        parts = urlsplit(self.server if "://" in self.server else f"http://{self.server}")
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
-            fail(f"--arangodb {self.server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
-        if "@" in parts.netloc:
-            fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
-        login = f"{quote(self.user or 'root', safe='')}:{quote(self.password or '', safe='')}"
-        return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(self.name or 'nodius', safe='')}"
+    Ends the program where both are given. The four are those of Nodius's own script.
+    """
+    if server is None:
+        if any(given is not None for given in (name, user, password)):
+            reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
+            fail(reason, code=EXIT_USAGE)
+        return db
+    if db is not None:
+        fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
+    parts = urlsplit(server if "://" in server else f"http://{server}")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+        fail(f"--arangodb {server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
+    if "@" in parts.netloc:
+        fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
+    login = f"{quote(user or 'root', safe='')}:{quote(password or '', safe='')}"
+    return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(name or 'nodius', safe='')}"
 
 
 def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:

@@ -9,31 +9,15 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_NOTHING,
-    DbOption,
-    GraphArgument,
-    JsonOption,
-    LanguageOption,
-    WorkspaceOption,
-    fail,
-    graph_or_fail,
-    run,
-    settings_of,
-)
+from cli.common import EXIT_FAILED, EXIT_NOTHING, Common, GraphArgument, command, fail, graph_or_fail, run
 from graphrag.app.wiring import Services
 from graphrag.importers.exchange import export_document
 
 
-def list_graphs(
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
-) -> None:
+@command()
+def list_graphs(common: Common) -> None:
     """List the graphs of the workspace."""
-    settings = settings_of(db, workspace, lang)
+    settings = common.settings()
 
     async def work(services: Services) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
@@ -53,7 +37,7 @@ def list_graphs(
         return rows
 
     rows = run(settings, work)
-    if as_json:
+    if common.as_json:
         render.json(rows)
     elif rows:
         columns = list(rows[0])
@@ -65,28 +49,24 @@ def list_graphs(
         raise typer.Exit(EXIT_NOTHING)
 
 
+@command()
 def export(
+    common: Common,
     graph: GraphArgument,
-    as_json: JsonOption = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
     ] = None,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
 ) -> None:
     """Export a graph as Nodius JSON: graph, nodes, edges and the node types they use.
 
     `--json` prints it on one line; without it, it is indented for reading.
     """
-    settings = settings_of(db, workspace, lang)
 
     async def work(services: Services) -> dict[str, Any]:
         await graph_or_fail(services.source, graph)
         return await export_document(services.source, graph)
 
-    document = run(settings, work)
-    text = orjson.dumps(document, option=0 if as_json else orjson.OPT_INDENT_2) + b"\n"
+    text = orjson.dumps(common.run(work), option=0 if common.as_json else orjson.OPT_INDENT_2) + b"\n"
     if output is None:
         typer.echo(text.decode(), nl=False)
         return

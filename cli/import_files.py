@@ -11,17 +11,7 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    DbOption,
-    JsonOption,
-    LanguageOption,
-    WorkspaceOption,
-    fail,
-    run,
-    settings_of,
-)
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, run
 from graphrag.app.wiring import Services
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
@@ -33,7 +23,9 @@ MANY = 10
 ACTIONS = ("created", "updated", "unchanged")
 
 
+@command()
 def import_files(
+    common: Common,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON.")],
     graph: Annotated[
         str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
@@ -44,10 +36,6 @@ def import_files(
     embeds: Annotated[
         bool, typer.Option("--embed/--no-embed", help="Embed what was imported, to be found by meaning.")
     ] = True,
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
 ) -> None:
     """Import workflows; importing a file again merges it into its graph.
 
@@ -58,24 +46,24 @@ def import_files(
     """
     if graph is not None and len(files) > 1:
         fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
-    settings = settings_of(db, workspace, lang, embeddings=None if embeds else "none")
+    settings = common.settings(embeddings=None if embeds else "none")
 
     async def work(services: Services) -> list[ImportOutcome]:
         done: list[ImportOutcome] = []
-        with render.progress("importing", quiet=as_json) as update:
+        with render.progress("importing", quiet=common.as_json) as update:
             for i, file in enumerate(files, start=1):
                 person = services.local_person()
                 done.append(
                     await import_file(services.approvals, file, person, graph_key=graph, replaces=replace)
                 )
                 update(i, len(files))
-        if as_json:
+        if common.as_json:
             render.json([outcome.as_dict() for outcome in done])
         else:
             _show(done)
         changed = {o.graph_key for o in done if o.action in ("created", "updated")}
         if changed:
-            await _embed(services, sorted(changed), quiet=as_json)
+            await _embed(services, sorted(changed), quiet=common.as_json)
         return done
 
     outcomes = run(settings, work, creates=True)
@@ -132,8 +120,7 @@ def show_outcome(outcome: ImportOutcome) -> None:
 
 def summed_remarks(outcomes: Sequence[ImportOutcome]) -> list[str]:
     """Return what was dropped or repaired in all files together, like with like, the most frequent first."""
-    things: Counter[tuple[str, str, str]] = Counter()
-    files: Counter[tuple[str, str, str]] = Counter()
+    things, files = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
     for outcome in outcomes:
         if outcome.report is None:
             continue
@@ -142,12 +129,11 @@ def summed_remarks(outcomes: Sequence[ImportOutcome]) -> list[str]:
         for verb, kind, what, count in found:
             things[verb, kind, what] += count
             files[verb, kind, what] += 1
-    lines: list[str] = []
-    for (verb, kind, what), count in things.most_common():
-        where = files[verb, kind, what]
-        kinds, named = kind if count == 1 else f"{kind}s", "1 file" if where == 1 else f"{where} files"
-        lines.append(f"{verb} {count} {kinds} in {named}: {what}")
-    return lines
+    return [
+        f"{verb} {count} {kind if count == 1 else f'{kind}s'} in "
+        f"{'1 file' if (where := files[verb, kind, what]) == 1 else f'{where} files'}: {what}"
+        for (verb, kind, what), count in things.most_common()
+    ]
 
 
 def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, ImportOutcome]]:
@@ -155,9 +141,9 @@ def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, 
     last: dict[str, ImportOutcome] = {}
     pairs: list[tuple[ImportOutcome, ImportOutcome]] = []
     for outcome in outcomes:
-        if outcome.refused:
-            continue
-        if outcome.graph_key in last and outcome.file != last[outcome.graph_key].file:
-            pairs.append((last[outcome.graph_key], outcome))
-        last[outcome.graph_key] = outcome
+        if not outcome.refused:
+            earlier = last.get(outcome.graph_key)
+            if earlier is not None and earlier.file != outcome.file:
+                pairs.append((earlier, outcome))
+            last[outcome.graph_key] = outcome
     return pairs

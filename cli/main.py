@@ -11,7 +11,9 @@ import typer
 
 from cli import (
     ask,
+    audit,
     backup,
+    chat,
     db,
     demo,
     doctor,
@@ -24,6 +26,7 @@ from cli import (
     serve,
     stream,
     threads,
+    tools,
     usage,
 )
 
@@ -61,7 +64,7 @@ app.command("graphs")(graphs.list_graphs)
 app.command("import")(import_files.import_files)
 app.command("export")(graphs.export)
 app.command("context")(prompt.context)
-app.command("tools")(prompt.tools)
+app.command("tools")(tools.tools)
 app.command("prompt")(prompt.prompt)
 app.command("embed-nodes")(embed_nodes.embed)
 app.command("eval")(eval.run_evaluation)
@@ -70,12 +73,12 @@ app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
 app.add_typer(db.database, name="db")
 app.command("ask")(ask.ask)
-app.command("chat")(ask.chat)
+app.command("chat")(chat.chat)
 app.add_typer(threads.threads, name="threads")
 app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")
 app.command("undo")(review.undo)
-app.add_typer(review.audit, name="audit")
+app.add_typer(audit.audit, name="audit")
 
 GC_ALLOCATIONS = 10_000
 """Objects between two looks for garbage: an import makes many that stay, and looking took a sixth of it."""

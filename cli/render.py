@@ -16,8 +16,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from cli.tables import layout
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = re.compile("[\u200b\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 """What hides or reorders other characters, so that code reads otherwise than it runs. Source: Boucher
@@ -28,6 +26,9 @@ CONTINUED = "│ "
 MAX_ROWS = 20
 MAX_SAID_CHARS = 4_000
 """Of one text that somebody wrote amid our lines."""
+GAP = "  "
+MIN_FOLDED = 24
+"""A folded column gets no narrower than this; a line is then wider than the terminal."""
 PATIENCE_S = 1.0
 """Work that takes no longer than this shows no progress."""
 
@@ -131,6 +132,55 @@ def table(
     line(heading_line, "bold")
     for one in lines:
         line(one)
+
+
+def layout(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Sequence[int] = (),
+    folded: int | None = None,
+    width: int | None = None,
+) -> list[str]:
+    """Return the lines of a table, the heading first.
+
+    `numbers` are the columns that align to the right. Only the column `folded` gives way to a
+    `width` (None: no limit), because a key must stay whole to be copied.
+    Units: `width` in terminal cells.
+    """
+    widths = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
+    if folded is not None and width is not None:
+        others = sum(widths) - widths[folded] + len(GAP) * (len(columns) - 1)
+        widths[folded] = min(widths[folded], max(MIN_FOLDED, width - others))
+    lines: list[str] = []
+    for row in (columns, *rows):
+        cells = [_lines(cell, widths[i]) if i == folded else [cell] for i, cell in enumerate(row)]
+        for level in range(max(map(len, cells))):
+            parts = [
+                _padded(cell[level] if level < len(cell) else "", widths[i], right=i in numbers)
+                for i, cell in enumerate(cells)
+            ]
+            lines.append(GAP.join(parts).rstrip())
+    return lines
+
+
+def _lines(cell: str, width: int) -> list[str]:
+    """Return the words of a cell in lines of a width; a word that is wider is cut."""
+    lines = [""]
+    for word in cell.split():
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(joined) <= width:
+            lines[-1] = joined
+        elif lines[-1]:
+            lines += chop_cells(word, width)
+        else:
+            lines[-1:] = chop_cells(word, width)
+    return lines
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    gap = " " * (width - cell_len(text))
+    return gap + text if right else text + gap
 
 
 @contextmanager

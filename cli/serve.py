@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import socket
+import sys
+import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.ask import ModelOption, ProviderOption
-from cli.common import EXIT_USAGE, DbOption, LanguageOption, WorkspaceOption, fail, settings_of
+from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command, fail, run_coroutine
 from graphrag.app.logs import configure_logs
 from graphrag.config import Settings
-from graphrag.errors import describe
 
 BACKLOG = 512
 
 
+@command(json=False)
 def serve(
+    common: Common,
     host: Annotated[
         str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen (default: see settings).")
     ] = None,
@@ -32,34 +35,22 @@ def serve(
     ] = None,
     provider: ProviderOption = None,
     model: ModelOption = None,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
 ) -> None:
     """Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
     given = {"host": host, "port": port, "provider": provider, "model": model}
-    serve_settings(settings_of(db, workspace, lang, **given, forwarded_allow_ips=forwarded_allow_ips))
+    serve_settings(common.settings(**given, forwarded_allow_ips=forwarded_allow_ips))
 
 
 def serve_settings(
     settings: Settings, *, on_ready: Callable[[str], None] | None = None, any_port: bool = False
 ) -> None:
-    """Serve until a signal; `on_ready` is told the page's address. Ends the program where it cannot.
+    """Serve until a signal; `on_ready` is called with the page's address. Ends the program where it cannot.
 
     `any_port`: where the port is taken, another one serves.
     """
     configure_logs(settings.log_level, debug=settings.ai_debug)
-    try:
-        asyncio.run(_run(settings, on_ready or _say, any_port=any_port))
-    except KeyboardInterrupt:
-        return
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as exc:  # the one door: known errors are said, unknown ones re-raised
-        known = describe(exc, settings.language)
-        if known is None:
-            raise
-        fail(known.message, code=known.exit_code, details=known.details)
+    with suppress(KeyboardInterrupt):
+        run_coroutine(_run(settings, on_ready or _say, any_port=any_port), settings.language, stopped=None)
 
 
 def _say(address: str) -> None:
@@ -110,3 +101,21 @@ def address_of(listening: socket.socket) -> str:
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def has_screen() -> bool:
+    """Tell whether a window can be shown. A browser that draws in the terminal is not wanted there."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    # No setting of ours: how X11 and Wayland tell every program where the screen is.
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def open_page(address: str) -> bool:
+    """Show the address in a browser; return whether one was found."""
+    if not has_screen():
+        return False
+    try:
+        return webbrowser.open(address)
+    except webbrowser.Error:
+        return False

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -14,7 +11,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.chat import read_line
+from cli.chat import on_interrupt, read_line
 from cli.common import (
     EXIT_FAILED,
     EXIT_NOTHING,
@@ -22,22 +19,23 @@ from cli.common import (
     GraphArgument,
     JsonOption,
     LanguageOption,
+    QuestionArgument,
+    ThreadOption,
+    check_question,
     fail,
+    run_coroutine,
     settings_of,
 )
-from cli.diff import print_preview
-from cli.turn_display import readable
+from cli.turn_display import TurnView, print_proposal
 from graphrag.client.stream import Message, NodiusStream, StreamedTurn
-from graphrag.errors import describe as describe_error
 from graphrag.i18n import Language
-from tools.proposals import MalformedProposal, describe, parse_action
 
 DECISIONS = ("ask", "approve", "reject", "wait", "leave")
 
 
 def stream(
     graph: GraphArgument,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in your own words.")],
+    question: QuestionArgument,
     url: Annotated[
         str | None, typer.Option("--url", metavar="URL", help="The service (default: as `nodius serve`).")
     ] = None,
@@ -45,9 +43,7 @@ def stream(
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="File with the token to sign in (-: stdin)."),
     ] = None,
-    thread: Annotated[
-        str | None, typer.Option("--thread", "-t", metavar="ID", help="Go on in this conversation.")
-    ] = None,
+    thread: ThreadOption = None,
     decide: Annotated[
         str | None,
         typer.Option(
@@ -64,26 +60,16 @@ def stream(
 
     With --json every message of the service is a line, as it came.
     """
-    if not question.strip():
-        fail("the question is empty", code=EXIT_USAGE)
+    check_question(question)
     settings = settings_of(None, None, lang)
     how = decide or ("ask" if sys.stdin.isatty() and not as_json else "leave")
     if how not in DECISIONS:
         fail(f"--decide is one of {', '.join(DECISIONS)}", code=EXIT_USAGE)
     address = url or f"http://{settings.host}:{settings.port}"
-    session = Session(how=how, as_json=as_json, language=settings.language)
     token = None if token_file is None else _read_token(token_file)
-    try:
-        code = asyncio.run(session.run(NodiusStream(address, token=token), graph, question, thread))
-    except KeyboardInterrupt:
-        fail("stopped", code=130)
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as exc:  # the one door: known errors are said, unknown ones re-raised
-        known = describe_error(exc, settings.language)
-        if known is None:
-            raise
-        fail(known.message, code=known.exit_code, details=known.details)
+    client = NodiusStream(address, token=token)
+    work = Stream(how=how, as_json=as_json, language=settings.language).run(client, graph, question, thread)
+    code = run_coroutine(work, settings.language, stopped="stopped")
     if code:
         raise typer.Exit(code)
 
@@ -96,13 +82,12 @@ def _read_token(file: Path) -> str:
     return text.strip()
 
 
-class Session:
+class Stream:
     """One conversation over the WebSocket, up to its first end without a proposal."""
 
     def __init__(self, *, how: str, as_json: bool, language: Language) -> None:
         self._how, self._as_json = how, as_json
-        self._language: Language = language
-        self._in_line = False
+        self._view = TurnView(language)
 
     async def run(self, stream: NodiusStream, graph: str, question: str, thread: str | None) -> int:
         """Ask, show, decide; return the exit code."""
@@ -124,17 +109,12 @@ class Session:
         """Show a turn to its end; Ctrl-C stops the turn at the service."""
         loop, stopping = asyncio.get_running_loop(), set[asyncio.Task[None]]()
         end: Message = {}
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # no signals here
-            loop.add_signal_handler(signal.SIGINT, lambda: stopping.add(loop.create_task(turn.interrupt())))
-        try:
+        with on_interrupt(lambda: stopping.add(loop.create_task(turn.interrupt()))):
             async for message in turn:
                 self._show(message)
                 end = message
-        finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(signal.SIGINT)
-            await asyncio.gather(*stopping, return_exceptions=True)
-        self._end_line()
+        await asyncio.gather(*stopping, return_exceptions=True)
+        self._view.end_line()
         return end
 
     async def _followed(
@@ -143,7 +123,8 @@ class Session:
         """Return how it goes on after a proposal or at the limit of tools; None: it is left waiting."""
         if waiting["type"] == "tool_limit":
             return await stream.resume(thread_id, approved=False)  # it answers from what it has
-        self._show_proposals(waiting.get("approvals", []))
+        for one in () if self._as_json else waiting.get("approvals", ()):
+            print_proposal(one["id"], one["title"], one["preview"], one["reason"], one["dependsOn"])
         how = self._how
         if how == "ask":
             answer = read_line("[a]pprove, [r]eject, [w]ait, [l]eave? ")
@@ -157,19 +138,6 @@ class Session:
             return None
         return await stream.resume(thread_id, approved=how == "approve")
 
-    def _show_proposals(self, approvals: list[Mapping[str, Any]]) -> None:
-        if self._as_json:
-            return
-        for approval in approvals:
-            render.heading(f"{approval['id']}: {self._described(approval['action'])}")
-            print_preview(approval["preview"])
-
-    def _described(self, action: Mapping[str, Any]) -> str:
-        try:
-            return describe(parse_action(action), self._language)
-        except MalformedProposal:  # of a newer service
-            return str(action.get("type", "?"))
-
     def _show(self, message: Message) -> None:
         if self._as_json:
             sys.stdout.write(orjson.dumps(message).decode() + "\n")
@@ -177,24 +145,20 @@ class Session:
             return
         match message["type"]:
             case "ai:token":
-                render.piece(readable(message["token"]))
-                self._in_line = not message["token"].endswith("\n")
+                self._view.token(message["token"])
+            case "ai:progress":
+                self._view.prompt_read(message["promptRead"], message["promptTokens"])
             case "ai:tool_start":
-                self._end_line()
-                render.note(f"[{message['toolName']}]")
+                self._view.tool(message["toolName"])
             case "ai:apply_action":
-                self._end_line()
-                render.line(f"✓ applied, the graph is at revision {message.get('revision')}", "green")
+                self._view.applied(f"applied, the graph is at revision {message.get('revision')}")
             case "ai:error":
-                self._end_line()
-                render.fault(message["error"])
+                self._view.failed(message["error"])
+            case "ai:complete" if message.get("wordsOnly"):
+                self._view.end_line()
+                self._view.words_only()
             case _:
                 return
-
-    def _end_line(self) -> None:
-        if self._in_line:
-            render.line()
-            self._in_line = False
 
 
 def _document(full_text: str) -> Message | None:

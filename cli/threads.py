@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_NOTHING,
-    DbOption,
-    JsonOption,
-    LanguageOption,
-    WorkspaceOption,
-    run,
-    settings_of,
-)
+from cli.common import EXIT_NOTHING, Common, LimitOption, command, local_time
 from cli.turn_display import readable
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status
@@ -32,40 +23,29 @@ IdArgument = Annotated[
 
 
 @threads.command("list")
+@command()
 def list_threads(
-    as_json: JsonOption = False,
+    common: Common,
     graph: Annotated[
         str | None, typer.Option("--graph", metavar="GRAPH", help="About one graph only.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")
-    ] = 100,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
+    limit: LimitOption = 100,
 ) -> None:
     """List conversations, newest first."""
 
     async def work(services: Services) -> list[Thread]:
         found = await services.threads.list(services.local_person(), graph_key=graph, limit=limit)
-        return [await _as_it_stands(services, thread) for thread in found]
+        return [await _with_status(services, thread) for thread in found]
 
-    found = run(settings_of(db, workspace, lang), work)
-    if as_json:
+    found = common.run(work)
+    if common.as_json:
         render.json([thread.summary() for thread in found])
     elif found:
         columns = ["id", "graph", "changed", "messages", "tokens", "state", "title"]
         rows = [
-            [
-                t.key,
-                t.graph_key,
-                _when(t.last_updated_time),
-                t.message_count,
-                t.total_tokens,
-                t.turn.status,
-                t.title,
-            ]
+            [t.key, t.graph_key, local_time(t.last_updated_time), *counts, t.turn.status, t.title]
             for t in found
+            for counts in [(t.message_count, t.total_tokens)]
         ]
         render.table(columns, rows, numbers=[3, 4], folded=6)
     if not found:
@@ -74,21 +54,16 @@ def list_threads(
 
 
 @threads.command("show")
-def show(
-    thread_id: IdArgument,
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
-) -> None:
-    """Show a conversation; with --json also what the model was told."""
+@command()
+def show(common: Common, thread_id: IdArgument) -> None:
+    """Show a conversation; with --json also what the model was sent."""
 
     async def work(services: Services) -> Thread:
         stored = await services.threads.get(thread_id, services.local_person())
-        return await _as_it_stands(services, stored.thread)
+        return await _with_status(services, stored.thread)
 
-    thread = run(settings_of(db, workspace, lang), work)
-    if as_json:
+    thread = common.run(work)
+    if common.as_json:
         history = {"conversationHistory": thread.conversation_history}
         render.json({**thread.summary(), **history, "pendingInterrupt": thread.pending_interrupt})
         return
@@ -97,7 +72,7 @@ def show(
         _show_message(message)
 
 
-async def _as_it_stands(services: Services, thread: Thread) -> Thread:
+async def _with_status(services: Services, thread: Thread) -> Thread:
     leases = TurnLeases(services.database.records(services.settings.workspace))
     return await effective_status(services.threads, leases, thread, services.local_person())
 
@@ -119,24 +94,15 @@ def _show_message(message: Message) -> None:
 
 
 @threads.command("delete")
-def delete(
-    thread_id: IdArgument,
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
-) -> None:
+@command()
+def delete(common: Common, thread_id: IdArgument) -> None:
     """Delete a conversation. What it proposed stays to be decided."""
 
     async def work(services: Services) -> None:
         await services.threads.delete(thread_id, services.local_person())
 
-    run(settings_of(db, workspace, lang), work)
-    if as_json:
+    common.run(work)
+    if common.as_json:
         render.json({"success": True})
     else:
         render.line(f"deleted {thread_id}")
-
-
-def _when(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", "minutes")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from cli import render
 from cli.diff import print_preview
@@ -74,34 +75,54 @@ class TurnView:
     def _print(self, event: Event) -> None:
         match event:
             case Token():
-                text = event.text if self._in_line else event.text.lstrip("\n")
-                render.piece(readable(text))
-                self._in_line = not text.endswith("\n") if text else self._in_line
+                self.token(event.text)
             case PromptRead():
-                if event.done < event.total:
-                    self.end_line()
-                    facts = {"done": f"{event.done:,}", "total": f"{event.total:,}"}
-                    render.note(message("prompt_read", self.language).format(**facts))
+                self.prompt_read(event.done, event.total)
             case ToolStarted():
-                self.end_line()
-                render.note(f"[{event.name}]")
+                self.tool(event.name)
             case ToolFinished():
-                self.end_line()
                 just_applied = len(self.events) > 1 and isinstance(self.events[-2], ActionApplied)
                 if event.is_error or (event.name.startswith("propose_") and not just_applied):
-                    render.note(f"[{event.name}] {event.result_text.splitlines()[0][:300]}")
+                    self.tool(event.name, event.result_text)
             case ActionApplied():
-                self.end_line()
-                render.line(f"✓ {title(event.approval, self.language)}", "green")
+                self.applied(title(event.approval, self.language))
             case Failed():
-                self.end_line()
-                render.fault(event.fault.message(self.language))
-                if event.fault.details:
-                    render.note(f"  {event.fault.details}")
+                self.failed(event.fault.message(self.language), event.fault.details)
             case TurnStarted(words_only=True):
-                render.note(message("words_only", self.language))
+                self.words_only()
             case TurnStarted() | UsageReported() | Completed() | ProposalPending() | ToolLimit():
                 pass
+
+    def token(self, text: str) -> None:
+        """Print a piece of the answer."""
+        text = text if self._in_line else text.lstrip("\n")
+        render.piece(readable(text))
+        self._in_line = not text.endswith("\n") if text else self._in_line
+
+    def prompt_read(self, done: int, total: int) -> None:
+        if done < total:
+            self.end_line()
+            facts = {"done": f"{done:,}", "total": f"{total:,}"}
+            render.note(message("prompt_read", self.language).format(**facts))
+
+    def tool(self, name: str, result: str | None = None) -> None:
+        """Print that a tool is called, or the first line of its result."""
+        self.end_line()
+        render.note(f"[{name}]" if result is None else f"[{name}] {result.splitlines()[0][:300]}")
+
+    def applied(self, text: str) -> None:
+        self.end_line()
+        render.line(f"✓ {text}", "green")
+
+    def failed(self, text: str, details: str = "") -> None:
+        self.end_line()
+        render.fault(text)
+        if details:
+            render.note(f"  {details}")
+
+    def words_only(self) -> None:
+        """Say that the embedding service failed, so that words alone were searched."""
+        render.note(message("words_only", self.language))
 
     def usage(self) -> str:
         """Return one line on what the models of these turns used."""
@@ -117,9 +138,18 @@ class TurnView:
 
 def show_proposal(approval: Approval, language: Language) -> None:
     """Print what a proposal would change, and why."""
-    render.heading(f"{approval.id}: {title(approval, language)}")
-    if approval.reason:
-        render.said("  why: ", approval.reason)
-    if approval.depends_on:
-        render.line(f"  builds on: {', '.join(approval.depends_on)}")
-    print_preview(approval.preview)
+    print_proposal(
+        approval.id, title(approval, language), approval.preview, approval.reason, approval.depends_on
+    )
+
+
+def print_proposal(
+    id_: str, title: str, preview: Mapping[str, Any], reason: str = "", depends_on: Sequence[str] = ()
+) -> None:
+    """Print a proposal as `show_proposal` does."""
+    render.heading(f"{id_}: {title}")
+    if reason:
+        render.said("  why: ", reason)
+    if depends_on:
+        render.line(f"  builds on: {', '.join(depends_on)}")
+    print_preview(preview)

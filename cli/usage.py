@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from cli import render
-from cli.common import DbOption, JsonOption, LanguageOption, WorkspaceOption, run, settings_of
+from cli.common import Common, command
 from graphrag.app.usage_report import UsageAnswer, usage_report
 from graphrag.app.wiring import LOCAL_USER, Services
 
 
-def usage(
-    as_json: JsonOption = False,
-    db: DbOption = None,
-    workspace: WorkspaceOption = None,
-    lang: LanguageOption = None,
-) -> None:
+@command()
+def usage(common: Common) -> None:
     """Show the tokens and the known cost of your conversations, and the limits of this month (UTC)."""
 
     async def work(services: Services) -> UsageAnswer:
         return await usage_report([(services, services.local_person())])
 
-    found = run(settings_of(db, workspace, lang), work)
-    if as_json:
+    found = common.run(work)
+    if common.as_json:
         render.json(found.model_dump(by_alias=True))
         return
     rows = [

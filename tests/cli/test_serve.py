@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cli.browser import open_page
+from cli.serve import open_page
 from tests.cli.conftest import invoke
 
 SECRET = "s" * 32
@@ -116,7 +116,7 @@ def test_the_page_opens_in_the_browser_of_this_person(folder: Path, monkeypatch:
     browser = folder / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {folder}/opened\n')
     browser.chmod(0o755)
-    code = "import cli.browser as p, sys; sys.exit(0 if p.open_page('http://127.0.0.1:1/') else 1)"
+    code = "import cli.serve as p, sys; sys.exit(0 if p.open_page('http://127.0.0.1:1/') else 1)"
     environment = {
         **os.environ,
         "DISPLAY": ":0",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from cli import render
-from cli.tables import GAP, MIN_FOLDED, layout
+from cli.render import GAP, MIN_FOLDED, layout
 
 words = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=12)
 cells = st.lists(words, max_size=12).map(" ".join)

@@ -1,0 +1,92 @@
+"""The command `audit`: who asked for what, who decided, what changed; and whether the log is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_NOTHING,
+    Common,
+    LimitOption,
+    command,
+    graph_or_fail,
+    local_time,
+    run,
+)
+from graphrag.app.wiring import Services
+from graphrag.approvals.audit import Entry, Verification
+from graphrag.i18n import Language, message
+
+audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
+
+
+@audit.callback(invoke_without_command=True)
+@command()
+def show_audit(
+    common: Common,
+    context: typer.Context,
+    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    limit: LimitOption = 100,
+) -> None:
+    """Show who asked for what, who decided, and what changed, newest first."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = common.settings()
+
+    async def work(services: Services) -> list[Entry]:
+        found = await services.approvals.audit.entries(graph_key=graph, limit=limit)
+        if graph is not None and not found:  # of a graph that was deleted there are entries
+            await graph_or_fail(services.source, graph)
+        return found
+
+    entries = run(settings, work)
+    if common.as_json:
+        render.json([entry.to_document() for entry in entries])
+    elif entries:
+        columns = ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"]
+        rows = [_row(entry, settings.language) for entry in entries]
+        render.table(columns, rows, numbers=[0], folded=len(columns) - 1)
+    if not entries:
+        render.note("Nothing has been decided yet.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def _row(entry: Entry, language: Language) -> list[Any]:
+    facts = entry.facts
+    changes: Mapping[str, Any] = facts.get("changes") or {}
+    shown = "; ".join(
+        f"{message(f'keys_{kind}', language)}: {', '.join(keys)}" for kind, keys in changes.items()
+    )
+    names = ("event", "userId", "asker", "graphKey", "approvalId")
+    return [entry.sequence, local_time(entry.at), *(facts.get(name, "") for name in names), shown]
+
+
+@audit.command("verify")
+@command()
+def verify(
+    common: Common,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", metavar="HASH", help="A head noted earlier, which must be in the chain."),
+    ] = None,
+) -> None:
+    """Check that no entry was changed, removed, added or moved. Note the head it prints elsewhere."""
+
+    async def work(services: Services) -> Verification:
+        return await services.approvals.audit.verify(noted=head)
+
+    found = common.run(work)
+    if common.as_json:
+        document = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
+        render.json({"sound": found.is_sound, **document})
+    elif found.is_sound:
+        render.line(f"The audit log is sound: {found.entries} entries, head {found.head}")
+    if not found.is_sound:
+        for fault in () if common.as_json else found.faults:
+            render.fault(fault)
+        raise typer.Exit(EXIT_FAILED)
