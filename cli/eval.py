@@ -112,13 +112,7 @@ def _of_workflows(
         graph_keys, left_out = await _load(services, queries, workflows, quiet=quiet)
         done: dict[str, Evaluation] = {}
         with render.progress("asking", quiet=quiet) as update:
-            asked = 0
-
-            def count() -> None:
-                nonlocal asked
-                asked += 1
-                update(asked, len(queries) * len(ways))
-
+            count = render.counter(update, len(queries) * len(ways))
             for name, options in ways.items():
                 done[name] = await evaluate(services.retriever, queries, graph_keys, options, on_query=count)
         asked_about = next(iter(done.values()))
@@ -133,15 +127,9 @@ async def _load(
     services: Services, queries: list[AnnotatedQuery], workflows: Path, *, quiet: bool
 ) -> tuple[dict[str, str], list[str]]:
     total = len({query.workflow for query in queries})
-    loaded = 0
     with render.progress("importing and embedding", quiet=quiet) as update:
-
-        def one_more(_name: str) -> None:
-            nonlocal loaded
-            loaded += 1
-            update(loaded, total)
-
-        return await load_workflows(services.source, services.embedder, queries, workflows, one_more)
+        count = render.counter(update, total)
+        return await load_workflows(services.source, services.embedder, queries, workflows, count)
 
 
 def _as_dict(result: Evaluation) -> dict[str, Any]:

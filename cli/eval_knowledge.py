@@ -23,8 +23,8 @@ from graphrag.evaluation.knowledge import (
 from graphrag.evaluation.workflows import QueryFileError
 from graphrag.retrieval.retriever import RetrievalOptions
 
-SAID = 10
-"""Reasons that are told one by one."""
+MAX_REASONS = 10
+"""Reasons that are printed one by one."""
 
 GRAPH, GRAPH_ALONE = "knowledge", "passages-alone"
 
@@ -51,10 +51,10 @@ async def evaluate_knowledge(
     results |= await _score(services, knowledge, GRAPH, ways or ABLATION, quiet=as_json)
     last = list(results.values())[-1]
     reasons = (*knowledge.left_out, *last.left_out)
-    for reason in reasons[:SAID]:
+    for reason in reasons[:MAX_REASONS]:
         render.note(f"left out: {reason}")
-    if len(reasons) > SAID:
-        render.note(f"left out: {len(reasons) - SAID:,} more")
+    if len(reasons) > MAX_REASONS:
+        render.note(f"left out: {len(reasons) - MAX_REASONS:,} more")
     if as_json:
         render.json({name: scores.as_dict() for name, scores in results.items()})
     else:
@@ -89,14 +89,8 @@ async def _score(
     if not quiet:
         render.note(f"{graph_key}: {len(made.put_nodes):,} nodes, {len(made.put_edges):,} edges")
     done: dict[str, KnowledgeScores] = {}
-    asked, total = 0, len(knowledge.questions) * len(ways)
     with render.progress("asking", quiet=quiet) as update:
-
-        def count() -> None:
-            nonlocal asked
-            asked += 1
-            update(asked, total)
-
+        count = render.counter(update, len(knowledge.questions) * len(ways))
         for name, options in ways.items():
             done[name] = await score_knowledge(
                 services.retriever, graph_key, knowledge.questions, options, on_question=count
