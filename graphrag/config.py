@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "NODIUS_"
@@ -20,10 +20,6 @@ class SettingsError(Exception):
     def __init__(self, *, name: str, origin: str, reason: str) -> None:
         self.name, self.origin, self.reason = name, origin, reason
         super().__init__(f"setting {name!r} ({origin}): {reason}")
-
-
-def _key(*variables: str, description: str) -> Any:
-    return Field(default=None, validation_alias=AliasChoices(*variables), description=description)
 
 
 class Settings(BaseSettings):
@@ -190,20 +186,21 @@ class Settings(BaseSettings):
         description="log debug events of retrieval and tools",
     )
 
-    openai_api_key: SecretStr | None = _key(
-        "openai_api_key", "OPENAI_API_KEY", description="key of OpenAI, for models and embeddings"
-    )
-    deepseek_api_key: SecretStr | None = _key(
-        "deepseek_api_key", "DEEPSEEK_API_KEY", description="key of DeepSeek"
-    )
-    anthropic_api_key: SecretStr | None = _key(
-        "anthropic_api_key", "ANTHROPIC_API_KEY", description="key of Anthropic"
-    )
-
     provider_keys: dict[str, SecretStr] = Field(
         default_factory=dict[str, SecretStr],
-        description="keys of other providers by the name of their variable, as in the environment",
+        description="keys of providers by the name of their variable, as OPENAI_API_KEY; also given by that "
+        "name in lower case, as `openai_api_key`",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_keys(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return _with_provider_keys(given)
+
+    def key_of(self, variable: str) -> SecretStr | None:
+        """Return a provider's key by the name of its variable; an empty one is none."""
+        key = self.provider_keys.get(variable)
+        return key if key is not None and key.get_secret_value().strip() else None
 
     @classmethod
     def settings_customise_sources(
@@ -217,8 +214,18 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, _KeySource(settings_cls), _FileSource(settings_cls))
 
 
+def _with_provider_keys(given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with what is named NAME_api_key, and is no other setting, among `provider_keys`."""
+    named = [name for name in given if name.endswith("_api_key") and name not in Settings.model_fields]
+    if not named:
+        return given
+    keys = {**given.get("provider_keys", {}), **{name.upper(): given[name] for name in named}}
+    keys = {name: key for name, key in keys.items() if key is not None}
+    return {name: value for name, value in given.items() if name not in named} | {"provider_keys": keys}
+
+
 class _KeySource(PydanticBaseSettingsSource):
-    """Reads the keys of providers that have no setting of their own: every variable NAME_API_KEY."""
+    """Reads the keys of providers from the environment: every variable NAME_API_KEY."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         return None, field_name, False
@@ -247,7 +254,7 @@ class _FileSource(PydanticBaseSettingsSource):
                 raise SettingsError(name="config", origin=PREFIX + "CONFIG", reason=f"no file {named}")
             return {}
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
+            return _with_provider_keys(tomllib.loads(path.read_text(encoding="utf-8")))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
             raise SettingsError(name="config", origin=str(path), reason=str(exc)) from exc
 
@@ -259,6 +266,8 @@ def load_settings(**flags: Any) -> Settings:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         name = str(first["loc"][0]) if first["loc"] else "?"
+        if name == "provider_keys" and len(first["loc"]) > 1:
+            name = str(first["loc"][1]).lower()
         raise SettingsError(name=name, origin=_origin(name, flags), reason=first["msg"]) from None
 
 
@@ -275,7 +284,8 @@ def settings_table() -> list[tuple[str, str, str, str]]:
     """Return (setting, environment variable, default, meaning) of every setting, for documentation."""
     rows: list[tuple[str, str, str, str]] = []
     for name, field in Settings.model_fields.items():
-        if name == "provider_keys":  # one for each variable NAME_API_KEY
+        if name == "provider_keys":
+            rows.append((name, "NAME_API_KEY", "", field.description or ""))
             continue
         alias = field.validation_alias
         choices = (

@@ -19,14 +19,8 @@ from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import is_of_another_model
 from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
 from graphrag.llm.errors import ModelError
-from graphrag.llm.registry import choose, make_provider
+from graphrag.llm.registry import DETECTED, ENTRIES, choose, make_provider
 from graphrag.llm.tokens import tokenizer_name
-
-_KEYS = (
-    ("deepseek_api_key", "DeepSeek", "DEEPSEEK_API_KEY"),
-    ("openai_api_key", "OpenAI", "OPENAI_API_KEY"),
-    ("anthropic_api_key", "Anthropic", "ANTHROPIC_API_KEY"),
-)
 
 PATIENCE_S = 5.0
 ASK_PATIENCE_S = 120.0
@@ -152,7 +146,7 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
     where = f"{choice.entry.name}, model {choice.model!r} at {choice.base_url}"
     try:
         if choice.entry.kind == "offline":
-            missing = ", ".join(variable for field, _, variable in _KEYS if getattr(settings, field) is None)
+            missing = ", ".join(str(ENTRIES[name].key_variable) for name in DETECTED)
             detail = "no key of a model service; everything here works without"
             return Finding(name=_MODEL, status="ok", detail=detail, fix=f"to use one set {missing}")
         window = f"window {choice.context_window:,} tokens"

@@ -11,7 +11,7 @@ __all__ = ["LocalEmbedder", "make_embedder"]
 
 def make_embedder(settings: Settings) -> EmbeddingProvider | None:
     """Return the embedder that the settings ask for, or None when embeddings are turned off."""
-    key = settings.embeddings_api_key or settings.openai_api_key
+    key = settings.embeddings_api_key or settings.key_of("OPENAI_API_KEY")
     has_key = key is not None and bool(key.get_secret_value().strip())
     if settings.embeddings == "none":
         return None

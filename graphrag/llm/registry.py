@@ -26,8 +26,7 @@ LOCAL_FIRST_PIECE_S = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderEntry:
-    """What is known of a provider. `key_setting` names the setting that holds its key, `key_variable` the
-    variable of the environment where it has none. `supports_embedding`: the same server embeds texts.
+    """What is known of a provider. `key_variable` names the variable of its key; None: it needs none.
 
     `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
     The last but one four say how its dialect of OpenAI's format differs. `local`: a server that reads
@@ -38,9 +37,7 @@ class ProviderEntry:
     kind: Literal["openai", "anthropic", "offline"]
     model: str | None = None
     base_url: str | None = None
-    key_setting: str | None = None
     key_variable: str | None = None
-    supports_embedding: bool = False
     context_window: int = 32_000
     max_tokens: int | None = None
     genai_provider: str | None = None
@@ -74,7 +71,6 @@ def _compatible(
     model: str,
     key_variable: str,
     genai_provider: str | None = None,
-    supports_embedding: bool = False,
 ) -> ProviderEntry:
     """A service with a key that speaks OpenAI's format, maybe without its newest parts."""
     return ProviderEntry(
@@ -87,7 +83,6 @@ def _compatible(
         max_tokens=8_192,
         genai_provider=genai_provider,
         late_system="user",
-        supports_embedding=supports_embedding,
     )
 
 
@@ -99,7 +94,7 @@ ENTRIES: dict[str, ProviderEntry] = {
             kind="openai",
             model="deepseek-flash",
             base_url="https://api.deepseek.com/v1",
-            key_setting="deepseek_api_key",
+            key_variable="DEEPSEEK_API_KEY",
             context_window=1_000_000,
             max_tokens=16_384,
             genai_provider="deepseek",
@@ -111,33 +106,31 @@ ENTRIES: dict[str, ProviderEntry] = {
             kind="openai",
             model="gpt-6.1-sol",
             base_url="https://api.openai.com/v1",
-            key_setting="openai_api_key",
+            key_variable="OPENAI_API_KEY",
             context_window=1_050_000,
             max_tokens=16_384,
             genai_provider="openai",
             price=Price(input=2.0, output=10.0, cached=0.1),
             max_tokens_field="max_completion_tokens",
-            supports_embedding=True,
         ),
         ProviderEntry(
             name="openai-mini",
             kind="openai",
             model="gpt-6-luna",
             base_url="https://api.openai.com/v1",
-            key_setting="openai_api_key",
+            key_variable="OPENAI_API_KEY",
             context_window=1_050_000,
             max_tokens=16_384,
             genai_provider="openai",
             price=Price(input=0.10, output=0.50, cached=0.01),
             max_tokens_field="max_completion_tokens",
-            supports_embedding=True,
         ),
         ProviderEntry(
             name="anthropic",
             kind="anthropic",
             model="claude-sonnet-5-5",
             base_url="https://api.anthropic.com",
-            key_setting="anthropic_api_key",
+            key_variable="ANTHROPIC_API_KEY",
             context_window=1_000_000,
             max_tokens=16_384,
             genai_provider="anthropic",
@@ -148,7 +141,6 @@ ENTRIES: dict[str, ProviderEntry] = {
             "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
             model="qwen-plus",
             key_variable="DASHSCOPE_API_KEY",
-            supports_embedding=True,
         ),
         _compatible(
             "mistral",
@@ -156,7 +148,6 @@ ENTRIES: dict[str, ProviderEntry] = {
             model="mistral-large-latest",
             key_variable="MISTRAL_API_KEY",
             genai_provider="mistral",
-            supports_embedding=True,
         ),
         _compatible(
             "groq",
@@ -178,7 +169,6 @@ ENTRIES: dict[str, ProviderEntry] = {
             model="gemini-2.5-flash",
             key_variable="GEMINI_API_KEY",
             genai_provider="google",
-            supports_embedding=True,
         ),
         _local("ollama", 11_434),
         _local("llama.cpp", 8_080, model="default"),
@@ -248,8 +238,9 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         raise _missing("llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1")
     window = settings.llm_context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
-    if key is None and (needed := entry.key_setting or entry.key_variable):
-        raise _missing(needed, wanted, "give the provider's key")
+    if key is None and entry.key_variable:
+        what = f"give the provider's key, as {entry.key_variable} in the environment"
+        raise _missing(entry.key_variable.lower(), wanted, what)
     return ProviderChoice(
         entry=entry,
         model=model,
@@ -323,13 +314,9 @@ def make_provider(
 
 def _key_of(entry: ProviderEntry, settings: Settings, *, named: bool) -> SecretStr | None:
     """Return the key of an entry. A key of one provider never goes to another one's server."""
-    own = (
-        getattr(settings, entry.key_setting)
-        if entry.key_setting
-        else settings.provider_keys.get(entry.key_variable or "")
-    )
-    chosen: SecretStr | None = (settings.llm_api_key if named else None) or own
-    return chosen if chosen and chosen.get_secret_value().strip() else None
+    if named and settings.llm_api_key and settings.llm_api_key.get_secret_value().strip():
+        return settings.llm_api_key
+    return settings.key_of(entry.key_variable) if entry.key_variable else None
 
 
 def _window(entry: ProviderEntry, model: str) -> int:

@@ -12,7 +12,7 @@ import grimp
 from pydantic import BaseModel
 
 from graphrag.agent import events
-from graphrag.config import Settings, settings_table
+from graphrag.config import Settings
 from graphrag.llm.prices import FREE
 from graphrag.llm.registry import DETECTED, ENTRIES, ProviderEntry
 from graphrag.log_events import LOG_EVENTS
@@ -34,9 +34,7 @@ def providers_part() -> str:
 
 def _provider_row(entry: ProviderEntry) -> str:
     local = entry.base_url is not None and "127.0.0.1" in entry.base_url
-    variables = {name: variable for name, variable, _, _ in settings_table()}
-    variable = variables[entry.key_setting] if entry.key_setting else entry.key_variable
-    key = f"`{variable}`" if variable else "none needed"
+    key = f"`{entry.key_variable}`" if entry.key_variable else "none needed"
     address = "in this process" if entry.kind == "offline" else entry.base_url if local else "the provider's"
     if entry.kind != "offline" and entry.base_url is None:
         address, key = "`NODIUS_LLM_BASE_URL`", "`NODIUS_LLM_API_KEY`, if it wants one"

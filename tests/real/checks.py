@@ -55,15 +55,14 @@ class CheckFailed(Exception):
 
 async def run_checks(settings: Settings) -> AsyncGenerator[Outcome]:
     """Yield what comes of each check, as it is made; nothing is raised for what a service does."""
-    names = [name for name, entry in ENTRIES.items() if entry.key_setting or entry.key_variable]
+    names = [name for name, entry in ENTRIES.items() if entry.key_variable]
     others = {COMPATIBLE, *({settings.provider} & {name for name, entry in ENTRIES.items() if entry.local})}
     for name in [*names, *sorted(others)]:
         own = settings_of(name, settings)
         try:
             choose(own)
         except SettingsError as exc:
-            entry = ENTRIES[name]
-            variable = entry.key_variable or (entry.key_setting or "").upper()
+            variable = ENTRIES[name].key_variable
             detail = f"no key: set {variable}" if variable else str(exc)
             yield Outcome(service=name, check="", status="skipped", detail=detail)
             continue

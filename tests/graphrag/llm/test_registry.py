@@ -11,7 +11,7 @@ import pytest
 from graphrag.config import SettingsError, load_settings
 from graphrag.llm.base import LLMProvider, UsageReport
 from graphrag.llm.prices import Price, Pricing
-from graphrag.llm.registry import COMPATIBLE, ENTRIES, OFFLINE, choose, detect, make_provider
+from graphrag.llm.registry import COMPATIBLE, ENTRIES, OFFLINE, ProviderEntry, choose, detect, make_provider
 from tests.graphrag.llm.wire import chunks_of, openai_text, streamed, text_of
 from tests.support.scripted_http import ScriptedServer
 
@@ -131,6 +131,37 @@ def test_without_anything_the_offline_answerer_is_made() -> None:
         make_provider(load_settings(), offline=offline)
 
 
+async def test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ScriptedServer() as server:
+        entry = ProviderEntry(
+            name="dummy",
+            kind="openai",
+            base_url=f"{server.url}/v1",
+            key_variable="DUMMY_API_KEY",
+            model="dummy-1",
+            context_window=64_000,
+            resend_reasoning=True,
+        )
+        monkeypatch.setitem(ENTRIES, entry.name, entry)
+        with pytest.raises(SettingsError, match="DUMMY_API_KEY"):
+            choose(load_settings(provider="dummy"))
+        monkeypatch.setenv("DUMMY_API_KEY", "key-of-dummy")
+        monkeypatch.setenv("ELSE_API_KEY", "very-secret")
+        assert detect(load_settings()) == OFFLINE  # such a key alone chooses nothing
+        server.play(streamed(openai_text("Hello")))
+        provider = make_provider(load_settings(provider="dummy"), offline=offline)
+        chunks, error = await chunks_of(provider)
+        await provider.aclose()
+    assert error is None
+    assert text_of(chunks) == "Hello"
+    assert (provider.name, provider.model, provider.context_window) == ("dummy", "dummy-1", 64_000)
+    [request] = server.requests
+    assert request.headers["authorization"] == "Bearer key-of-dummy"
+    assert "very-secret" not in str(request.headers)
+
+
 async def test_a_local_server_gets_no_key_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in KEYS.values():
         monkeypatch.setenv(variable, "very-secret")
@@ -181,26 +212,21 @@ def test_an_unknown_model_of_a_known_provider_has_no_price_of_another() -> None:
     assert choice.context_window == 128_000
 
 
-@pytest.mark.parametrize(
-    ("name", "variable"),
-    [
-        ("qwen", "DASHSCOPE_API_KEY"),
-        ("mistral", "MISTRAL_API_KEY"),
-        ("groq", "GROQ_API_KEY"),
-        ("openrouter", "OPENROUTER_API_KEY"),
-        ("gemini", "GEMINI_API_KEY"),
-    ],
-)
-def test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting(
-    monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES.values() if entry.key_variable])
+def test_a_key_is_given_by_its_variable_or_in_the_file_and_never_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, entry: ProviderEntry
 ) -> None:
-    with pytest.raises(SettingsError, match=variable):
-        choose(load_settings(provider=name))
-    monkeypatch.setenv(variable, "k-1")
-    monkeypatch.setenv("ELSE_API_KEY", "k-2")
-    choice = choose(load_settings(provider=name))
+    variable = entry.key_variable or ""
+    (tmp_path / "nodius.toml").write_text(f'{variable.lower()} = "of-the-file"\n')
+    for given, key in (("of-the-environment", "of-the-environment"), (None, "of-the-file")):
+        monkeypatch.delenv(variable, raising=False)
+        if given:
+            monkeypatch.setenv(variable, given)
+        choice = choose(load_settings(provider=entry.name))
+        assert choice.key is not None
+        assert choice.key.get_secret_value() == key
+        assert key not in repr(load_settings()) + repr(choice)
+    flags = {variable.lower(): "of-the-caller"}
+    choice = choose(load_settings(provider=entry.name, **flags))
     assert choice.key is not None
-    assert choice.key.get_secret_value() == "k-1"
-    assert choice.base_url.startswith("https://")
-    assert "k-1" not in repr(load_settings())
-    assert choose(load_settings()).entry.name == "offline"  # such a key alone chooses nothing
+    assert choice.key.get_secret_value() == "of-the-caller"
