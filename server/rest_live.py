@@ -14,7 +14,7 @@ from pydantic import Field
 
 from datasources.builtin_types import types_by_name
 from datasources.types import NodeTypeConfig
-from graphrag.live import change_sets_of
+from graphrag.live import past_edits
 from graphrag.workers import run_limited
 from server.auth import Caller
 from server.downloads import Step
@@ -119,7 +119,7 @@ async def history(request: Request, graph: NamedGraph, limit: Limit = 100) -> Hi
     state, name = state_of(request), place.person.workspace
     live = state.live.get(name, found.key)
     unsaved = () if live is None else live.unsaved_history
-    change_sets = await change_sets_of(state.shared.database.records(name), found.key, unsaved, limit=limit)
+    edits = await past_edits(state.shared.database.records(name), found.key, unsaved, limit=limit)
     return HistoryAnswer(
         edits=[
             LiveEdit(
@@ -128,10 +128,10 @@ async def history(request: Request, graph: NamedGraph, limit: Limit = 100) -> Hi
                 user_id=edit.user_id,
                 saved=edit.is_saved,
                 steps=edit.steps(),
-                undoes=edit.takes_back,
-                undone_by=edit.taken_back_by,
+                undoes=edit.undoes,
+                undone_by=edit.undone_by,
             )
-            for edit in change_sets
+            for edit in edits
         ]
     )
 

@@ -30,7 +30,7 @@ from graphrag.approvals.approval import (
 from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
 from graphrag.approvals.codec import mutation_to_document
 from graphrag.approvals.errors import NotPermitted, ProposalExpired, ProposalRefused, ProposalWaits
-from graphrag.approvals.field_undo import irregular_edges
+from graphrag.approvals.restored_edges import irregular_edges
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot

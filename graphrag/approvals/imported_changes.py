@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from datasources.base import RecordWrite
 from datasources.types import Mutation
 from graphrag.approvals.action_review import review
-from graphrag.approvals.actions.mutation import inverse_mutation
+from graphrag.approvals.actions.mutation import after, inverse_mutation
 from graphrag.approvals.approval import Approval, Decided, Outcome, clean
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts
 from graphrag.approvals.codec import mutation_to_document
 from graphrag.approvals.decisions import keys_of
 from graphrag.approvals.errors import NotPermitted
-from graphrag.approvals.field_undo import after, irregular_edges
 from graphrag.approvals.preview import Preview, preview_of
+from graphrag.approvals.restored_edges import irregular_edges
 from graphrag.roles import Person
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction, canonical_hash

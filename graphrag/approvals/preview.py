@@ -6,40 +6,16 @@ Computed from the graph before and the mutation that would be applied, from noth
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from datasources.text import node_label
 from datasources.types import Mutation, Node
+from graphrag.changes.field_diff import MISSING, FieldChange, field_changes
 from tools.references import Reference
 from tools.write_tools.field_changes import json_document
 from tools.write_tools.graph_reads import Snapshot
-
-MISSING = object()
-_DEPTH = 6
-_DEPTH_WITH_LISTS = 16
-"""Fields nested deeper are compared and shown as a whole."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldChange:
-    """One field before and after; `MISSING` where it is not there. `diff` is set for code and long text."""
-
-    path: tuple[str, ...]
-    before: Any
-    after: Any
-    diff: str | None = None
-
-    def to_document(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"path": list(self.path)}
-        if self.before is not MISSING:
-            document["before"] = self.before
-        if self.after is not MISSING:
-            document["after"] = self.after
-        if self.diff is not None:
-            document["diff"] = self.diff
-        return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +27,11 @@ class DocumentChange:
     fields: tuple[FieldChange, ...]
 
     def to_document(self) -> dict[str, Any]:
-        return {"key": self.key, "name": self.name, "fields": [field.to_document() for field in self.fields]}
+        return {
+            "key": self.key,
+            "name": self.name,
+            "fields": [_field_document(field) for field in self.fields],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,41 +144,15 @@ def _changed_nodes(
     return changed, moved
 
 
-def field_changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], *, in_lists: bool = False
-) -> tuple[FieldChange, ...]:
-    """Return every field in which two documents differ, in the order of their fields.
-
-    With `in_lists` also lists of one length are compared item by item, each under its number.
-    """
-    return tuple(_differences(before, after, (), in_lists=in_lists))
-
-
-def _differences(before: Any, after: Any, path: tuple[str, ...], *, in_lists: bool) -> Iterator[FieldChange]:
-    pairs: Iterable[tuple[str, Any, Any]] | None = None
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        old, new = cast(Mapping[str, Any], before), cast(Mapping[str, Any], after)
-        pairs = [(key, old.get(key, MISSING), new.get(key, MISSING)) for key in dict.fromkeys([*old, *new])]
-    elif in_lists and isinstance(before, list) and isinstance(after, list):
-        items = cast(list[Any], before), cast(list[Any], after)
-        if len(items[0]) == len(items[1]):
-            pairs = [(str(number), *pair) for number, pair in enumerate(zip(*items, strict=True))]
-    if pairs is not None and len(path) < (_DEPTH_WITH_LISTS if in_lists else _DEPTH):
-        for key, one, other in pairs:
-            yield from _differences(one, other, (*path, key), in_lists=in_lists)
-    elif not same(before, after):
-        yield FieldChange(path=path, before=before, after=after, diff=_text_diff(before, after, path))
-
-
-def same(one: Any, other: Any) -> bool:
-    """Say whether two JSON values are equal; unlike Python, true is not 1."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        left, right = cast(Mapping[str, Any], one), cast(Mapping[str, Any], other)
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        mine, theirs = cast(Sequence[Any], one), cast(Sequence[Any], other)
-        return len(mine) == len(theirs) and all(map(same, mine, theirs))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+def _field_document(field: FieldChange) -> dict[str, Any]:
+    """Return one changed field as JSON; code and text of several lines also as a diff."""
+    document: dict[str, Any] = {"path": list(field.path)}
+    if field.before is not MISSING:
+        document["before"] = field.before
+    if field.after is not MISSING:
+        document["after"] = field.after
+    diff = _text_diff(field.before, field.after, field.path)
+    return document if diff is None else {**document, "diff": diff}
 
 
 def _text_diff(before: Any, after: Any, path: tuple[str, ...]) -> str | None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict
-from datasources.types import Mutation
+from datasources.types import Mutation, NodeVector
 from graphrag.approvals.actions.mutation import inverse_mutation
 from graphrag.approvals.approval import KIND, Approval, Decided, Outcome
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts, change_hash
 from graphrag.approvals.codec import mutation_from_document, mutation_to_document
 from graphrag.approvals.decisions import check_permission, keys_of
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
-from graphrag.approvals.field_undo import Change, irregular_edges, restoration_of
 from graphrag.approvals.preview import preview_of
+from graphrag.approvals.restored_edges import edges_without_handles, irregular_edges
+from graphrag.changes.change_set import ChangeSet, invert
+from graphrag.changes.graph_draft import GraphDraft, LiveState
 from graphrag.roles import Person
 from tools.proposals import MAX_BATCH, Batch, BatchAction, canonical_hash
 from tools.write_tools import Snapshot
@@ -78,45 +80,78 @@ def _applied_at(approval: Approval) -> int:
     return (approval.result.revision or 0) if approval.result else 0
 
 
-def _change_of(approval: Approval) -> Change:
+def _mutations_of(approval: Approval) -> tuple[Mutation, Mutation]:
+    """Return what an approval applied and what took it back right after it."""
     result = approval.result
     if result is None or result.mutation is None or result.inverse is None:
         raise NothingToUndo(graph_key=approval.graph_key, approval_id=approval.id)
-    return Change(
-        applied=mutation_from_document(result.mutation),
-        inverse=mutation_from_document(result.inverse),
-        irregular=set(result.irregular),
+    return mutation_from_document(result.mutation), mutation_from_document(result.inverse)
+
+
+def _plan(
+    now: Snapshot, changes: Sequence[tuple[Mutation, Mutation]], irregular: Set[str]
+) -> tuple[Mutation, list[str]]:
+    """Return what takes changes back in one step, the latest first, and what forbids it."""
+    draft = GraphDraft(LiveState(now.graph, now.nodes.values(), now.edges.values()))
+    own = {c.key: c for c in now.types.values() if c.workspace == now.graph.workspace}
+    types, vectors = dict(own), dict[str, NodeVector]()
+    conflicts: list[str] = []
+    for applied, inverse in changes:
+        conflicts = invert(ChangeSet.of(applied, inverse), draft, types, allow_moved=True)
+        if conflicts:
+            break
+        restored = {node.key: node for node in inverse.put_nodes}
+        # The vector of a node that keeps a later change would be of another text.
+        vectors |= {v.key: v for v in inverse.put_vectors if draft.node(v.key) == restored.get(v.key)}
+    left = draft.changes()
+    gone = {key for key, node in left.nodes.items() if node is None}
+    mutation = Mutation(
+        graph_key=now.graph.key,
+        put_nodes=[node for node in left.nodes.values() if node is not None],
+        put_edges=[edge for edge in left.edges.values() if edge is not None],
+        delete_nodes=sorted(gone),
+        delete_edges=[
+            key
+            for key, edge in left.edges.items()
+            if edge is None and not {now.edges[key].source, now.edges[key].target} & gone
+        ],
+        put_configs=[config for key, config in types.items() if own.get(key) is not config],
+        delete_configs=[key for key in own if key not in types],
+        put_vectors=[vector for key, vector in vectors.items() if draft.node(key) is not None],
+        graph=left.graph,
     )
+    return mutation, conflicts or list(edges_without_handles(now, mutation, irregular))
 
 
 async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Person) -> Approval:
-    approval, changes = approvals[0], [_change_of(approval) for approval in approvals]
-    now = await _snapshot(context, [m for change in changes for m in (change.applied, change.inverse)])
-    plan = restoration_of(now, changes)
+    approval, changes = approvals[0], [_mutations_of(approval) for approval in approvals]
+    now = await _snapshot(context, [mutation for change in changes for mutation in change])
+    irregular = {key for one in approvals if one.result for key in one.result.irregular}
+    mutation, conflicts = _plan(now, changes, irregular)
     for one in approvals:
         if not await _is_as_audited(context, one):
             raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
-    obstacles = [*plan.obstacles, *await _uses_elsewhere(context, now, plan.mutation)]
-    if obstacles:
+    conflicts += await _uses_elsewhere(context, now, mutation)
+    if conflicts:
         for one in approvals:
             current = await context.store.get(one.id)
             if current is None or current.version != one.version:  # another undo was faster
                 raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
-        raise UndoRefused(approval_id=approval.id, changed=obstacles)
-    taken_back = _record_of(context, approvals, plan.mutation, now, by)
-    records = [taken_back.write(), *(one.changed(undone_by=taken_back.id).write() for one in approvals)]
+        raise UndoRefused(approval_id=approval.id, changed=conflicts)
+    record = _record_of(context, approvals, mutation, now, by)
+    records = [record.write(), *(one.changed(undone_by=record.id).write() for one in approvals)]
     records += await _standing_again(context, approval)
-    outcome = taken_back.result
+    outcome = record.result
     revision = now.graph.revision
     event, keys = "redone" if approval.undoes else "undone", outcome.keys if outcome else None
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        timed = replace(plan.mutation, changed_at=context.clock())
+        timed = replace(mutation, changed_at=context.clock())
         await context.source.apply(timed, expected_revision=revision, records=[*records, *entry])
 
     try:
-        facts = audit_facts(taken_back, event, revision=revision + 1, keys=keys)
-        return await context.commit(taken_back, facts, write)
+        facts = audit_facts(record, event, revision=revision + 1, keys=keys)
+        return await context.commit(record, facts, write)
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
-from graphrag.approvals.preview import MISSING, field_changes, same
+from graphrag.changes.field_diff import field_changes, merge, same
 from graphrag.importers.align import GraphContent, is_imported, origin_of
 from graphrag.importers.json_values import Json
 from graphrag.importers.report import NATIVE
@@ -144,23 +144,6 @@ def alike(one: Document | None, other: Document | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.to_json() == other.to_json() or same(one.to_document(), other.to_document())
-
-
-def merge(base: Any, ours: Any, theirs: Any) -> Any:
-    """Return a JSON value with the changes of both; ours where both changed it. `MISSING` stands for none."""
-    if same(theirs, base) or same(ours, theirs):
-        return ours
-    if same(ours, base):
-        return theirs
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
-        return cast(Any, ours)
-    mine, other = cast(Json, ours), cast(Json, theirs)
-    old = cast(Json, base) if isinstance(base, dict) else {}
-    found = {
-        key: merge(old.get(key, MISSING), mine.get(key, MISSING), other.get(key, MISSING))
-        for key in {**other, **mine}
-    }
-    return {key: value for key, value in found.items() if value is not MISSING}
 
 
 def _by_handle(document: Json) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphrag.live.edit_history import ChangeSet, change_sets_of
+from graphrag.live.edit_history import PastEdit, past_edits
 from graphrag.live.errors import (
     EditNotFound,
     EditNotKept,
@@ -19,7 +19,6 @@ from graphrag.live.source import LiveSource, SavedSource
 
 __all__ = [
     "AppliedEdit",
-    "ChangeSet",
     "EditNotFound",
     "EditNotKept",
     "EditRefused",
@@ -32,7 +31,8 @@ __all__ = [
     "LiveSource",
     "LiveWatch",
     "Member",
+    "PastEdit",
     "SaveStatus",
     "SavedSource",
-    "change_sets_of",
+    "past_edits",
 ]

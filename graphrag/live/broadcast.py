@@ -12,9 +12,9 @@ import orjson
 
 from datasources.instructions import Instruction, Op
 from datasources.types import Edge, Node
+from graphrag.changes.graph_draft import Changes, Readable
 from graphrag.live.edits import Edit
-from graphrag.live.entries import update_entry
-from graphrag.live.graph_state import Changes, Readable
+from graphrag.live.history_entries import update_entry
 from graphrag.live.instruction_batch import in_messages
 from tools.write_tools.field_changes import json_document
 

@@ -1,7 +1,7 @@
-"""Reads history: what editors did to a live graph, one request each, and what an undo takes back next.
+"""Stores and reads the history of live edits: what each accepted request of an editor did.
 
 A record of history holds what one save stored. The entries of one request share their time, which
-no other request of the graph has: that is the deed's id.
+no other request of the graph has: that is the edit's id.
 """
 
 from __future__ import annotations
@@ -11,22 +11,32 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from datasources.base import RecordStore
-from graphrag.live.history_records import KIND, Entry
+from datasources.base import RecordStore, RecordWrite
+from datasources.types import Edge, Node
+from graphrag.changes.change_set import invert
+from graphrag.changes.graph_draft import GraphDraft
+from graphrag.live.broadcast import described
+from graphrag.live.edits import Edit, check_document
+from graphrag.live.errors import EditRefused
+from graphrag.live.history_entries import Entry, change_set_of
+from tools.write_tools.field_changes import json_document
 
+KIND = "history"
+TOTAL = "totalBytes"
 SEARCHED = 200
-"""Records of history that are looked through: what is older is taken back from an export."""
+"""Records of history that are looked through: what is older is restored from an export."""
 
+MAX_SHOWN = 5
 TAKES_BACK = "takesBack"
 UNDO, REDO = "undo", "redo"
 _KEYS = ("nodes", "edges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSet:
+class PastEdit:
     """One accepted request of an editor. Units: `at` in milliseconds since 1970.
 
-    `takes_back` is the deed that it took back; `taken_back_by` the one that took it back.
+    `undoes` is the id of the edit that it undid; `undone_by` of the one that undid it.
     """
 
     id: str
@@ -34,8 +44,8 @@ class ChangeSet:
     user_id: str
     is_saved: bool
     entries: tuple[Entry, ...]
-    takes_back: str | None = None
-    taken_back_by: str | None = None
+    undoes: str | None = None
+    undone_by: str | None = None
     by: str | None = None
     """UNDO or REDO, where it was made by one."""
 
@@ -44,91 +54,128 @@ class ChangeSet:
         return [_step(entry) for entry in self.entries]
 
 
-async def change_sets_of(
+def history_write(graph_key: str, entries: Sequence[Entry], *, total_bytes: int) -> list[RecordWrite]:
+    """Return the record of what was done since the last save; none for nothing.
+
+    `total_bytes` is how much history the graph has had so far: the difference between two records is
+    how much is stored between them.
+    """
+    if not entries:
+        return []
+    timestamp = int(entries[-1]["timestamp"])
+    data = {
+        "timestamp": timestamp,
+        "graphKey": graph_key,
+        "type": "WF",
+        "history": list(entries),
+        TOTAL: total_bytes,
+    }
+    key = f"{graph_key}/{timestamp:015}"
+    return [RecordWrite(kind=KIND, key=key, data=data, expected_version=None)]
+
+
+def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
+    """Undo an edit, all of it or nothing. `by` is UNDO or REDO, or None where it was named.
+
+    Raises: EditRefused where a later change rests on it.
+    """
+    trial = GraphDraft(draft)
+    conflicts = invert(change_set_of(draft.graph.key, past.entries), trial)
+    if conflicts:
+        shown = "; ".join(conflicts[:MAX_SHOWN])
+        raise EditRefused(where="history", reason=f"it was changed since: {shown}")
+    changes = trial.changes()
+    for model, documents in ((Node, changes.nodes), (Edge, changes.edges)):
+        for key, document in documents.items():
+            if document is not None:
+                check_document(model, json_document(document), f"history.{key}")
+    edit = described(draft, changes)
+    draft.add(changes)
+    marks = {TAKES_BACK: past.id} if by is None else {TAKES_BACK: past.id, "by": by}
+    return replace(edit, history=tuple({**entry, **marks} for entry in edit.history))
+
+
+async def past_edits(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], *, limit: int
-) -> list[ChangeSet]:
-    """Return the latest deeds of a graph, newest first. Raises: SourceError."""
-    newest: list[ChangeSet] = []
-    async for change_set in _newest_first(records, graph_key, unsaved):
-        newest.append(change_set)
+) -> list[PastEdit]:
+    """Return the latest edits of a graph, newest first. Raises: SourceError."""
+    newest: list[PastEdit] = []
+    async for edit in _newest_first(records, graph_key, unsaved):
+        newest.append(edit)
         if len(newest) == limit:
             break
-    by = {
-        change_set.takes_back: change_set.id
-        for change_set in reversed(newest)
-        if change_set.takes_back is not None
-    }
-    return [replace(change_set, taken_back_by=by.get(change_set.id)) for change_set in newest]
+    by = {edit.undoes: edit.id for edit in reversed(newest) if edit.undoes is not None}
+    return [replace(edit, undone_by=by.get(edit.id)) for edit in newest]
 
 
-async def find_change_set(
+async def find_edit(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], edit_id: str
-) -> ChangeSet | None:
-    """Return a deed by its id, or nothing. Raises: SourceError."""
-    async for change_set in _newest_first(records, graph_key, unsaved):
-        if change_set.id == edit_id:
-            return change_set
+) -> PastEdit | None:
+    """Return an edit by its id, or nothing. Raises: SourceError."""
+    async for edit in _newest_first(records, graph_key, unsaved):
+        if edit.id == edit_id:
+            return edit
     return None
 
 
 async def next_to_undo(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], user_id: str, *, redo: bool
-) -> ChangeSet | None:
-    """Return the deed that a person's undo takes back next, or with `redo` the undo that a redo does.
+) -> PastEdit | None:
+    """Return the edit that a person's undo undoes next, or with `redo` the undo that is undone.
 
-    A deed counts unless a later deed that counts takes it back. An undo takes back the latest own one
-    that counts and is no undo; a redo the latest own undo that counts, while no other edit of the
-    person came after it. Raises: SourceError.
+    An edit counts unless a later edit that counts undoes it. An undo undoes the person's latest edit that
+    counts and is no undo; a redo their latest undo that counts, while they made no other edit after it.
+    Raises: SourceError.
     """
     taken: set[str] = set()
-    async for change_set in _newest_first(records, graph_key, unsaved):
-        counts, is_own = change_set.id not in taken, change_set.user_id == user_id
-        if counts and change_set.takes_back is not None:
-            taken.add(change_set.takes_back)
+    async for edit in _newest_first(records, graph_key, unsaved):
+        counts, is_own = edit.id not in taken, edit.user_id == user_id
+        if counts and edit.undoes is not None:
+            taken.add(edit.undoes)
         if not is_own:
             continue
-        if redo and change_set.by is None:
+        if redo and edit.by is None:
             return None
-        if counts and (change_set.by == UNDO if redo else change_set.by != UNDO):
-            return change_set
+        if counts and (edit.by == UNDO if redo else edit.by != UNDO):
+            return edit
     return None
 
 
 async def _newest_first(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry]
-) -> AsyncIterator[ChangeSet]:
+) -> AsyncIterator[PastEdit]:
     """Read only as much as is asked for: a record may be large."""
     seen: set[str] = set()  # a save meanwhile stores what was unsaved
-    for change_set in reversed(_grouped(unsaved, is_saved=False)):
-        seen.add(change_set.id)
-        yield change_set
+    for edit in reversed(_grouped(unsaved, is_saved=False)):
+        seen.add(edit.id)
+        yield edit
     read = 0
     for limit in (1, 8, SEARCHED):
         where = {"graphKey": graph_key}
         found = await records.query(KIND, where, order_by="timestamp", descending=True, limit=limit)
         for record in found[read:]:
-            for change_set in reversed(_grouped(record.data["history"], is_saved=True)):
-                if change_set.id not in seen:
-                    seen.add(change_set.id)
-                    yield change_set
+            for edit in reversed(_grouped(record.data["history"], is_saved=True)):
+                if edit.id not in seen:
+                    seen.add(edit.id)
+                    yield edit
         if len(found) < limit:
             return
         read = limit
 
 
-def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[ChangeSet]:
-    found: list[ChangeSet] = []
+def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[PastEdit]:
+    found: list[PastEdit] = []
     for at, group in groupby(entries, key=lambda entry: int(entry["timestamp"])):
         own = tuple(group)
         back = own[0].get(TAKES_BACK)
         found.append(
-            ChangeSet(
+            PastEdit(
                 id=str(at),
                 at=at,
                 user_id=str(own[0].get("userId", "")),
                 is_saved=is_saved,
                 entries=own,
-                takes_back=None if back is None else str(back),
+                undoes=None if back is None else str(back),
                 by=own[0].get("by"),
             )
         )

@@ -15,6 +15,7 @@ from datasources.instructions import (
     inverse_of,
 )
 from datasources.types import Edge, Node
+from graphrag.changes.graph_draft import GraphDraft
 from graphrag.live.edits import (
     MAX_ELEMENT_BYTES,
     Edit,
@@ -26,9 +27,8 @@ from graphrag.live.edits import (
     known_node,
     new_key,
 )
-from graphrag.live.entries import child, update_entry, value_at
 from graphrag.live.errors import EditRefused
-from graphrag.live.graph_state import GraphDraft
+from graphrag.live.history_entries import child, update_entry, value_at
 from tools.proposal_parts import UpdateNode
 from tools.proposals import Batch, BatchAction, SingleAction, UpdateNodeAction, single_actions
 from tools.references import name_of

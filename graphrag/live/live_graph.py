@@ -7,19 +7,18 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.changes.graph_draft import GraphDraft
 from graphrag.leases import Lease
 from graphrag.live import edits
-from graphrag.live.edit_history import REDO, TAKES_BACK, UNDO, ChangeSet, find_change_set, next_to_undo
+from graphrag.live.edit_history import REDO, UNDO, PastEdit, find_edit, next_to_undo, undo
 from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
-from graphrag.live.graph_state import GraphDraft
-from graphrag.live.history_records import Entry, undo
+from graphrag.live.history_entries import Entry
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.members import Broadcast, Member, Room
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
@@ -222,26 +221,19 @@ class LiveGraph:
         return await self._ask(lambda draft: edits.delete_sheet(draft, key), user_id, sender)
 
     async def undo_edit(self, edit_id: str, user_id: str) -> AppliedEdit:
-        """Take an edit back, as an edit of its own. Raises also: EditNotFound."""
-        change_set = await find_change_set(self._records, self.graph_key, self._copy.history, edit_id)
-        if change_set is None:
+        """Undo an edit, as an edit of its own. Raises also: EditNotFound."""
+        past = await find_edit(self._records, self.graph_key, self._copy.history, edit_id)
+        if past is None:
             raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id[:200])
-        return await self._undo(change_set, user_id, {})
+        return await self._ask(lambda draft: undo(draft, past), user_id, None)
 
-    async def undo(self, user_id: str, *, redo: bool = False) -> tuple[ChangeSet, AppliedEdit] | None:
-        """Take back the latest own edit, or the latest undo; return what was, None: there is none."""
-        change_set = await next_to_undo(self._records, self.graph_key, self._copy.history, user_id, redo=redo)
-        if change_set is None:
+    async def undo(self, user_id: str, *, redo: bool = False) -> tuple[PastEdit, AppliedEdit] | None:
+        """Undo the person's latest edit, or their latest undo; return what was undone, None: nothing."""
+        past = await next_to_undo(self._records, self.graph_key, self._copy.history, user_id, redo=redo)
+        if past is None:
             return None
-        return change_set, await self._undo(change_set, user_id, {"by": REDO if redo else UNDO})
-
-    async def _undo(self, change_set: ChangeSet, user_id: str, marks: dict[str, str]) -> AppliedEdit:
-        def work(draft: GraphDraft) -> edits.Edit:
-            done = undo(draft, change_set.entries)
-            marked = tuple({**entry, TAKES_BACK: change_set.id, **marks} for entry in done.history)
-            return replace(done, history=marked)
-
-        return await self._ask(work, user_id, None)
+        by = REDO if redo else UNDO
+        return past, await self._ask(lambda draft: undo(draft, past, by=by), user_id, None)
 
     async def _ask(self, work: Work, user_id: str, sender: Member | None) -> AppliedEdit:
         self._check_open()

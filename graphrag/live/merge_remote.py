@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, cast
-
-import orjson
+from typing import TypeVar
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
-from graphrag.live.graph_state import Changes, GraphDraft, LiveState, Readable, same
+from graphrag.changes.field_diff import merge
+from graphrag.changes.graph_draft import Changes, GraphDraft, LiveState, Readable, same_document
 from tools.write_tools.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
-MISSING: Final = object()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,8 +54,8 @@ class Unsaved:
         edges = {key: live.edge(key) for key in self.edges}
         return Mutation(
             graph_key=live.graph.key,
-            put_nodes=[n for k, n in nodes.items() if n is not None and not same(n, self.nodes[k])],
-            put_edges=[e for k, e in edges.items() if e is not None and not same(e, self.edges[k])],
+            put_nodes=[n for k, n in nodes.items() if n is not None and not same_document(n, self.nodes[k])],
+            put_edges=[e for k, e in edges.items() if e is not None and not same_document(e, self.edges[k])],
             delete_nodes=[k for k, n in nodes.items() if n is None and self.nodes[k] is not None],
             delete_edges=[k for k, e in edges.items() if e is None and self.edges[k] is not None],
             graph=live.graph.replace(last_updated_time=last_updated_time),
@@ -139,36 +137,12 @@ def _keep_used_sheets(draft: GraphDraft, *graphs: Graph) -> None:
 
 
 def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) -> D:
-    if theirs is None or base is None or same(theirs, base):
+    if theirs is None or base is None or same_document(theirs, base):
         return ours
-    if same(ours, base):
+    if same_document(ours, base):
         return theirs
     merged = merge(json_document(base), json_document(ours), json_document(theirs))
     return parse_document(model, merged, "elements")
-
-
-def merge(base: Any, ours: Any, theirs: Any) -> Any:
-    """Return a JSON value with both changes; `MISSING` stands for none."""
-    if _equal(theirs, base) or _equal(ours, theirs):
-        return ours
-    if _equal(ours, base):
-        return theirs
-    if not all(isinstance(value, dict) for value in (base, ours, theirs)):
-        return ours
-    old, mine, other = (cast(Mapping[str, Any], value) for value in (base, ours, theirs))
-    found: dict[str, Any] = {
-        key: merge(old.get(key, MISSING), mine.get(key, MISSING), other.get(key, MISSING))
-        for key in {**other, **mine}
-    }
-    return {key: value for key, value in found.items() if value is not MISSING}
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    if one is MISSING or other is MISSING or one != other:
-        return False
-    return orjson.dumps(one) == orjson.dumps(other)  # to Python 1 is True
 
 
 def difference(old: LiveState, new: LiveState) -> Changes:
@@ -184,6 +158,6 @@ def _between(old: Mapping[str, D], new: Mapping[str, D]) -> dict[str, D | None]:
     found: dict[str, D | None] = {key: None for key in old if key not in new}
     for key, document in new.items():
         before = old.get(key)
-        if not same(before, document):
+        if not same_document(before, document):
             found[key] = document
     return found

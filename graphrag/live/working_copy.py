@@ -19,14 +19,14 @@ from typing import Any, TypeVar
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict, RevisionConflict, SourceError
 from datasources.types import Document, Graph, Mutation, parse_document
+from graphrag.changes.graph_draft import GraphDraft, LiveState
 from graphrag.leases import KIND as LEASE
 from graphrag.leases import Lease
 from graphrag.live.broadcast import described
+from graphrag.live.edit_history import KIND as HISTORY
+from graphrag.live.edit_history import TOTAL, history_write
 from graphrag.live.edits import Edit
 from graphrag.live.errors import LiveElsewhere, LiveError
-from graphrag.live.graph_state import GraphDraft, LiveState
-from graphrag.live.history_records import KIND as HISTORY
-from graphrag.live.history_records import TOTAL, history_write
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, JournalEntry
 from graphrag.live.merge_remote import Unsaved, difference, rebased

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.errors import SourceError
+from graphrag.changes.graph_draft import GraphDraft
 from graphrag.leases import Lease
 from graphrag.live.edits import Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere
-from graphrag.live.graph_state import GraphDraft
 from graphrag.live.journal import JournalEntry
 from graphrag.live.members import Broadcast, Member, Room
 from graphrag.live.merge_remote import Unsaved

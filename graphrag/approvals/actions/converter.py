@@ -17,7 +17,7 @@ from graphrag.approvals.actions.layout import arrange
 from graphrag.approvals.actions.new_keys import Ids, KeyMap, new_id
 from graphrag.approvals.actions.placement import place_nodes
 from graphrag.approvals.actions.type_documents import configured_type
-from graphrag.approvals.preview import MISSING, field_changes
+from graphrag.changes.field_diff import MISSING, field_changes
 from tools.proposal_parts import CreateNode, ImportFile
 from tools.proposals import (
     BatchAction,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
@@ -42,6 +43,28 @@ def to_mutation(result: ActionConversionResult, snapshot: Snapshot) -> Mutation:
             config if config.workspace == workspace else config.replace(workspace=workspace)
             for config in result.node_configs_to_upsert
         ],
+    )
+
+
+def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
+    """Return the snapshot as the mutation leaves it; the revision stays."""
+    gone, cut = set(mutation.delete_nodes), set(mutation.delete_edges)
+    own = {config.type: config for config in mutation.put_configs}
+    unset = {*mutation.delete_configs, *(config.key for config in mutation.put_configs)}
+    return replace(
+        snapshot,
+        graph=mutation.graph or snapshot.graph,
+        nodes={k: n for k, n in snapshot.nodes.items() if k not in gone}
+        | {node.key: node for node in mutation.put_nodes},
+        edges={
+            key: edge
+            for key, edge in snapshot.edges.items()
+            if key not in cut and edge.source not in gone and edge.target not in gone
+        }
+        | {edge.key: edge for edge in mutation.put_edges},
+        types={name: c for name, c in snapshot.types.items() if c.key not in unset} | own,
+        vectors={k: v for k, v in snapshot.vectors.items() if k not in gone}
+        | {vector.key: vector for vector in mutation.put_vectors},
     )
 
 

@@ -7,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.diff import preview_lines
-from graphrag.approvals.preview import DocumentChange, Preview, field_changes
+from graphrag.approvals.preview import DocumentChange, Preview
+from graphrag.changes.field_diff import field_changes
 
 ODD_BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r")
 code = st.text(st.sampled_from(["a", "b", " ", "+", "-", "\n", *ODD_BREAKS]), max_size=30)
 
 
 def diff_of(before: str, after: str) -> str:
-    [field] = field_changes({"process": before}, {"process": after})
-    assert field.diff is not None
-    return field.diff
+    fields = field_changes({"process": before}, {"process": after})
+    [field] = DocumentChange(key="a", name="a", fields=fields).to_document()["fields"]
+    return field["diff"]
 
 
 @pytest.mark.parametrize("mark", ODD_BREAKS)

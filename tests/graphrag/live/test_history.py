@@ -10,7 +10,7 @@ import pytest
 
 from datasources.base import Record
 from datasources.mock import MemoryDatabase
-from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, change_sets_of
+from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, past_edits
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import (
     Bench,
@@ -26,7 +26,7 @@ from tests.graphrag.live.helpers import (
 
 
 async def _latest(bench: Bench) -> str:
-    [change_set] = await change_sets_of(bench.database.records(WORKSPACE), FLOW, (), limit=1)
+    [change_set] = await past_edits(bench.database.records(WORKSPACE), FLOW, (), limit=1)
     return change_set.id
 
 

@@ -16,7 +16,7 @@ from datasources.errors import InvalidMutation
 from datasources.instructions import GraphInstruction, apply_instruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, change_sets_of
+from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, past_edits
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
@@ -210,7 +210,7 @@ class Story:
 
     async def _undo(self) -> None:
         records, unsaved = self.database.records(WORKSPACE), self.live.unsaved_history
-        found = await change_sets_of(records, FLOW, unsaved, limit=1)
+        found = await past_edits(records, FLOW, unsaved, limit=1)
         before = plain(self.live)
         if found:
             try:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from datasources.mock import open_nba
+from graphrag.changes.graph_draft import LiveState
 from graphrag.live import working_copy
-from graphrag.live.graph_state import LiveState
 from graphrag.live.working_copy import read_stored
 
 GRAPH = "testgraph001"

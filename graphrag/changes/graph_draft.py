@@ -1,4 +1,4 @@
-"""The working copy of a graph in memory, and drafts of changes to it that nothing has seen yet."""
+"""Holds a graph in memory, and drafts of changes to it that nobody has seen yet."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Changes:
         return bool(self.nodes or self.edges or self.graph is not None)
 
 
-def same(one: Document | None, other: Document | None) -> bool:
-    """Say whether two documents are stored alike: to Python 1 is True, and a default is there."""
+def same_document(one: Document | None, other: Document | None) -> bool:
+    """Say whether two documents are stored alike: to Python 1 is True, and a default equals no value."""
     if one is other:
         return True
     if one is None or other is None or one != other:
@@ -78,7 +78,7 @@ class LiveState:
         return iter(self.edges.values())
 
     def commit(self, changes: Changes) -> None:
-        """Make the changes real."""
+        """Carry the changes out."""
         if changes.graph is not None:
             self.graph = changes.graph
         for key, edge in changes.edges.items():
@@ -169,7 +169,11 @@ class GraphDraft:
 
     def changes(self) -> Changes:
         """Return what differs from the graph below: what came and went within the draft is left out."""
-        nodes = {key: node for key, node in self._nodes.items() if not same(node, self._below.node(key))}
-        edges = {key: edge for key, edge in self._edges.items() if not same(edge, self._below.edge(key))}
-        graph = None if same(self._graph, self._below.graph) else self._graph
+        nodes = {
+            key: node for key, node in self._nodes.items() if not same_document(node, self._below.node(key))
+        }
+        edges = {
+            key: edge for key, edge in self._edges.items() if not same_document(edge, self._below.edge(key))
+        }
+        graph = None if same_document(self._graph, self._below.graph) else self._graph
         return Changes(nodes=nodes, edges=edges, graph=graph)

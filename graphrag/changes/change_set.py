@@ -1,0 +1,205 @@
+"""Undoes change sets: puts back what documents were before, over what they have become since.
+
+A field that the change did not touch keeps its value. A later change that rests on what would be undone
+is a conflict; then nothing is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, cast
+
+from datasources.errors import BadDocument
+from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
+from graphrag.changes.field_diff import field_changes, same
+from graphrag.changes.graph_draft import GraphDraft
+from tools.write_tools.field_changes import json_document
+
+Kind = Literal["node", "edge", "type", "graph"]
+_MODELS: Mapping[Kind, type[Document]] = {
+    "node": Node,
+    "edge": Edge,
+    "type": NodeTypeConfig,
+    "graph": Graph,
+}
+_POSITION = ("posX", "posY")
+_OF_THE_STORE = ("revision", "lastUpdatedTime")
+"""Fields of a graph that every save writes."""
+
+
+class FieldEdit(Protocol):
+    """A change within one document."""
+
+    @property
+    def name(self) -> str:
+        """What it changed, as `data.name`."""
+        ...
+
+    def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the document without the change; None where the place was changed since."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentEdit:
+    """One document before and after a change, None where it was not there; or the `fields` that changed."""
+
+    kind: Kind
+    key: str
+    before: Document | None = None
+    after: Document | None = None
+    fields: Sequence[FieldEdit] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}/{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """What was done in one step, in the order in which it was done."""
+
+    edits: tuple[DocumentEdit, ...]
+
+    @staticmethod
+    def of(applied: Mutation, inverse: Mutation) -> ChangeSet:
+        """Return the changes of a mutation, given the mutation that took it back right after it."""
+        parts: list[tuple[Kind, Sequence[Any], Sequence[Any], Sequence[str]]] = [
+            ("node", inverse.put_nodes, applied.put_nodes, inverse.delete_nodes),
+            ("edge", inverse.put_edges, applied.put_edges, inverse.delete_edges),
+            ("type", inverse.put_configs, applied.put_configs, inverse.delete_configs),
+        ]
+        edits: list[DocumentEdit] = []
+        for kind, before, after, created in parts:
+            left = {document.key: document for document in after}
+            edits += [DocumentEdit(kind=kind, key=d.key, before=d, after=left.get(d.key)) for d in before]
+            edits += [DocumentEdit(kind=kind, key=key, after=left[key]) for key in created if key in left]
+        if inverse.graph is not None and applied.graph is not None:
+            key = applied.graph.key
+            edits.append(DocumentEdit(kind="graph", key=key, before=inverse.graph, after=applied.graph))
+        return ChangeSet(tuple(edits))
+
+
+def invert(
+    change_set: ChangeSet,
+    draft: GraphDraft,
+    types: MutableMapping[str, NodeTypeConfig] | None = None,
+    *,
+    allow_moved: bool = False,
+) -> list[str]:
+    """Undo a change set on a draft; return the conflicts, as `node/KEY: data.name`.
+
+    With conflicts the draft is of no use any more. `types` are the workspace's own node types by key, which
+    are changed too. With `allow_moved` a created node that was only moved since is deleted all the same.
+    The draft must hold every document that is named, with all edges of its nodes.
+    """
+    documents = _Documents(draft, {} if types is None else types)
+    sheets = draft.graph.sheets_list.keys()
+    conflicts: list[str] = []
+    for edit in reversed(change_set.edits):
+        conflicts += _undo(edit, documents, allow_moved=allow_moved)
+    return list(dict.fromkeys([*conflicts, *_misfits(draft, sheets)]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    draft: GraphDraft
+    types: MutableMapping[str, NodeTypeConfig]
+
+    def get(self, kind: Kind, key: str) -> Document | None:
+        match kind:
+            case "node":
+                return self.draft.node(key)
+            case "edge":
+                return self.draft.edge(key)
+            case "type":
+                return self.types.get(key)
+            case "graph":
+                return self.draft.graph
+
+    def put(self, document: Document) -> None:
+        match document:
+            case Node():
+                self.draft.put_node(document)
+            case Edge():
+                self.draft.put_edge(document)
+            case NodeTypeConfig():
+                self.types[document.key] = document
+            case _:
+                self.draft.set_graph(cast(Graph, document))
+
+    def delete(self, kind: Kind, key: str) -> None:
+        match kind:
+            case "node":
+                self.draft.delete_node(key)
+            case "edge":
+                self.draft.delete_edge(key)
+            case _:
+                self.types.pop(key, None)
+
+
+def _undo(edit: DocumentEdit, documents: _Documents, *, allow_moved: bool) -> Iterator[str]:
+    """Take back the change of one document; yield what is in the way."""
+    now = documents.get(edit.kind, edit.key)
+    if edit.before is not None and edit.after is None:
+        if now is not None:
+            yield f"{edit.name}: is there again"
+        documents.put(edit.before)
+    elif now is None:
+        yield f"{edit.name}: was deleted"
+    elif edit.before is None and edit.after is not None:
+        for change in field_changes(edit.after.to_document(), now.to_document()):
+            if not (allow_moved and edit.kind == "node" and change.path[0] in _POSITION):
+                yield f"{edit.name}: {change.name}"
+        for edge in documents.draft.edges_of(edit.key) if edit.kind == "node" else ():
+            yield f"edge/{edge.key}: was added at node {edit.key}"
+        documents.delete(edit.kind, edit.key)
+    elif (
+        edit.before is not None
+        and edit.after is not None
+        and same(edit.after.to_document(), now.to_document())
+    ):
+        documents.put(edit.before)
+    else:
+        yield from _undo_fields(edit, now, documents)
+
+
+def _undo_fields(edit: DocumentEdit, now: Document, documents: _Documents) -> Iterator[str]:
+    document = json_document(now)
+    for change in edit.fields or _fields_of(edit):
+        undone = change.undone(document)
+        if undone is None:
+            yield f"{edit.name}: {change.name}"
+        else:
+            document = undone
+    try:
+        documents.put(parse_document(_MODELS[edit.kind], document, edit.name))
+    except BadDocument as exc:
+        yield f"{edit.name}: {exc.field}"
+
+
+def _fields_of(edit: DocumentEdit) -> list[FieldEdit]:
+    if edit.before is None or edit.after is None:
+        return []
+    found = field_changes(json_document(edit.before), json_document(edit.after))
+    return [change for change in found if edit.kind != "graph" or change.path[0] not in _OF_THE_STORE]
+
+
+def _misfits(draft: GraphDraft, sheets_before: Set[str]) -> Iterator[str]:
+    """Name the documents that do not fit the graph as the draft leaves it."""
+    changes, sheets = draft.changes(), draft.graph.sheets_list
+    for kind, documents in (("node", changes.nodes), ("edge", changes.edges)):
+        for key, document in documents.items():
+            if document is not None and document.sheet not in sheets:
+                yield f"{kind}/{key}: sheet {document.sheet} is gone"
+    for key, edge in changes.edges.items():
+        for end in (edge.source, edge.target) if edge is not None else ():
+            if draft.node(end) is None:
+                yield f"edge/{key}: node {end} is gone"
+    gone = sheets_before - sheets.keys()
+    if gone:
+        used = gone & {node.sheet for node in draft.iter_nodes()}
+        yield from (f"graph/{draft.graph.key}: sheet {sheet} is in use" for sheet in sorted(used))
+        if not sheets:
+            yield f"graph/{draft.graph.key}: it would have no sheet"

@@ -1,0 +1,136 @@
+"""Entries of history: what an editor did to a graph, in the form of `nodius_graphs_history`.
+
+A large new value is not stored: the graph holds it, and the entry its digest. So a series of large
+edits of one place is stored once, as the values before each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+from datasources.errors import BadDocument, InstructionError
+from datasources.instructions import IDENTITY_FIELDS, Instruction, apply_instruction
+from datasources.types import Edge, Node, parse_document
+from graphrag.changes.change_set import ChangeSet, DocumentEdit
+from graphrag.changes.field_diff import MISSING, FieldChange
+from graphrag.live.errors import EditRefused
+
+Entry = Mapping[str, Any]
+LARGE_BYTES = 8_000
+
+
+def update_entry(
+    target: Node | Edge, after: dict[str, Any], done: Instruction, undoing: Sequence[Instruction]
+) -> dict[str, Any]:
+    """Return the entry of an instruction that made `target` the document `after`."""
+    kind = "node" if isinstance(target, Node) else "edge"
+    instruction = done.to_document()
+    if "v" in instruction and len(orjson.dumps(instruction["v"])) > LARGE_BYTES:
+        del instruction["v"]
+        instruction["digest"] = _digest(value_at(after, done.p))
+    return {
+        "type": f"{kind}Update",
+        "sheetId": target.sheet,
+        f"{kind}Id": target.key,
+        "instruction": instruction,
+        "reversedInstruction": [each.to_document() for each in undoing],
+    }
+
+
+def change_set_of(graph_key: str, entries: Sequence[Entry]) -> ChangeSet:
+    """Read what entries did. Raises: EditRefused for an entry that cannot be read."""
+    edits: list[DocumentEdit] = []
+    for number, entry in enumerate(entries):
+        try:
+            edits += _edits_of(graph_key, entry)
+        except (KeyError, TypeError, BadDocument) as exc:
+            raise EditRefused(where=f"history.{number}", reason=f"the entry is damaged: {exc}") from exc
+    return ChangeSet(tuple(edits))
+
+
+def _edits_of(graph_key: str, entry: Entry) -> Iterator[DocumentEdit]:
+    match entry.get("type"):
+        case "nodeCreate":
+            for node in (parse_document(Node, raw, "history") for raw in entry["nodes"]):
+                yield DocumentEdit(kind="node", key=node.key, after=node)
+        case "edgeCreate":
+            for edge in (parse_document(Edge, raw, "history") for raw in entry["edges"]):
+                yield DocumentEdit(kind="edge", key=edge.key, after=edge)
+        case "nodeDelete":
+            for node in (parse_document(Node, raw, "history") for raw in entry["nodes"]):
+                yield DocumentEdit(kind="node", key=node.key, before=node)
+        case "edgeDelete":
+            for edge in (parse_document(Edge, raw, "history") for raw in entry["edges"]):
+                yield DocumentEdit(kind="edge", key=edge.key, before=edge)
+        case "nodeUpdate":
+            yield DocumentEdit(kind="node", key=str(entry["nodeId"]), fields=(InstructionEdit(entry),))
+        case "edgeUpdate":
+            yield DocumentEdit(kind="edge", key=str(entry["edgeId"]), fields=(InstructionEdit(entry),))
+        case "sheetCreate":
+            yield _sheet_edit(graph_key, entry, MISSING, entry["name"])
+        case "sheetRename":
+            yield _sheet_edit(graph_key, entry, entry["previousName"], entry["name"])
+        case "sheetDelete":
+            yield _sheet_edit(graph_key, entry, entry["name"], MISSING)
+        case kind:
+            raise TypeError(f"it is of type {kind!r}")
+
+
+def _sheet_edit(graph_key: str, entry: Entry, before: Any, after: Any) -> DocumentEdit:
+    change = FieldChange(path=("sheetsList", str(entry["key"])), before=before, after=after)
+    return DocumentEdit(kind="graph", key=graph_key, fields=(change,))
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionEdit:
+    """An instruction that changed a document, with the instructions that undo it: a FieldEdit."""
+
+    entry: Entry
+
+    @property
+    def name(self) -> str:
+        return ".".join(str(part) for part in self.entry["instruction"]["p"])
+
+    def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the document as it was before; None where the place was changed since."""
+        done, undone = self.entry["instruction"], dict(document)
+        try:
+            for instruction in self.entry["reversedInstruction"]:
+                undone = apply_instruction(undone, instruction, protected=IDENTITY_FIELDS)
+            # Done once more it must give what is there now; else a later change would be lost.
+            if "digest" in done:
+                is_there = _digest(value_at(document, done["p"])) == done["digest"]
+            else:
+                again = apply_instruction(undone, done, protected=IDENTITY_FIELDS)
+                is_there = _digest(again) == _digest(document)
+        except InstructionError:
+            return None
+        return undone if is_there else None
+
+
+def _digest(value: Any) -> str:
+    """Return the SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def value_at(document: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path, None where there is none."""
+    value = document
+    for part in path:
+        value = child(value, part)
+    return value
+
+
+def child(value: Any, part: str) -> Any:
+    """Return a field of an object or an item of a list by its number; None where there is none."""
+    if isinstance(value, dict):
+        return cast(dict[str, Any], value).get(part)
+    if isinstance(value, list) and part.isascii() and part.isdigit():
+        items = cast(list[Any], value)
+        return items[int(part)] if len(part) < 10 and int(part) < len(items) else None
+    return None
