@@ -1,6 +1,6 @@
-"""News of a workspace's approvals, from one look at the store a second, however many read them.
+"""Changes of a workspace's approvals: read once a second from the store, however many wait for them.
 
-The store is looked at, and not this process alone: a decision may be made by another server or a command.
+The store is read, and not this process alone: a decision may be made by another server or a command.
 """
 
 from __future__ import annotations
@@ -8,67 +8,81 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from datasources.errors import SourceError
-from graphrag.approvals import Approvals
+from graphrag.agent.thread_store import ThreadError, Threads
+from graphrag.approvals import ApprovalNotFound, Approvals
 from graphrag.approvals.audit import Entry
+from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 KEPT = 64
-"""News kept for readers that are slow; who falls further behind misses the oldest."""
+"""Changes kept for readers that are slow; one that falls further behind misses the oldest."""
 DECIDED = 100
 """Decisions that one look may find."""
+ANYWAY_S = 60.0
+"""A thread is read again after so long without a change: it may be deleted, and a slow reader misses some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """`waiting` counts what waits for a decision, by graph; `decided` are decisions since the last news."""
+class ReviewChange:
+    """`waiting` counts what waits for a decision, by graph; `decided` are decisions since the last change."""
 
     number: int
     waiting: Mapping[str, int]
     decided: tuple[Entry, ...] = ()
 
 
+NextChange = Callable[[], Awaitable[ReviewChange]]
+
+
 class ReviewFeed:
-    """Looks at the approvals of one workspace while somebody reads. Units: seconds."""
+    """Reads the approvals of one workspace while somebody waits for changes. Units: seconds."""
 
     def __init__(self, approvals: Approvals, *, look_s: float = LOOK_S) -> None:
         self._approvals, self._look_s = approvals, look_s
-        self._log: deque[News] = deque(maxlen=KEPT)
+        self._log: deque[ReviewChange] = deque(maxlen=KEPT)
         self._changed = asyncio.Event()
         self._stamp: tuple[int, str] | None = None
         self._is_unsettled = False
         self.readers = 0
         self._task: asyncio.Task[None] | None = None
 
-    async def read(self) -> AsyncGenerator[News]:
-        """Yield how it stands now, and then every change of it, until the reader leaves."""
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[NextChange]:
+        """Yield a function that waits for the next change; its first result is the state now."""
         self.readers += 1
         if self._task is None:
             self._log.clear()
             self._stamp = None
-            self._task = asyncio.create_task(self._look_on())
-        try:
-            seen = -1
+            self._task = asyncio.create_task(self._run())
+        seen = -1
+
+        async def next_change() -> ReviewChange:
+            nonlocal seen
             while True:
                 changed = self._changed
-                new = [news for news in self._log if news.number > seen]
-                if seen < 0:
-                    new = [replace(news, decided=()) for news in new[-1:]]
-                for news in new:
-                    seen = news.number
-                    yield news
+                new = [change for change in self._log if change.number > seen]
+                if new:
+                    found = new[0] if seen >= 0 else replace(new[-1], decided=())
+                    seen = found.number
+                    return found
                 await changed.wait()
+
+        try:
+            yield next_change
         finally:
             self.readers -= 1
             if not self.readers:
-                self._task = _cancelled(self._task)
+                self._task.cancel()
+                self._task = None
 
-    async def _look_on(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
                 await self._look()
@@ -91,11 +105,73 @@ class ReviewFeed:
         last = self._log[-1] if self._log else None
         if last is None or decided or last.waiting != waiting:
             number = last.number + 1 if last else 0
-            self._log.append(News(number=number, waiting=waiting, decided=tuple(reversed(decided))))
+            self._log.append(ReviewChange(number=number, waiting=waiting, decided=tuple(reversed(decided))))
             self._changed.set()
             self._changed = asyncio.Event()
 
 
-def _cancelled(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
+async def decided_elsewhere(
+    *,
+    reviews: ReviewFeed,
+    approvals: Approvals,
+    threads: Threads,
+    thread_id: str,
+    approval_ids: Sequence[str],
+    person: Person,
+    is_busy: Callable[[], bool],
+    poll_s: float,
+) -> bool:
+    """Return True when one of the approvals is decided and nobody has resumed the thread since;
+    False when the thread went on, or is gone. While it `is_busy` here nothing is read.
+
+    The store is read at each change of these approvals, and otherwise seldom. A decision in the thread
+    itself resumes it at once: after a decision the thread is read twice, `poll_s` apart.
+    """
+    seen = False
+    async with reviews.reading() as next_change:
+        await _changed(next_change, None)  # from here on no decision is missed
+        while True:
+            if is_busy():
+                seen = False
+                await asyncio.sleep(poll_s)
+                continue
+            try:
+                if not await _any_decided(approvals, approval_ids, person):
+                    seen = False
+                    await _changed(next_change, approval_ids)
+                    continue
+                thread = (await threads.get(thread_id, person)).thread
+            except ThreadError:
+                return False
+            except SourceError as exc:  # the store may be back at the next look
+                log.warning("wait_unreadable", extra={"thread_id": thread_id, "error": type(exc).__name__})
+                await asyncio.sleep(max(poll_s, LOOK_S))
+                continue
+            if thread.turn.status != "waiting":
+                return False
+            if seen:
+                return True
+            seen = True
+            await asyncio.sleep(poll_s)
+
+
+async def _changed(next_change: NextChange, approval_ids: Sequence[str] | None) -> None:
+    """Return when one of the approvals (None: anything) was decided, at the latest after ANYWAY_S."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ANYWAY_S):
+            while True:
+                decided = (await next_change()).decided
+                if approval_ids is None or len(decided) >= DECIDED:
+                    return
+                if any(entry.facts.get("approvalId") in approval_ids for entry in decided):
+                    return
+
+
+async def _any_decided(approvals: Approvals, approval_ids: Sequence[str], person: Person) -> bool:
+    for approval_id in approval_ids:
+        try:
+            if not (await approvals.get(approval_id, person)).is_open:
+                return True
+        except ApprovalNotFound:
+            return True
+    return False

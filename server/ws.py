@@ -28,7 +28,6 @@ from server.origin import check_own_page
 from server.state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
-from server.ws_approval_watch import Watching
 from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal
 from server.ws_events import Message, error_message
 from server.ws_messages import (
@@ -44,9 +43,9 @@ from server.ws_messages import (
     parse_message,
 )
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
-from server.ws_session import Session
+from server.ws_sign_in import SignIn
+from server.ws_subscriptions import Subscription, review_messages, turn_messages
 from server.ws_sync import LiveEditing
-from server.ws_thread_watch import Following
 from server.ws_turns import RunningTurns
 
 log = logging.getLogger(__name__)
@@ -97,14 +96,13 @@ class Connection:
     ) -> None:
         self._socket, self._state, self._turns, self._options = socket, state, turns, options
         self._language: Language = language_of(socket)
-        self._session = Session()
+        self._sign_in = SignIn()
         bind_log_context(sessionId=secrets.token_hex(8))
         self._outbox = Outbox(socket.send_text, options.outbox)
         self._conversations = Conversations(
             state, self._outbox, turns, language=self._language, limits=options.ai
         )
-        self._following = Following(self._outbox, turns, self._conversations, look_s=options.ai.look_s)
-        self._watching = Watching(state, self._outbox)
+        self._following, self._watching = Subscription(self._outbox), Subscription(self._outbox)
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -178,14 +176,14 @@ class Connection:
             else:
                 message, sent = parse_message(text)
         except InvalidMessage as exc:
-            known = self._session.identity is not None or (exc.type or "").startswith("ai:")
+            known = self._sign_in.identity is not None or (exc.type or "").startswith("ai:")
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
             return None
         if isinstance(message, Authenticate):
             return await self._authenticate(message)
         if isinstance(message, AiMessage):
             await self._ai(message)
-        elif (identity := self._session.identity) is None:
+        elif (identity := self._sign_in.identity) is None:
             await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
         else:
             await self._signed(message, sent, identity, len(text))
@@ -200,14 +198,14 @@ class Connection:
             await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
         else:
             await self._editing.take(message, sent, identity, size)
-            if self._session.identity is None:  # the token expired meanwhile
+            if self._sign_in.identity is None:  # the token expired meanwhile
                 await self._editing.aclose()
 
     async def _expire(self) -> None:
         """When the token expires, end what it gave access to; the client may sign in again for a while."""
         with suppress(ClientGone):
             while True:
-                await self._session.expired()
+                await self._sign_in.expired()
                 self._deadline.reschedule(asyncio.get_running_loop().time() + self._options.sign_in_s)
                 await self._editing.aclose()
                 await self._outbox.put(auth_result(error=self._say("token_expired")))
@@ -215,15 +213,15 @@ class Connection:
     async def _ai(self, message: AiMessage) -> None:
         """Take up a message of a conversation; what refuses it is its `ai:error`."""
         try:
-            session = self._session
+            sign_in = self._sign_in
             if message.token is not None:
-                session = Session(await self._state.authenticator.authenticate(message.token))
+                sign_in = SignIn(await self._state.authenticator.authenticate(message.token))
                 self._deadline.reschedule(None)
                 mark_signed(self._socket)
-            if (identity := session.identity) is None:
+            if (identity := sign_in.identity) is None:
                 await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
                 return
-            await self._ai_of(message, identity, session)
+            await self._ai_of(message, identity, sign_in)
         except ClientGone:
             raise
         except Exception as exc:  # the one door: what a person may know of it is said
@@ -231,7 +229,7 @@ class Connection:
             log.info("ws_refused", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._outbox.put(fault_message(message.id, exc, self._language))
 
-    async def _ai_of(self, message: AiMessage, identity: Identity, session: Session) -> None:
+    async def _ai_of(self, message: AiMessage, identity: Identity, sign_in: SignIn) -> None:
         if isinstance(message, AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
@@ -245,24 +243,28 @@ class Connection:
             return
         places = WorkspaceResolver(self._state, identity)
         if isinstance(message, AiFollow):
-            await self._follow(message, places, session)
+            await self._follow(message, places, sign_in)
             return
         if isinstance(message, AiWatch):
-            await self._watching.watch(places, message, session)
+            reviews = [review_messages(place, message, sign_in) for place in await places.all()]
+            await self._watching.replace({"type": "ai:watching", "_id": message.id}, reviews)
             return
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):
             place, _ = await places.of_graph(message.graph_key)
-            await self._conversations.chat(place, message, session)
+            await self._conversations.chat(place, message, sign_in)
         else:
             place, thread = await places.of_thread(message.thread_id)
-            await self._conversations.resume(place, thread, message, session)
+            await self._conversations.resume(place, thread, message, sign_in)
 
-    async def _follow(self, message: AiFollow, places: WorkspaceResolver, session: Session) -> None:
+    async def _follow(self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn) -> None:
         await self._following.aclose()
         if message.thread_id:
             place, _ = await places.of_thread(message.thread_id)
-            await self._following.follow(place, message, session)
+            owner, look_s = self._conversations, self._options.ai.look_s
+            turns = turn_messages(place, message, sign_in, self._turns, owner=owner, look_s=look_s)
+            first = {"type": "ai:following", "_id": message.id, "threadId": message.thread_id}
+            await self._following.replace(first, [turns])
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""
@@ -277,7 +279,7 @@ class Connection:
 
     async def _signed_in(self, identity: Identity) -> None:
         """Take somebody in; what a newer token gives no access to any more is left."""
-        self._session.sign_in(identity)
+        self._sign_in.set(identity)
         self._deadline.reschedule(None)
         mark_signed(self._socket)
         await self._editing.keep_to(identity)
@@ -292,7 +294,7 @@ class Connection:
                 return TRY_AGAIN_LATER
             denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
             return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED
-        earlier = self._session.last
+        earlier = self._sign_in.last
         if earlier is not None and earlier.user_id != identity.user_id:
             await self._outbox.put(auth_result(message.id, error=self._say("signed_in_as_other")))
             return None

@@ -18,14 +18,14 @@ from graphrag.agent.thread_store import NothingToResume, Thread, ThreadBusy
 from graphrag.i18n import Language
 from graphrag.i18n import message as text_of
 from server.resuming import resumed
+from server.review_feed import decided_elsewhere
 from server.state import ServerState
 from server.workspaces import WorkspaceContext
-from server.ws_decision_watch import decided_elsewhere
 from server.ws_errors import fault_message, is_unforeseen
 from server.ws_events import Message, WireTurn
 from server.ws_messages import AiChat, AiResume
 from server.ws_outbox import ClientGone, Outbox
-from server.ws_session import Session
+from server.ws_sign_in import SignIn
 from server.ws_turns import ActiveTurn, RunningTurns, stop
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Conversations:
         self._running: dict[int, ActiveTurn] = {}
         self._waits: dict[str, asyncio.Task[None]] = {}
 
-    async def chat(self, place: WorkspaceContext, asked: AiChat, session: Session) -> None:
+    async def chat(self, place: WorkspaceContext, asked: AiChat, sign_in: SignIn) -> None:
         """Begin to answer a message; returns at once."""
         log.debug("ws_chat")
         events = place.agent.run(
@@ -73,15 +73,13 @@ class Conversations:
             context_type=asked.context_type,
             language=self._language,
         )
-        await self._begin(asked.id, place, events, asked.thread_id, session, question=asked.message)
+        await self._begin(asked.id, place, events, asked.thread_id, sign_in, question=asked.message)
 
-    async def resume(
-        self, place: WorkspaceContext, thread: Thread, asked: AiResume, session: Session
-    ) -> None:
+    async def resume(self, place: WorkspaceContext, thread: Thread, asked: AiResume, sign_in: SignIn) -> None:
         """Begin to go on where a thread waits; returns at once."""
         log.debug("ws_resume", extra={"threadId": asked.thread_id})
         events = resumed(place, thread, asked, language=self._language)
-        await self._begin(asked.id, place, events, asked.thread_id, session)
+        await self._begin(asked.id, place, events, asked.thread_id, sign_in)
 
     def interrupt_asked(self, id_: float) -> bool:
         """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
@@ -101,7 +99,7 @@ class Conversations:
         place: WorkspaceContext,
         events: Events,
         thread_id: str | None,
-        session: Session,
+        sign_in: SignIn,
         *,
         question: str | None = None,
     ) -> None:
@@ -111,7 +109,7 @@ class Conversations:
             text = text_of("turns_at_once", self._language).format(turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
-        turn = ActiveTurn(wire=wire, place=place, session=session, owner=self, question=question)
+        turn = ActiveTurn(wire=wire, place=place, sign_in=sign_in, owner=self, question=question)
         wire.thread_id = thread_id
         number = self._shared.add(turn)
         self._running[number] = turn
@@ -162,7 +160,7 @@ class Conversations:
         async with aclosing(events) as stream:
             async for event in stream:
                 self._state.metrics.event(event, self._state.tools)
-                turn.session.check(turn.place.person.workspace)
+                turn.sign_in.check(turn.place.person.workspace)
                 for message in turn.wire.messages(event):
                     turn.log.add(message)
                     await self._outbox.put(message)
@@ -205,7 +203,7 @@ class Conversations:
         self._waits.pop(thread_id, None)
         if decided:
             events = self._going_on(place, thread_id)
-            await self._begin(turn.wire.id, place, events, thread_id, turn.session)
+            await self._begin(turn.wire.id, place, events, thread_id, turn.sign_in)
 
     async def _going_on(self, place: WorkspaceContext, thread_id: str) -> Events:
         """Yield the events of a thread after a decision elsewhere; none if somebody else took it up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -80,14 +80,14 @@ class AiInterrupt(_AiMessage):
 
 
 class AiFollow(_AiMessage):
-    """Ours: be told of the turns of a thread that others of one's connections run; empty: of none."""
+    """Ours: follow the turns of a thread that one's other connections run; empty: of none."""
 
     type: Literal["ai:follow"]
     thread_id: Annotated[str, Field(max_length=400)]
 
 
 class AiWatch(_AiMessage):
-    """Ours: be told what waits for a decision, and of decisions; also of those on one's own proposals since a
+    """Ours: receive what waits for a decision, and decisions; also those on one's own proposals since a
     time. Units: milliseconds since 1970."""
 
     type: Literal["ai:watch"]
@@ -200,30 +200,9 @@ SyncMessage = (
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
 
 FORMS: dict[str, type[BaseModel]] = {
-    "authenticate": Authenticate,
-    "__ping__": Ping,
-    "ai:chat": AiChat,
-    "ai:resume": AiResume,
-    "ai:interrupt": AiInterrupt,
-    "ai:follow": AiFollow,
-    "ai:watch": AiWatch,
-    "registerUserOnGraph": RegisterUser,
-    "disconnedUserOnGraph": DisconnectUser,
-    "applyInstructionToGraph": ApplyInstructions,
-    "batchCreateElements": CreateElements,
-    "batchDeleteElements": DeleteElements,
-    "createSheet": CreateSheet,
-    "renameSheet": RenameSheet,
-    "deleteSheet": DeleteSheet,
-    "generateUniqueId": GenerateIds,
-    "forceSave": ForceSave,
-    "toggleAutoSave": ToggleAutoSave,
-    "undoEdit": UndoEdit,
-    "redoEdit": RedoEdit,
-    "registerUserOnNodeConfig": EditNodeType,
-    "disconnedUserOnNodeConfig": EditNodeType,
-    "applyInstructionToNodeConfig": EditNodeType,
+    name: kind for kind in get_args(ClientMessage) for name in get_args(kind.model_fields["type"].annotation)
 }
+"""The form of each message by its `type`."""
 
 
 def parse_message(raw: str | bytes) -> tuple[ClientMessage, dict[str, Any]]:

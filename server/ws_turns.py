@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from server.auth import Identity
 from server.workspaces import WorkspaceContext
 from server.ws_events import Message, WireTurn
-from server.ws_session import Session
+from server.ws_sign_in import SignIn
 
 SHOWN_CHARS = 20_000
 """So much of a tool's result is kept for who looks on."""
@@ -85,13 +85,13 @@ class TurnLog:
 class ActiveTurn:
     """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
 
-    It is told as long as the `session` lasts that asked for it. `question` is what a person asked with it,
+    It is told as long as the `sign_in` lasts that asked for it. `question` is what a person asked with it,
     None where it goes on after a decision. `owner` is the connection that runs it.
     """
 
     wire: WireTurn
     place: WorkspaceContext
-    session: Session
+    sign_in: SignIn
     owner: object
     question: str | None = None
     log: TurnLog = field(default_factory=TurnLog)

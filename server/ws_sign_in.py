@@ -1,4 +1,4 @@
-"""Sessions: for how long somebody may be told things over a connection. A token that expires ends one."""
+"""Who is signed in on a connection, until their token expires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_S = 3600.0
 """One wait for an expiry; clocks are set and computers sleep."""
 
 
-class Session:
+class SignIn:
     """Who is signed in, until their token expires. Units: `clock` in seconds since 1970."""
 
     def __init__(self, identity: Identity | None = None, *, clock: Callable[[], float] = time.time) -> None:
@@ -31,12 +31,12 @@ class Session:
     def _is_over(self, identity: Identity) -> bool:
         return identity.expires is not None and self._clock() >= identity.expires
 
-    def sign_in(self, identity: Identity) -> None:
+    def set(self, identity: Identity) -> None:
         self._identity = self.last = identity
         self._signed.set()
 
     def check(self, workspace: str) -> None:
-        """Raises: AuthError when what happens in a workspace may not be told any more."""
+        """Raises: AuthError when what happens in a workspace may not be sent any more."""
         identity = self.identity
         if identity is None:
             raise AuthError(code="token_expired")

@@ -1,0 +1,144 @@
+"""What a WebSocket client subscribes to: turns of a thread (`ai:follow`), reviews of workspaces (`ai:watch`).
+
+A subscription's messages carry the `_id` that it was asked for under: first `ai:following` or
+`ai:watching`. Then of a thread, for each turn that another connection runs, `ai:follow_turn` and the
+turn's messages from its beginning; of a turn that another server or an HTTP request runs, only that it
+runs. Of reviews, for each workspace `ai:review`: the state now, and then each change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, suppress
+
+from datasources.errors import SourceError
+from graphrag.approvals.audit import Entry
+from server.errors import AuthError
+from server.workspaces import WorkspaceContext
+from server.ws_events import Message
+from server.ws_messages import AiFollow, AiWatch
+from server.ws_outbox import ClientGone, Outbox
+from server.ws_sign_in import SignIn
+from server.ws_turns import RunningTurns
+
+log = logging.getLogger(__name__)
+
+LOOKED_BACK = 200
+"""Audit entries among which a client finds what was decided while it was away."""
+_REVIEW_FACTS = ("approvalId", "graphKey", "threadId", "event", "asker", "userId")
+_ENDINGS = ("ai:complete", "ai:error")
+
+Messages = AsyncGenerator[Message]
+
+
+class Subscription:
+    """One client's subscription of one kind; a new one replaces it."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def replace(self, first: Message, sources: Iterable[Messages]) -> None:
+        """Send `first`, then what the sources yield; returns at once. Raises: ClientGone."""
+        await self.aclose()
+        await self._outbox.put(first)
+        self._tasks = [asyncio.create_task(self._send(source)) for source in sources]
+
+    async def aclose(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send(self, source: Messages) -> None:
+        with suppress(ClientGone, AuthError):  # of an expired token the connection itself informs the client
+            async with aclosing(source):
+                async for message in source:
+                    await self._outbox.put(message)
+
+
+async def review_messages(place: WorkspaceContext, asked: AiWatch, sign_in: SignIn) -> Messages:
+    """Yield the reviews of a workspace: how many proposals wait, and what was decided. Raises: AuthError."""
+    workspace = place.person.workspace
+    missed: Sequence[Entry] = await _missed(place, asked)
+    async with place.workspace.reviews.reading() as next_change:
+        while True:
+            change = await next_change()
+            sign_in.check(workspace)
+            decided = [
+                {**{name: entry.facts[name] for name in _REVIEW_FACTS if name in entry.facts}, "at": entry.at}
+                for entry in (*missed, *change.decided)
+            ]
+            missed = ()
+            yield {
+                "type": "ai:review",
+                "_id": asked.id,
+                "workspace": workspace,
+                "waiting": dict(change.waiting),
+                "decided": decided,
+            }
+
+
+async def _missed(place: WorkspaceContext, asked: AiWatch) -> Sequence[Entry]:
+    """Return what was decided of this person's proposals since the time that they name."""
+    if asked.since is None:
+        return ()
+    try:
+        entries = await place.services.approvals.audit.entries(limit=LOOKED_BACK)
+    except SourceError as exc:
+        log.warning("review_unreadable", extra={"error": type(exc).__name__})
+        return ()
+    own = [e for e in entries if e.at > asked.since and e.facts.get("asker") == place.person.user_id]
+    return own[::-1]
+
+
+async def turn_messages(
+    place: WorkspaceContext,
+    asked: AiFollow,
+    sign_in: SignIn,
+    turns: RunningTurns,
+    *,
+    owner: object,
+    look_s: float,
+) -> Messages:
+    """Yield the turns of a thread that others than `owner` run, until the token expires.
+
+    Every `look_s` seconds it is read whether another server runs one. Raises: AuthError.
+    """
+    numbered = {"_id": asked.id, "threadId": asked.thread_id}
+    seen, is_announced = -1, False
+    while (identity := sign_in.identity) is not None:
+        turn = await turns.next_of(identity, asked.thread_id, seen, look_s)
+        if turn is None:
+            runs = await _runs_elsewhere(place, asked.thread_id, turns, earlier=is_announced)
+            if runs and not is_announced:
+                yield {"type": "ai:follow_turn", **numbered, "here": False}
+            is_announced = runs
+            continue
+        seen, is_announced = turn.number, False
+        if turn.owner is owner:
+            continue
+        question = {} if turn.question is None else {"message": turn.question}
+        yield {"type": "ai:follow_turn", **numbered, "here": True, **question}
+        last = ""
+        async for message in turn.log.read():
+            sign_in.check(turn.place.person.workspace)
+            yield {**message, "_id": asked.id}
+            last = message["type"]
+        if last not in _ENDINGS:  # its client went away: how it ended is stored
+            yield {"type": "ai:follow_end", **numbered}
+
+
+async def _runs_elsewhere(
+    place: WorkspaceContext, thread_id: str, turns: RunningTurns, *, earlier: bool
+) -> bool:
+    """Return whether a turn runs that this process does not see; where that is unknown, `earlier`."""
+    if any(turn.wire.thread_id == thread_id for turn in turns.all()):
+        return earlier
+    try:
+        return await place.agent.leases.runs(thread_id)
+    except SourceError as exc:  # the store may be back at the next look
+        log.warning("follow_unreadable", extra={"error": type(exc).__name__})
+        return earlier
