@@ -100,7 +100,7 @@ MEANINGS: dict[type[Exception], Meaning] = {
     models.ModelAnswerMalformed: Meaning(code="server_error", http_status=502, retryable=True),
     models.ModelEmptyReply: Meaning(code="server_error", http_status=502, retryable=True),
     approvals.ApprovalNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
-    approvals.NotPermitted: Meaning(code="forbidden", http_status=403),
+    approvals.NotAllowed: Meaning(code="forbidden", http_status=403),
     approvals.ProposalRefused: Meaning(code="invalid", http_status=422),
     approvals.AlreadyProposed: Meaning(code="conflict", http_status=409),
     approvals.AlreadyDecided: Meaning(code="conflict", http_status=409),

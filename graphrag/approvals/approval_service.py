@@ -54,7 +54,7 @@ class Approvals:
         """Called with every decision and undo that was carried out; what it raises is logged."""
         policy = policy or Policy()
         self.audit = Audit(records, clock)
-        self._desk = ApprovalContext(
+        self._context = ApprovalContext(
             source=source,
             store=ApprovalStore(records, source.workspace),
             audit=self.audit,
@@ -79,7 +79,7 @@ class Approvals:
     ) -> Approval:
         """Review an action and keep it for a person to decide. Nothing of the graph changes.
 
-        Raises: ProposalRefused with what is wrong, AlreadyProposed, NotPermitted, ApprovalNotFound (the asker
+        Raises: ProposalRefused with what is wrong, AlreadyProposed, NotAllowed, ApprovalNotFound (the asker
         is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
         """
         asked = proposing.Asked(
@@ -92,22 +92,22 @@ class Approvals:
             reason=reason,
             write_guard=write_guard,
         )
-        return await proposing.propose(self._desk, action, asked)
+        return await proposing.propose(self._context, action, asked)
 
     async def pending_view(self, *, graph_key: str, thread_id: str) -> PendingView:
         """Return the source in which the thread's pending new nodes are there: write tools look here."""
-        waiting = await self._desk.store.find(graph_key=graph_key, thread_id=thread_id, status="pending")
+        waiting = await self._context.store.find(graph_key=graph_key, thread_id=thread_id, status="pending")
         names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
         additions = [additions_of(approval) for approval in waiting]
-        return PendingView(self._desk.source, graph_key, additions, names)
+        return PendingView(self._context.source, graph_key, additions, names)
 
     async def get(self, approval_id: str, by: Person) -> Approval:
         """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""
-        return await self._current(await self._desk.known(approval_id, by))
+        return await self._current(await self._context.known(approval_id, by))
 
     async def _current(self, approval: Approval) -> Approval:
-        if approval.status == "pending" and approval.expires <= self._desk.clock():
-            return await self._desk.expire(approval)
+        if approval.status == "pending" and approval.expires <= self._context.clock():
+            return await self._context.expire(approval)
         return approval
 
     async def list(
@@ -121,9 +121,9 @@ class Approvals:
         by: Person,
     ) -> list[Approval]:
         """Return the workspace's approvals, newest first; nothing for a person of another one."""
-        if not self._desk.is_home(by):
+        if not self._context.is_home(by):
             return []
-        found = await self._desk.store.find(
+        found = await self._context.store.find(
             graph_key=graph_key, thread_id=thread_id, status=status, asker=asker, limit=limit
         )
         current = [await self._current(approval) for approval in found]
@@ -131,13 +131,13 @@ class Approvals:
 
     async def stamp(self) -> tuple[int, str]:
         """Return what is another after every decision and every proposal. Raises: SourceError."""
-        newest = await self._desk.store.find(status="pending", limit=1)
+        newest = await self._context.store.find(status="pending", limit=1)
         return await self.audit.length(), newest[0].id if newest else ""
 
     async def waiting(self, limit: int = 1_000) -> dict[str, int]:
         """Count what waits for a decision, by graph, as far as the latest so many go. Raises: SourceError."""
-        found = await self._desk.store.find(status="pending", limit=limit)
-        now = self._desk.clock()
+        found = await self._context.store.find(status="pending", limit=limit)
+        now = self._context.clock()
         return dict(Counter(approval.graph_key for approval in found if approval.expires > now))
 
     async def decide(
@@ -146,12 +146,12 @@ class Approvals:
         """Decide an approval and carry the decision out, once; what comes back may be stale or failed.
 
         With `thread_id`, an approval of another thread does not exist.
-        Raises: ApprovalNotFound, NotPermitted, AlreadyDecided, ProposalExpired, ProposalWaits,
+        Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits,
         ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the
         approval is as it was.
         """
         return await self._announced(
-            await decisions.decide(self._desk, approval_id, decision, by, thread_id=thread_id)
+            await decisions.decide(self._context, approval_id, decision, by, thread_id=thread_id)
         )
 
     async def undo(
@@ -161,16 +161,16 @@ class Approvals:
 
         With `turn`, everything that was applied of the change's turn is taken back in one step.
         An undo is an applied approval itself (`undoes` says of what): undo it by its id to redo.
-        Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
+        Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
         """
-        return await self._announced(await undo.undo(self._desk, graph_key, approval_id, by, turn=turn))
+        return await self._announced(await undo.undo(self._context, graph_key, approval_id, by, turn=turn))
 
     async def store_file(self, change: imported_changes.FileChange, by: Person) -> imported_changes.Stored:
         """Store what a file changes in a graph, and propose what is left of it to people.
 
-        Raises: NotPermitted, RevisionConflict, RecordConflict, InvalidMutation, BadDocument.
+        Raises: NotAllowed, RevisionConflict, RecordConflict, InvalidMutation, BadDocument.
         """
-        stored = await imported_changes.store(self._desk, change, by)
+        stored = await imported_changes.store(self._context, change, by)
         if stored.applied is not None:
             await self._announced(stored.applied)
         return stored
@@ -178,11 +178,11 @@ class Approvals:
     @property
     def source(self) -> MutableGraphDataSource:
         """The graphs of its workspace, each with a stored revision."""
-        return self._desk.source
+        return self._context.source
 
     @property
     def records(self) -> RecordStore:
-        return self._desk.store.records
+        return self._context.store.records
 
     async def _announced(self, approval: Approval) -> Approval:
         """Tell who listens what was committed: whatever becomes of that, it stays committed."""
@@ -197,12 +197,12 @@ class Approvals:
 
     async def recover(self) -> list[Approval]:
         """Close what expired; return what was closed. What an earlier program left claimed is pending."""
-        for approval in await self._desk.store.left_claimed():
+        for approval in await self._context.store.left_claimed():
             with suppress(RecordConflict):
-                await self._desk.store.put(approval)
+                await self._context.store.put(approval)
         return await self.expire_due(limit=_SWEPT)
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""
-        due = await self._desk.store.due(self._desk.clock(), limit=limit)
-        return [await self._desk.expire(approval) for approval in due]
+        due = await self._context.store.due(self._context.clock(), limit=limit)
+        return [await self._context.expire(approval) for approval in due]

@@ -29,7 +29,7 @@ from graphrag.approvals.approval import (
 )
 from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
 from graphrag.approvals.codec import mutation_to_document
-from graphrag.approvals.errors import NotPermitted, ProposalExpired, ProposalRefused, ProposalWaits
+from graphrag.approvals.errors import NotAllowed, ProposalExpired, ProposalRefused, ProposalWaits
 from graphrag.approvals.restored_edges import irregular_edges
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
@@ -57,7 +57,7 @@ async def decide(
 ) -> Approval:
     """Decide an approval and carry the decision out. What comes back may also be stale or failed.
 
-    Raises: ApprovalNotFound, NotPermitted, AlreadyDecided, ProposalExpired, ProposalWaits,
+    Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits,
     ProposalRefused (an edit that cannot be carried out; it is still to be decided), ApprovalBusy,
     MalformedProposal.
     """
@@ -85,10 +85,10 @@ async def _to_decide(
 
 
 def check_permission(context: ApprovalContext, asker: str, by: Person) -> None:
-    """Raises: NotPermitted."""
+    """Raises: NotAllowed."""
     code = context.policy.objection(by, asker)
     if code is not None:
-        raise NotPermitted(code=code, user_id=by.user_id, role=by.role)
+        raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
 
 async def _carry_out(

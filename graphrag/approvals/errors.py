@@ -2,7 +2,7 @@
 
 ApprovalError
 ├── ApprovalNotFound   no such approval here: forged, of another workspace, of another thread
-├── NotPermitted       this person may not do that; `code` says why
+├── NotAllowed       this person may not do that; `code` says why
 ├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
 ├── AlreadyProposed    the same change waits for a decision in this conversation
 ├── AlreadyDecided     somebody decided it
@@ -39,7 +39,7 @@ class ApprovalNotFound(ApprovalError):
         return {"id": self.approval_id[:80]}
 
 
-class NotPermitted(ApprovalError):
+class NotAllowed(ApprovalError):
     def __init__(self, *, code: str, user_id: str, role: str) -> None:
         self.code, self.user_id, self.role = code, user_id, role
         super().__init__(code)

@@ -14,7 +14,7 @@ from graphrag.approvals.approval import Approval, Decided, Outcome, clean
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts
 from graphrag.approvals.codec import mutation_to_document
 from graphrag.approvals.decisions import keys_of
-from graphrag.approvals.errors import NotPermitted
+from graphrag.approvals.errors import NotAllowed
 from graphrag.approvals.preview import Preview, preview_of
 from graphrag.approvals.restored_edges import irregular_edges
 from graphrag.roles import Person
@@ -62,11 +62,11 @@ class Stored:
 async def store(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     """Apply the change, note it and propose what is left, all in one transaction.
 
-    Raises: NotPermitted, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
+    Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
     BadDocument; then nothing has changed.
     """
     if not by.at_least("editor"):
-        raise NotPermitted(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
+        raise NotAllowed(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
     m = change.mutation
     keys = [*(node.key for node in m.put_nodes), *m.delete_nodes]
     vectors = await context.source.get_vectors(m.graph_key, keys) if keys else {}

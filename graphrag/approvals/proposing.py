@@ -9,7 +9,7 @@ from typing import Any
 from graphrag.approvals.action_review import Reviewed, review
 from graphrag.approvals.approval import Action, Approval, clean
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import AlreadyProposed, ApprovalNotFound, NotPermitted, ProposalRefused
+from graphrag.approvals.errors import AlreadyProposed, ApprovalNotFound, NotAllowed, ProposalRefused
 from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
 from graphrag.approvals.waiting import additions_of, own_names, renamed, used_by, with_additions
@@ -41,14 +41,14 @@ class Asked:
 async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
     """Review an action and store it as pending.
 
-    Raises: ProposalRefused, AlreadyProposed, NotPermitted, ApprovalNotFound (another workspace),
+    Raises: ProposalRefused, AlreadyProposed, NotAllowed, ApprovalNotFound (another workspace),
     MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
     asker = asked.asker
     if not context.is_home(asker):
         raise ApprovalNotFound(approval_id=asked.graph_key)
     if not asker.at_least("editor"):
-        raise NotPermitted(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
+        raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
     proposed = parse_action(action)
     waiting = await _waiting(context, asked)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}

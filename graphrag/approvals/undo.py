@@ -34,7 +34,7 @@ async def undo(
 
     With `turn`, everything that stands of the change's turn is taken back in one step. To take an undo
     back, name it: that is redo.
-    Raises: ApprovalNotFound, NotPermitted, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
+    Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
     """
     if not context.is_home(by):
         raise ApprovalNotFound(approval_id=approval_id or graph_key)

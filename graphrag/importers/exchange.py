@@ -139,7 +139,7 @@ async def import_bytes(
     With `replaces` such a graph becomes as the file is, whatever people made of it.
     Where the store `is_shared` with strangers, a new graph's key gets an ending of its workspace:
     keys are unique in a store, and nobody is to learn by trying which keys others have.
-    Raises: UnreadableWorkflow, WorkersBusy, NotPermitted, RevisionConflict when others always change it.
+    Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
     """
     with no_collecting(raw):
         result = await read_file(

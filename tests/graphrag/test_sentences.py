@@ -79,7 +79,7 @@ def test_the_table_of_sentences_names_no_class_that_is_gone() -> None:
 
 def made(kind: type[Exception]) -> Exception:
     """Return an error of a kind, its facts made up."""
-    if issubclass(kind, approvals.NotPermitted):
+    if issubclass(kind, approvals.NotAllowed):
         return kind(code="four_eyes", user_id="ed", role="editor")
     if issubclass(kind, approvals.ProposalRefused):
         return kind(problems=[Fault(where="", what=REASON)])

@@ -13,7 +13,7 @@ import pytest
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
 from graphrag.agent.failures import FaultCode, classify
 from graphrag.agent.thread_store import ThreadBusy
-from graphrag.approvals import NotPermitted
+from graphrag.approvals import NotAllowed
 from graphrag.embedding.base import EmbeddingRefused
 from graphrag.llm import errors
 from graphrag.llm.errors import ModelError
@@ -51,7 +51,7 @@ def test_every_error_of_a_model_is_told_in_two_languages_without_secrets(kind: t
         (GraphNotFound(graph_key="g"), "not_found", False),
         (ThreadBusy(thread_id="t"), "busy", True),
         (DatabaseBusy(path="db", seconds=5), "busy", True),
-        (NotPermitted(code="proposing_needs_editor", user_id="u", role="viewer"), "forbidden", False),
+        (NotAllowed(code="proposing_needs_editor", user_id="u", role="viewer"), "forbidden", False),
         (SourceTimeout(source="db", seconds=5), "timeout", True),
         (EmbeddingRefused(provider="e", status=429, reason="", retryable=True), "rate_limit", True),
         (UsageLimitReached(limit="total_tokens", allowed=5, reached=6), "usage_limit", False),

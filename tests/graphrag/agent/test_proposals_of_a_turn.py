@@ -29,7 +29,7 @@ from graphrag.approvals import (
     ApprovalNotFound,
     Approve,
     ApproveEdited,
-    NotPermitted,
+    NotAllowed,
     Policy,
     ProposalRefused,
     Reject,
@@ -282,7 +282,7 @@ async def test_four_eyes_keep_the_asker_from_deciding() -> None:
     with ScriptedProvider(Says(calls=[move("root")])) as model:
         async with setting_of(model, policy=Policy(four_eyes=True)) as setting:
             pending = only(await setting.ask(), ProposalPending)
-            with pytest.raises(NotPermitted):
+            with pytest.raises(NotAllowed):
                 await setting.resume(pending.thread_id, decision=Approve())
 
 

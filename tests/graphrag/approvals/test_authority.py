@@ -8,7 +8,7 @@ from graphrag.approvals import (
     AlreadyDecided,
     ApprovalNotFound,
     Approve,
-    NotPermitted,
+    NotAllowed,
     Person,
     Policy,
     ProposalExpired,
@@ -62,7 +62,7 @@ async def test_who_may_not_decide_is_refused(policy: Policy, by: Person, code: s
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
     before = await bench.state()
-    with pytest.raises(NotPermitted) as caught:
+    with pytest.raises(NotAllowed) as caught:
         await bench.approvals().decide(approval.id, decision, by)  # type: ignore[arg-type]
     assert caught.value.code == code
     assert by.user_id in caught.value.text("fr")
@@ -114,7 +114,7 @@ async def test_an_approval_of_another_thread_does_not_exist_for_this_one() -> No
 
 async def test_a_viewer_cannot_propose() -> None:
     bench = await a_bench()
-    with pytest.raises(NotPermitted, match="only an editor"):
+    with pytest.raises(NotAllowed, match="only an editor"):
         await bench.propose("delete_node", by=VIEWER, nodeKey="b")
     with pytest.raises(ApprovalNotFound):
         await bench.propose("delete_node", by=STRANGER, nodeKey="b")
@@ -155,6 +155,6 @@ async def test_who_may_not_decide_may_not_undo_either(by: Person) -> None:
     approval = await bench.propose("delete_node", nodeKey="b")
     await bench.approvals().decide(approval.id, Approve(), EDITOR)
     before = await bench.state()
-    with pytest.raises(NotPermitted):
+    with pytest.raises(NotAllowed):
         await bench.approvals().undo(FLOW, approval.id, by=by)
     assert await bench.state() == before
