@@ -12,8 +12,8 @@ from importlib.metadata import packages_distributions
 from tests.deployment.containers import ROOT
 
 ROOMS = {"cli", "datasources", "graphrag", "mock_data", "nodius_graphrag", "server", "tools"}
-NOT_IMPORTED = {"wordllama"}
-"""Installed for the files it ships: the weights of the local embeddings."""
+NOT_IMPORTED = {"tzdata", "wordllama"}
+"""Installed for the files they ship: time zones, and the weights of the local embeddings."""
 
 
 def _normalized(name: str) -> str:

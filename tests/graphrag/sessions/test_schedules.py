@@ -1,0 +1,214 @@
+"""Schedules: what is refused, clocks that change, missed occurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+
+from graphrag.sessions.schedules import Due, ScheduleError, due, schedule, shortest_distance_s
+
+MINUTE = 60_000
+DAY = 86_400_000
+
+
+def ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "reason"),
+    [
+        ({"cron": "* * * *"}, "cron", "form"),
+        ({"cron": "61 * * * *"}, "cron", "form"),
+        ({"cron": "0 0 0 * * *"}, "cron", "seconds"),
+        ({"cron": "@daily"}, "cron", "words"),
+        ({"cron": "0 0 31 2 *"}, "cron", "never"),
+        ({"cron": "1," * 5000 + "1 * * * *"}, "cron", "form"),
+        ({"cron": "0 0 * * *", "dates": [1]}, "cron", "both"),
+        ({"cron": None, "dates": list(range(51))}, "dates", "too_many"),
+        ({"cron": None, "dates": [10**20]}, "dates", "form"),
+        ({"cron": None, "timezone": "Europe/Pariss"}, "timezone", "zone"),
+        ({"cron": None, "timezone": "../../etc/passwd"}, "timezone", "zone"),
+    ],
+)
+def test_what_is_no_schedule_is_refused_by_its_field(given: Any, field: str, reason: str) -> None:
+    with pytest.raises(ScheduleError) as error:
+        schedule(**given)
+    assert (error.value.field, error.value.reason) == (field, reason)
+
+
+def test_a_zone_that_is_misspelt_comes_with_near_names() -> None:
+    with pytest.raises(ScheduleError) as error:
+        schedule(cron=None, timezone="Europe/Pariss")
+    assert "Europe/Paris" in error.value.near
+
+
+@pytest.mark.parametrize(
+    ("cron", "after", "expected"),
+    [
+        # Forward on 29 March 2026 from 02:00 to 03:00: once, at the first minute after the gap.
+        ("30 2 * * *", "2026-03-28T12:00+01:00", ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"]),
+        ("0 2,3 * * *", "2026-03-28T12:00+01:00", ["2026-03-29T03:00+02:00", "2026-03-30T02:00+02:00"]),
+        # Back on 25 October 2026 from 03:00 to 02:00: once, the first time.
+        ("30 2 * * *", "2026-10-24T12:00+02:00", ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]),
+        ("30 2 * * *", "2026-10-25T02:15+01:00", ["2026-10-26T02:30+01:00"]),
+        # What follows real time runs in both hours.
+        (
+            "*/30 * * * *",
+            "2026-10-25T02:01+02:00",
+            ["2026-10-25T02:30+02:00", "2026-10-25T02:00+01:00", "2026-10-25T02:30+01:00"],
+        ),
+    ],
+)
+def test_a_clock_that_changes_neither_loses_nor_doubles_a_run(
+    cron: str, after: str, expected: list[str]
+) -> None:
+    found = schedule(cron=cron, timezone="Europe/Paris").after(ms(after))
+    assert list(islice(found, len(expected))) == [ms(text) for text in expected]
+
+
+def test_the_shortest_distance_is_found_also_between_hours() -> None:
+    assert shortest_distance_s(schedule(cron="59 1,2 * * *"), 0) == 3600
+    assert shortest_distance_s(schedule(cron="0,59 1,2 * * *"), 0) == 60
+    assert shortest_distance_s(schedule(cron=None, dates=[0, 300_000]), -1) == 300
+    assert shortest_distance_s(schedule(cron=None), 0) is None
+
+
+NIGHTLY = schedule(cron="0 2 * * *")
+START = ms("2026-01-01T02:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("missed", "run", "dropped"),
+    [("last", 1, 46), ("skip", 0, 47), ("all", 10, 37)],
+)
+def test_after_47_days_away_a_daily_run_is_caught_up_as_asked(missed: Any, run: int, dropped: int) -> None:
+    now = START + 46 * DAY + 10 * 3_600_000
+    found = due(NIGHTLY, START, now, missed=missed, catch_up_s=86_400, grace_s=60)
+    assert (len(found.run), found.dropped, found.next) == (run, dropped, START + 47 * DAY)
+    assert found.run == tuple(START + day * DAY for day in range(47 - run, 47))
+
+
+def test_what_is_on_time_runs_whatever_is_said_of_missed_ones() -> None:
+    found = due(NIGHTLY, START, START + 5000, missed="skip", catch_up_s=0, grace_s=60)
+    assert found == Due(run=(START,), dropped=0, next=START + DAY)
+
+
+def test_a_clock_that_is_set_back_runs_nothing_again() -> None:
+    assert due(NIGHTLY, START + DAY, START + DAY - 3_600_000, missed="last", catch_up_s=9, grace_s=9) == Due(
+        run=(), dropped=0, next=START + DAY
+    )
+
+
+def test_ten_years_of_missed_minutes_are_counted_up_to_a_bound() -> None:
+    every = schedule(cron="*/5 * * * *")
+    found = due(every, START, START + 3650 * DAY, missed="last", catch_up_s=86_400, grace_s=1)
+    assert found.run == (START + 3650 * DAY,)
+    assert found.dropped == 999
+
+
+# A second way to the same instants: minutes are walked, one by one.
+
+PATTERNS: dict[str, dict[str, Any]] = {
+    "30 2 * * *": {"hours": {2}, "minutes": {30}, "wall": True},
+    "15 0 * * *": {"hours": {0}, "minutes": {15}, "wall": True},
+    "0,45 1,2,3 * * *": {"hours": {1, 2, 3}, "minutes": {0, 45}, "wall": True},
+    "*/30 * * * *": {"hours": set(range(24)), "minutes": {0, 30}, "wall": False},
+    "0 3 * * SUN": {"hours": {3}, "minutes": {0}, "wall": True, "sunday": True},
+    "30 1 L * *": {"hours": {1}, "minutes": {30}, "wall": True, "last": True},
+}
+
+
+Minutes = list[tuple[int, datetime]]
+
+
+def wall_clock(zone: ZoneInfo, start: int, end: int) -> Minutes:
+    return [
+        (at, datetime.fromtimestamp(at / 1000, zone).replace(tzinfo=None)) for at in range(start, end, MINUTE)
+    ]
+
+
+def walked(pattern: dict[str, Any], minutes: Minutes) -> list[int]:
+    def fits(local: datetime) -> bool:
+        return (
+            local.hour in pattern["hours"]
+            and local.minute in pattern["minutes"]
+            and (not pattern.get("sunday") or local.weekday() == 6)
+            and (not pattern.get("last") or (local + timedelta(days=1)).day == 1)
+        )
+
+    if not pattern["wall"]:
+        return [at for at, local in minutes if fits(local)]
+    first = dict[datetime, int]()
+    for at, local in minutes:
+        first.setdefault(local.replace(fold=0), at)
+    found, wall = set[int](), minutes[0][1]
+    while wall <= minutes[-1][1]:
+        if fits(wall):
+            later = wall
+            while later not in first and later <= minutes[-1][1]:
+                later += timedelta(minutes=1)
+            if later in first:
+                found.add(first[later])
+        wall += timedelta(minutes=1)
+    return sorted(found)
+
+
+def changes(name: str) -> Iterator[int]:
+    """Yield the hours from 2020 to 2035 in which a zone's offset changes."""
+    zone, hour = ZoneInfo(name), timedelta(hours=1)
+    low = datetime(2020, 1, 1, tzinfo=UTC)
+    while low < datetime(2036, 1, 1, tzinfo=UTC):
+        high = low + timedelta(days=4)
+        if low.astimezone(zone).utcoffset() != high.astimezone(zone).utcoffset():
+            one, two = low, high
+            while two - one > hour:
+                middle = one + (two - one) / 2
+                same = middle.astimezone(zone).utcoffset() == low.astimezone(zone).utcoffset()
+                one, two = (middle, two) if same else (one, middle)
+            yield round(one.timestamp()) // 60 * MINUTE
+        low = high
+
+
+def rules() -> dict[tuple[tuple[timedelta, ...], tuple[int, ...]], str]:
+    """Return one zone of each set of changes: many names share one."""
+    found = dict[tuple[tuple[timedelta, ...], tuple[int, ...]], str]()
+    for name in sorted(available_timezones()):
+        key = tuple(changes(name))
+        offsets = tuple(
+            round(
+                (datetime.fromtimestamp(at / 1000, ZoneInfo(name)).utcoffset() or timedelta()).total_seconds()
+            )
+            for at in key[:2]
+        )
+        if key:
+            found.setdefault((offsets, key), name)
+    return found
+
+
+@pytest.mark.slow
+def test_no_zone_of_2020_to_2035_loses_or_doubles_an_occurrence() -> None:
+    checked = 0
+    for (_, instants), name in rules().items():
+        zone = ZoneInfo(name)
+        for at in instants:
+            start, end = at - 30 * 3_600_000, at + 30 * 3_600_000
+            minutes = wall_clock(zone, start, end)
+            for cron, pattern in PATTERNS.items():
+                expected = walked(pattern, minutes)
+                when = schedule(cron=cron, timezone=name)
+                found = [t for t in islice(when.after(start - 1), 400) if t < end]
+                # At the edges of the window a wall time may belong to a minute outside it.
+                inside = [t for t in found if start + 3_600_000 < t < end - 3_600_000]
+                assert inside == [t for t in expected if start + 3_600_000 < t < end - 3_600_000], (
+                    name,
+                    cron,
+                    at,
+                )
+                checked += 1
+    assert checked > 3_000
