@@ -14,6 +14,7 @@ from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, graph_or_
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
+from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.llm.base import UsageReport
 from graphrag.llm.prices import FREE, Pricing
 
@@ -108,6 +109,7 @@ class _Task:
         embedder = services.embedder
         if embedder is None:
             fail("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do", code=EXIT_USAGE)
+        await embedder.resolve()
         if self.adopt not in (None, embedder.model):
             reason = (
                 f"vectors are searched with {embedder.model}: set NODIUS_EMBEDDINGS_MODEL={self.adopt} first"
@@ -125,14 +127,19 @@ class _Task:
         )
         if self.options["force"] and not self.options["dry_run"] and not self.quiet:
             planned = await embedding(dry_run=True)
-            render.note(f"{planned.embedded:,} nodes are embedded: {_cost(planned, embedder.model)}")
+            render.note(f"{planned.embedded:,} nodes are embedded: {_cost(planned, embedder.chosen.model)}")
         with render.progress("embedding nodes", quiet=self.quiet) as update:
             report = await embedding(progress=update)
-        await self._remark(services, report, embedder.model)
+        await self._remark(services, report, embedder)
         return report
 
-    async def _remark(self, services: Services, report: EmbedReport, model: str) -> None:
+    async def _remark(self, services: Services, report: EmbedReport, embedder: WorkspaceEmbedder) -> None:
         """Print what is left and which option embeds it."""
+        model, chosen = embedder.model, embedder.chosen.model
+        if model != chosen and embedder.is_usable:
+            render.note(
+                f"The vectors of this workspace are of {model} and stay so; --force renews all with {chosen}"
+            )
         if not report.graphs and (others := await services.database.workspaces()):
             named = ", ".join(others[:5]) + (" and others" if len(others) > 5 else "")
             render.note(
@@ -142,7 +149,7 @@ class _Task:
         if report.other_model:
             render.note(
                 f"{report.other_model:,} nodes are left: the vectors of their graphs are of "
-                f"{', '.join(sorted(report.models))}, not of {model}; --force renews them "
+                f"{', '.join(sorted(report.models))}, not of {chosen}; --force renews them "
                 "(with --dry-run it says what that costs)"
             )
         if report.unmarked:

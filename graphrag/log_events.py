@@ -23,6 +23,9 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "agent_chat_start": LogEvent(
         "debug", ("graphKey", "threadId", "messageLen", "role"), "A person's message begins a turn."
     ),
+    "embedding_model_kept": LogEvent(
+        "warning", ("stored", "chosen"), "The stored vectors are of another model than the settings choose."
+    ),
     "rag_embedding": LogEvent("debug", ("dim", "ms"), "A question was embedded."),
     "rag_retrieve": LogEvent(
         "debug", ("nodeCount", "edgeCount", "cacheHit", "mode", "ms"), "A question was retrieved for."

@@ -57,6 +57,8 @@ async def graphs(workspaces: Workspaces) -> GraphList:
 async def _summary(place: WorkspaceContext, graph: Graph) -> dict[str, Any]:
     stats = await place.services.source.get_stats(graph.key)
     embedder = place.services.embedder
+    if embedder is not None:
+        await embedder.resolve()
     return {
         "graphKey": graph.key,
         "name": graph.name,

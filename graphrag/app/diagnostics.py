@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from datasources.base import Finding
+from datasources.base import Database, Finding
 from datasources.errors import SourceError
 from datasources.types import GraphStats
 from graphrag.app.wiring import database_file, open_database, rules_provider
@@ -17,6 +17,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import is_of_another_model
+from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
 from graphrag.llm.errors import ModelError
 from graphrag.llm.registry import DETECTED, ENTRIES, choose, make_provider
@@ -61,6 +62,7 @@ async def _database(settings: Settings) -> list[Finding]:
             source = database.source(settings.workspace)
             graphs = await source.list_graphs()
             stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
+            vectors = await _vectors(settings, database, stats)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
@@ -70,33 +72,43 @@ async def _database(settings: Settings) -> list[Finding]:
         return [
             *found,
             Finding(name="workspace", status="ok", detail=detail),
-            *await _vectors(settings, stats),
+            *vectors,
         ]
     detail = f"{settings.workspace!r} holds no graph yet"
     return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
 
 
-async def _vectors(settings: Settings, stats: Sequence[GraphStats]) -> list[Finding]:
-    """Say of which models the stored vectors are; a model that is not asked finds none of them."""
+async def _vectors(settings: Settings, database: Database, stats: Sequence[GraphStats]) -> list[Finding]:
+    """Say of which models the stored vectors are, and whether searches ask that model."""
     nodes: Counter[str] = Counter()
     for graph in stats:
         nodes.update(graph.vectors)
     try:
-        embedder = make_embedder(settings)
+        chosen = make_embedder(settings)
     except EmbeddingError:  # said by the next finding
         return []
-    if embedder is None:
+    if chosen is None or not nodes:
         return []
-    await embedder.aclose()
-    if not nodes:
-        return []
+    await chosen.aclose()
+    workspace = settings.workspace
+    embedder = WorkspaceEmbedder(chosen, database.source(workspace), database.records(workspace))
+    await embedder.resolve()
     named = ((model or "no named model", count) for model, count in nodes.most_common())
     detail = ", ".join(f"{count:,} nodes of {model}" for model, count in named)
     left = sum(is_of_another_model(graph, embedder.model) for graph in stats)
-    if not left:
+    if not embedder.is_usable:
+        detail += f"; the settings choose {chosen.model}, so words alone are searched"
+    elif embedder.model != chosen.model:
+        detail += (
+            f"; the settings choose {chosen.model}, but searches and new vectors stay of {embedder.model}"
+        )
+    elif left:
+        detail += (
+            f"; in {left} of {len(stats)} graphs none is of {embedder.model}: words alone are searched there"
+        )
+    else:
         return [Finding(name="vectors", status="ok", detail=detail)]
-    fix = "`nodius embed-nodes --force --dry-run` says what renewing them takes"
-    detail += f"; in {left} of {len(stats)} graphs none is of {embedder.model}, so words alone are searched"
+    fix = "`nodius embed-nodes --force` renews all of them; with --dry-run it says what that takes"
     return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
 
 

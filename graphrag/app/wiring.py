@@ -30,6 +30,7 @@ from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
+from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
@@ -59,7 +60,7 @@ class Services:
     settings: Settings
     database: Database
     source: MutableGraphDataSource
-    embedder: EmbeddingProvider | None
+    embedder: WorkspaceEmbedder | None
     embedding_queue: WorkspaceQueue
     retriever: Retriever
     threads: Threads
@@ -220,8 +221,15 @@ class Shared:
     embedding_queue: EmbeddingQueue
     meter: UsageMeter
 
-    def metered(self, workspace: str) -> EmbeddingProvider | None:
-        """Return the embedder as a workspace uses it: what it costs counts for the workspace."""
+    def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
+        """Return the embedder of a workspace, which keeps its vectors of one model."""
+        chosen = self._metered(workspace)
+        if chosen is None:
+            return None
+        return WorkspaceEmbedder(chosen, self.database.source(workspace), self.database.records(workspace))
+
+    def _metered(self, workspace: str) -> EmbeddingProvider | None:
+        """Return the settings' embedder; what it costs counts for the workspace."""
         embedder = self.embedder
         if embedder is None or isinstance(embedder, LocalEmbedder):  # free, and asked for every question
             return embedder
@@ -250,7 +258,7 @@ class Shared:
             seeds=settings.seeds,
             min_cosine=settings.min_cosine,
         )
-        embedder = self.metered(workspace)
+        embedder = self.embedder_of(workspace)
         asked = QueryEmbedder(embedder) if embedder else None
         retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
         queue = self.embedding_queue.of(workspace)
@@ -304,7 +312,7 @@ async def open_shared(
                 embedding_queue=queue,
                 meter=UsageMeter(limits, accounts, on_call=on_call),
             )
-            queue.embedders = shared.metered
+            queue.embedders = shared.embedder_of
             yield shared
     finally:
         if embedder is not None:

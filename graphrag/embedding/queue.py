@@ -21,6 +21,7 @@ from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, Sourc
 from graphrag.approvals import Approval
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.embedding.refresh import EmbedReport, embed_some, is_of_another_model, node_keys_after
+from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.llm.usage_meter import UsageLimitReached
 
 log = logging.getLogger(__name__)
@@ -211,7 +212,11 @@ class EmbeddingQueue:
         source, embedder = self._sources(workspace), self.embedders(workspace)
         assert embedder is not None
         if not graph.is_checked:
-            if is_of_another_model(await source.get_stats(graph_key), embedder.model):
+            is_usable = True
+            if isinstance(embedder, WorkspaceEmbedder):
+                await embedder.resolve()
+                is_usable = embedder.is_usable
+            if not is_usable or is_of_another_model(await source.get_stats(graph_key), embedder.model):
                 log.info("embedding_left", extra={"nodes": graph.pending, "reason": "another model"})
                 graph.keys, graph.whole, graph.again = {}, False, False
                 return

@@ -26,6 +26,7 @@ from graphrag.embedding.base import (
     embedding_hash,
     name_text,
 )
+from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.llm.tokens import count_tokens
 
 PAGE = 1_000
@@ -114,14 +115,15 @@ async def embed_nodes(
     """Embed the nodes whose vector is missing or of an older text; safe to cancel and run again.
 
     A vector that names no model stays as it is, and so does a graph whose vectors are all of another
-    model: `force` renews both. `adopt` takes vectors without a model, of the length of the embedder's, as
-    the embedder's own.
+    model: `force` renews both, and without `graph_keys` with the model of the settings. `adopt` takes
+    vectors without a model, of the length of the embedder's, as the embedder's own.
 
     One request embeds up to `batch` nodes (their content and their name). A text that makes a
     request fail is found by halving and counted as failed; the others go on.
     Raises: GraphNotFound; EmbeddingError when the provider does not work at all.
     """
     started = time.perf_counter()
+    model, is_usable = await _model_of(embedder, renews_all=force and not graph_keys, dry_run=dry_run)
     keys = list(graph_keys) if graph_keys else [graph.key for graph in await source.list_graphs()]
     report = EmbedReport(graphs=len(keys))
     stats = {key: await source.get_stats(key) for key in keys}
@@ -130,7 +132,7 @@ async def embed_nodes(
     run = _Run(source, embedder, configs, report, batch, delay_ms, dry_run, adopts=adopt)
     done = 0
     for key in keys:
-        if not force and is_of_another_model(stats[key], embedder.model):
+        if not is_usable or (not force and is_of_another_model(stats[key], model)):
             report.other_model += stats[key].nodes
             report.models.update(stats[key].vectors)
             done += stats[key].nodes
@@ -145,6 +147,18 @@ async def embed_nodes(
             await source.build_indexes(key)
     report.seconds = time.perf_counter() - started
     return report
+
+
+async def _model_of(embedder: EmbeddingProvider, *, renews_all: bool, dry_run: bool) -> tuple[str, bool]:
+    """Return of which model new vectors are, and whether it can be asked; record it where all are renewed."""
+    if not isinstance(embedder, WorkspaceEmbedder):
+        return embedder.model, True
+    await embedder.resolve()
+    if not renews_all:
+        return embedder.model, embedder.is_usable
+    if not dry_run:
+        await embedder.change()
+    return embedder.chosen.model, True
 
 
 async def embed_some(
@@ -266,6 +280,8 @@ class _Run:
             stored[node.key] = info
         self.report.adopted += len(vectors)
         if vectors and not self.dry_run:
+            if isinstance(self.embedder, WorkspaceEmbedder):
+                await self.embedder.claim()
             await self.source.put_embeddings(graph_key, vectors)
 
     async def embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
@@ -324,6 +340,8 @@ class _Run:
     async def _store(self, graph_key: str, vectors: Sequence[NodeVector]) -> None:
         if not vectors:
             return
+        if isinstance(self.embedder, WorkspaceEmbedder):
+            await self.embedder.claim()
         try:
             self.report.embedded += await self.source.put_embeddings(graph_key, vectors)
         except (InvalidMutation, BadDocument) as exc:  # the vectors' fault; a store that is busy ends the run

@@ -39,8 +39,10 @@ def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
         server.play(Answer(status=401, body={"error": {"message": "no such key"}}))
         found = findings()["vectors"]
     assert found["status"] == "warning"
-    assert "in 3 of 3 graphs none is of another-model" in found["detail"]
-    assert "embed-nodes --force --dry-run" in found["fix"]
+    assert (
+        "the settings choose another-model, but searches and new vectors stay of wordllama" in found["detail"]
+    )
+    assert "embed-nodes --force" in found["fix"]
 
 
 def test_looking_makes_no_database(folder: Path) -> None:

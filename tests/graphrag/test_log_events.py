@@ -41,7 +41,12 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
     named = {entry["event"]: entry for entry in log_entries}
     seen = {name: entry for name, entry in named.items() if name in LOG_EVENTS}
     assert set(LOG_EVENTS) - set(seen) == {
-        *("started", "rag_embedding", "usage_limit"),  # no model, embedder and limit of settings here
+        *(
+            "started",
+            "rag_embedding",
+            "embedding_model_kept",
+            "usage_limit",
+        ),  # no model, embedder and limit of settings here
         *("ws_chat", "ws_resume", "client_disconnect_abort"),  # see tests/server/test_ws_log.py
     }
     for name, entry in seen.items():
