@@ -106,3 +106,29 @@ def test_value_that_nests_too_deeply_or_is_no_json_is_refused() -> None:
 def test_broken_text_is_refused(broken: str) -> None:
     with pytest.raises(ToonError):
         decode(broken)
+
+
+mixed = cells | st.sampled_from(
+    [1, 1.0, True, "1", 0, 0.0, -0.0, False, "0", "true", None, "null", float("nan")]
+)
+mixed |= st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+mixed |= st.text("true nul1e+-.,:_", max_size=6)
+tables = st.integers(1, 4).flatmap(
+    lambda width: st.lists(st.lists(mixed, min_size=width, max_size=width), max_size=6)
+)
+
+
+@given(tables, st.none() | names, st.lists(names, min_size=4, max_size=4, unique=True))
+@example([["a", "b\u2028", "\ud800"]], "[1]{a}:", ["a", "_key", "x[1]", "d"])
+def test_a_table_is_written_as_if_encoded_whole(
+    rows: list[list[Any]], name: str | None, columns: list[str]
+) -> None:
+    columns = columns[: len(rows[0]) if rows else 2]
+    table = [dict(zip(columns, row, strict=True)) for row in rows]
+    whole = encode(table if name is None else {name: table})
+    assert encode_table(name, table, columns) == whole
+
+
+def test_a_cell_that_is_no_json_is_refused() -> None:
+    with pytest.raises(ToonError):
+        encode_table(None, [{"a": object()}], ["a"])
