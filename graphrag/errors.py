@@ -35,7 +35,6 @@ from graphrag.workers import WorkersBusy
 from tools.arguments import MalformedArguments
 from tools.proposals import MalformedProposal
 from tools.toon import ToonError
-from tools.write_tools.patches import PatchFailed
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -134,7 +133,6 @@ MEANINGS: dict[type[Exception], Meaning] = {
     PromptError: Meaning(code="internal", http_status=500),
     MalformedArguments: Meaning(code="invalid", http_status=422),
     MalformedProposal: Meaning(code="invalid", http_status=422),
-    PatchFailed: Meaning(code="invalid", http_status=422),
     ToonError: Meaning(code="internal", http_status=500),
 }
 

@@ -100,11 +100,15 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a call. `where` is the argument, as `keys.0`."""
+    """One thing wrong with a call or an action. `where` is the argument, as `keys.0`.
+
+    `unknown_node` is a key that no node has.
+    """
 
     what: str
-    where: str | None = None
+    where: str = ""
     allowed: str | None = None
+    unknown_node: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +240,7 @@ def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:
     fields = [info.alias or name for name, info in tool.arguments.model_fields.items()]
     problems: list[Problem] = []
     for found in exc.errors(include_url=False)[:5]:
-        where = ".".join(str(part) for part in found["loc"])[:200] or None
+        where = ".".join(str(part) for part in found["loc"])[:200]
         what, allowed = found["msg"], None
         if found["type"] == "extra_forbidden":
             name = str(found["loc"][-1])[:100]

@@ -236,7 +236,7 @@ async def _refusals_told(work: Awaitable[ToolResult]) -> ToolResult:
     try:
         return await work
     except ProposalRefused as exc:
-        problems = [Problem(what=p.what, where=p.where or None, allowed=p.allowed) for p in exc.problems[:8]]
+        problems = exc.problems[:8]
         return failure("invalid_arguments", *problems)
     except AlreadyProposed as exc:
         return ToolResult(text=f"{exc}.")

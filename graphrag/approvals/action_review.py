@@ -15,8 +15,9 @@ from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
 from graphrag.approvals.actions.new_keys import Ids, new_id
 from graphrag.approvals.actions.touched import changed_since, touched
 from graphrag.approvals.preview import Preview, preview_of
+from tools.base import Problem
 from tools.proposals import BatchAction, ImportFileAction, SingleAction, parse_action
-from tools.write_tools import Fault, Snapshot, broken_references, resolve_action, with_references
+from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Reviewed:
 class Review:
     """Either what is wrong with an action, or what it comes to."""
 
-    problems: tuple[Fault, ...] = ()
+    problems: tuple[Problem, ...] = ()
     reviewed: Reviewed | None = None
 
     @property
@@ -67,15 +68,13 @@ def review(
         mutation = to_mutation(conversion, snapshot)
         _try_out(mutation, snapshot)
     except (InstructionError, BadDocument, InvalidMutation) as exc:
-        return Review(problems=(Fault(where="", what=str(exc)),))
+        return Review(problems=(Problem(what=str(exc)),))
     lost = _across_sheets(conversion, snapshot)
     if lost is not None:
         return Review(problems=(lost,))
     preview = preview_of(snapshot, mutation, broken_references(resolved, snapshot))
     if preview.is_empty:
-        return Review(
-            problems=(Fault(where="", what="this changes nothing: the graph is like that already"),)
-        )
+        return Review(problems=(Problem(what="this changes nothing: the graph is like that already"),))
     return Review(
         reviewed=Reviewed(
             action=settled,
@@ -109,7 +108,7 @@ def _try_out(mutation: Mutation, snapshot: Snapshot) -> None:
     check_mutation(mutation, graph=snapshot.graph, existing=existing)
 
 
-def _across_sheets(conversion: ActionConversionResult, snapshot: Snapshot) -> Fault | None:
+def _across_sheets(conversion: ActionConversionResult, snapshot: Snapshot) -> Problem | None:
     """Find an edge between sheets that only showed once sheets were chosen."""
     nodes: dict[str, Node] = {**snapshot.nodes, **{node.key: node for node in conversion.nodes_to_create}}
 
@@ -124,7 +123,7 @@ def _across_sheets(conversion: ActionConversionResult, snapshot: Snapshot) -> Fa
         f"an edge stays on one sheet, but {source.key} is on sheet {source.sheet}"
         f" and {target.key} on sheet {target.sheet}"
     )
-    return Fault(where="", what=what)
+    return Problem(what=what)
 
 
 __all__ = ["Preview", "Review", "Reviewed", "changed_since", "preview_of", "review", "touched"]

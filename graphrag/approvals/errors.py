@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphrag.i18n.localized import LocalizedError
-from tools.write_tools import Fault
+from tools.base import Problem
 
 
 class ApprovalError(LocalizedError):
@@ -51,7 +51,7 @@ class NotAllowed(ApprovalError):
 class ProposalRefused(ApprovalError):
     code = "proposal_refused"
 
-    def __init__(self, *, problems: Sequence[Fault]) -> None:
+    def __init__(self, *, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__(self.problems)
 

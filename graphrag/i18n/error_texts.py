@@ -249,10 +249,6 @@ _OTHERS: dict[str, dict[Literal["en", "fr"], str]] = {
         "en": "the action's {where} is wrong: {reason}",
         "fr": "l’action est mal formée : {where}",
     },
-    "PatchFailed": {
-        "en": "patch {number}: {reason}",
-        "fr": "le correctif {number} ne convient pas au code",
-    },
     "ToonError": {"en": "{sentence}", "fr": "un tableau TOON est mal formé"},
 }
 

@@ -18,7 +18,7 @@ from graphrag.i18n.localized import LocalizedError
 from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_meter import UsageLimitReached
 from tests.graphrag.test_errors import exceptions_of_the_rooms
-from tools.write_tools import Fault
+from tools.base import Problem
 
 REASON = "the upstream said: nope, this is what the other side wrote"
 CATALOGUE: Mapping[str, Mapping[Any, str]] = {**MESSAGES, **ERRORS}
@@ -82,7 +82,7 @@ def made(kind: type[Exception]) -> Exception:
     if issubclass(kind, approvals.NotAllowed):
         return kind(code="four_eyes", user_id="ed", role="editor")
     if issubclass(kind, approvals.ProposalRefused):
-        return kind(problems=[Fault(where="", what=REASON)])
+        return kind(problems=[Problem(what=REASON)])
     if issubclass(kind, approvals.AlreadyDecided):
         return kind(approval_id="a", status="applied", by="ed", at=1)
     if issubclass(kind, LocalizedError) and kind.__init__ is LocalizedError.__init__:

@@ -11,7 +11,7 @@ from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound, SourceTimeout, SourceUnavailable
 from datasources.mock import MemoryDatabase
 from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
-from tools.read_tools import read_toolbox
+from tools.read_tools import READ_TOOLS
 
 
 class Pick(ToolArguments):
@@ -110,7 +110,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 
 def test_schemas_are_openai_functions_of_names_types_and_what_is_required() -> None:
-    schemas = read_toolbox().schemas("viewer")
+    schemas = ToolBox(READ_TOOLS).schemas("viewer")
     assert len(schemas) == 8
     for schema in schemas:
         function = schema["function"]
@@ -132,5 +132,5 @@ def test_schema_keeps_an_argument_named_title() -> None:
 
 
 def test_every_example_is_a_valid_call() -> None:
-    for tool in read_toolbox().offered("viewer"):
+    for tool in ToolBox(READ_TOOLS).offered("viewer"):
         assert tool.arguments.model_validate(dict(tool.example))

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, ScoredNode, TypeTemplate
-from tools.base import ToolContext, ToolLimits, ToolResult
-from tools.read_tools import READ_TOOLS, read_toolbox
+from tools.base import ToolBox, ToolContext, ToolLimits, ToolResult
+from tools.read_tools import READ_TOOLS
 from tools.toon import decode
 
 GRAPH = "testgraph001"
-BOX = read_toolbox()
+BOX = ToolBox(READ_TOOLS)
 KEYS = ["root", "fetch-api", "filter-active", "display-html", "return", "error-handler", "entry-form"]
 
 

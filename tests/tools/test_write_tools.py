@@ -18,7 +18,7 @@ from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.library import load_phrases
 from tests.contracts.samples import snapshot as seen
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
-from tools.base import ToolContext, ToolResult
+from tools.base import Problem, ToolBox, ToolContext, ToolResult
 from tools.proposal_parts import (
     EdgeConnection,
     Patch,
@@ -29,10 +29,10 @@ from tools.proposal_parts import (
 )
 from tools.proposals import parse_action
 from tools.read_tools import READ_TOOLS
-from tools.write_tools import WRITE_TOOLS, write_toolbox
-from tools.write_tools.patches import PatchFailed, apply_patches
+from tools.write_tools import WRITE_TOOLS
+from tools.write_tools.resolve import apply_patches
 
-BOX = write_toolbox()
+BOX = ToolBox(WRITE_TOOLS)
 NBA = "testgraph001"
 
 
@@ -148,7 +148,7 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
         (
             "create_edge",
             {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"},
-            None,
+            "",
             "edge-root-fetch",
         ),
         (
@@ -232,7 +232,7 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
     ],
 )
 async def test_a_wrong_proposal_says_where_and_what(
-    nba: ToolContext, kind: str, arguments: dict[str, Any], where: str | None, says: str
+    nba: ToolContext, kind: str, arguments: dict[str, Any], where: str, says: str
 ) -> None:
     result = await propose(nba, kind, **arguments)
     assert result.error is not None
@@ -300,30 +300,33 @@ def test_a_patch_applies_where_its_search_stands_once_and_fails_otherwise(
     code: str, search: str, replace: str
 ) -> None:
     places = [i for i in range(len(code)) if code.startswith(search, i)]
-    patch = Patch(search=search, replace=replace)
+    problems: list[Problem] = []
+    patched = apply_patches(code, [Patch(search=search, replace=replace)], "", problems)
     if len(places) != 1:
-        with pytest.raises(PatchFailed) as caught:
-            apply_patches(code, [patch])
-        assert caught.value.found == len(places)
+        assert patched == code
+        assert [problem.where for problem in problems] == ["patches.0.search"]
         return
     (start,) = places
-    patched = apply_patches(code, [patch])
     assert patched == code[:start] + replace + code[start + len(search) :]
 
 
 def test_a_later_patch_sees_what_an_earlier_one_wrote() -> None:
     patches = [Patch(search="one", replace="two three"), Patch(search="three", replace="four")]
-    assert apply_patches("one", patches) == "two four"
-    with pytest.raises(PatchFailed, match="patch 1") as caught:
-        apply_patches("one", [patches[0], Patch(search="one", replace="x")])
-    assert caught.value.number == 1
+    problems: list[Problem] = []
+    assert apply_patches("one", patches, "", problems) == "two four"
+    assert (
+        apply_patches("one", [patches[0], Patch(search="one", replace="x")], "actions.2", problems) == "one"
+    )
+    assert [problem.where for problem in problems] == ["actions.2.patches.1.search"]
 
 
-def test_a_search_with_other_blanks_is_told_so() -> None:
-    with pytest.raises(PatchFailed, match="other blanks"):
-        apply_patches("if (a) {\n\treturn;\n}", [Patch(search="if (a) {\n  return;", replace="")])
-    with pytest.raises(PatchFailed, match="no code yet"):
-        apply_patches("", [Patch(search="x", replace="")])
+def test_a_search_with_other_blanks_is_explained() -> None:
+    problems: list[Problem] = []
+    patch = Patch(search="if (a) {\n  return;", replace="")
+    apply_patches("if (a) {\n\treturn;\n}", [patch], "", problems)
+    apply_patches("", [patch], "", problems)
+    assert "other blanks" in problems[0].what
+    assert "no code yet" in problems[1].what
 
 
 HANDLES = {"R": {"point": [{"id": "a", "type": "out"}, {"id": "b", "type": "out", "accept": "error"}]}}

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.contracts.samples import snapshot as seen
 from tests.tools.proposing import GRAPH, WORKSPACE, make_graph
-from tools.base import ToolContext
+from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action
-from tools.write_tools import WRITE_TOOLS, write_toolbox
+from tools.write_tools import WRITE_TOOLS
 
 CALLS = 10_000
 ATOMS: list[Any] = [None, True, 0, -1, 1e308, 2**70, float("nan"), [], {}, [[]], "x" * 5_000]
@@ -92,7 +92,7 @@ async def test_ten_thousand_wild_calls_change_nothing() -> None:
     source = (await make_graph()).source(WORKSPACE)
     before = await seen(source)
     context = ToolContext(source=source, graph_key=GRAPH, role="admin")
-    box, chance, outcomes = write_toolbox(), random.Random(20260101), Counter[str]()
+    box, chance, outcomes = ToolBox(WRITE_TOOLS), random.Random(20260101), Counter[str]()
     for number in range(CALLS):
         tool = chance.choice(WRITE_TOOLS)
         right = in_our_graph(dict(tool.example))

@@ -1,10 +1,14 @@
-"""The tools that read a graph; none of them changes anything."""
+"""The tools that read a graph; none of them changes anything.
+
+A new one is a file here that holds all of it (arguments, description, example, run) and an entry below.
+From outside: `READ_TOOLS`, and `views` for other tables of a graph.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tools.base import Tool, ToolBox
+from tools.base import Tool
 from tools.read_tools.detail import READ_NODE_DETAIL
 from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_SUBGRAPH
 from tools.read_tools.overview import READ_GRAPH_OVERVIEW
@@ -21,11 +25,3 @@ READ_TOOLS: tuple[Tool[Any], ...] = (
     LIST_NODE_EDGES,
     READ_SUBGRAPH,
 )
-
-
-def read_toolbox() -> ToolBox:
-    """Return a box with every read tool."""
-    return ToolBox(READ_TOOLS)
-
-
-__all__ = ["READ_TOOLS", "read_toolbox"]

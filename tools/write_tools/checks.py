@@ -1,13 +1,15 @@
-"""Judges an action against the graph: what it names exists, fits together and does not contradict itself.
+"""Checks an action against the graph: what it names exists, fits together and does not contradict itself.
 
-The order of a batch does not matter: every part is judged against the graph as the whole batch
+The order of a batch does not matter: every part is checked against the graph as the whole batch
 leaves it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from tools.base import Problem
 from tools.proposal_parts import CreateEdge, CreateNode, EdgeConnection
 from tools.proposals import (
     MAX_BATCH,
@@ -25,30 +27,30 @@ from tools.proposals import (
     UpdateNodeAction,
     single_actions,
 )
-from tools.write_tools.edge_checks import End, faults_of_ends, orphaned_handles, repeated_edges
-from tools.write_tools.graph_draft import Draft, Fault, at, draft_of
+from tools.write_tools.edge_checks import End, orphaned_handles, problems_of_ends, repeated_edges
+from tools.write_tools.graph_draft import Draft, draft_of
 from tools.write_tools.graph_reads import Snapshot
-from tools.write_tools.type_checks import fault_of_type, nearest, repeated_handles
+from tools.write_tools.type_checks import at, nearest, problems_of_type, repeated_handles
 
 _SHOWN = 80
 
 
-def find_faults(action: SingleAction | BatchAction, snapshot: Snapshot) -> list[Fault]:
+def find_problems(action: SingleAction | BatchAction, snapshot: Snapshot) -> list[Problem]:
     """Return all that is wrong with an action on this graph; nothing when it may be carried out."""
     singles = list(single_actions(action))
     if len(singles) > MAX_BATCH:
         return [
-            Fault(where="actions", what=f"{len(singles)} actions are more than {MAX_BATCH} in one proposal")
+            Problem(where="actions", what=f"{len(singles)} actions are more than {MAX_BATCH} in one proposal")
         ]
     draft = draft_of(singles, snapshot)
     for where, single in singles:
-        draft.faults.extend(_faults_of(single, where, draft))
-    draft.faults.extend(repeated_edges(singles, draft))
-    draft.faults.extend(orphaned_handles(draft))
-    return draft.faults
+        draft.problems.extend(_problems_of(single, where, draft))
+    draft.problems.extend(repeated_edges(singles, draft))
+    draft.problems.extend(orphaned_handles(draft))
+    return draft.problems
 
 
-def _faults_of(single: SingleAction, where: str, draft: Draft) -> Iterator[Fault]:
+def _problems_of(single: SingleAction, where: str, draft: Draft) -> Iterator[Problem]:
     match single:
         case CreateNodeAction(payload=payload):
             yield from _of_new_node(payload, where, draft)
@@ -61,13 +63,13 @@ def _faults_of(single: SingleAction, where: str, draft: Draft) -> Iterator[Fault
         case DeleteEdgeAction(payload=payload):
             if payload.edge_key not in draft.snapshot.edges:
                 what = f"no edge {payload.edge_key[:_SHOWN]!r} in this graph; list_node_edges shows edge keys"
-                yield Fault(where=at(where, "edgeKey"), what=what)
+                yield Problem(where=at(where, "edgeKey"), what=what)
         case DeleteNodeAction(payload=payload):
             yield from _of_stored(payload.node_key, where, draft)
         case UpdateNodeAction(payload=payload):
             yield from _of_stored(payload.node_key, where, draft)
             if payload.node_key in draft.gone:
-                yield Fault(where=at(where, "nodeKey"), what=_GONE.format(payload.node_key[:_SHOWN]))
+                yield Problem(where=at(where, "nodeKey"), what=_GONE.format(payload.node_key[:_SHOWN]))
             yield from _of_type_change(single, where, draft)
         case MoveNodeAction(payload=payload):
             yield from _of_known(payload.node_key, where, "nodeKey", draft)
@@ -76,114 +78,94 @@ def _faults_of(single: SingleAction, where: str, draft: Draft) -> Iterator[Fault
                 yield from _of_known(key, where, f"nodeKeys.{number}", draft)
             placed = [position.node_key for position in payload.positions or ()]
             if payload.positions is not None and sorted(placed) != sorted(set(payload.node_keys)):
-                yield Fault(where=at(where, "positions"), what="must have each of nodeKeys once")
+                yield Problem(where=at(where, "positions"), what="must have each of nodeKeys once")
         case ImportFileAction():
             pass  # what it comes to is checked as every store checks
         case ConfigureNodeTypeAction(payload=payload):
-            for name, what in fault_of_type(payload, draft.snapshot):
-                yield Fault(where=at(where, name), what=what)
+            yield from problems_of_type(payload, where, draft.snapshot)
 
 
 _GONE = "{!r} is deleted by the same proposal"
 
 
-def _of_known(key: str, where: str, name: str, draft: Draft) -> Iterator[Fault]:
+def _of_known(key: str, where: str, name: str, draft: Draft) -> Iterator[Problem]:
     if not draft.knows(key):
         what = f"no node {key[:_SHOWN]!r} in this graph"
-        yield Fault(where=at(where, name), what=what, unknown_node=key)
+        yield Problem(where=at(where, name), what=what, unknown_node=key)
     elif key in draft.gone:
-        yield Fault(where=at(where, name), what=_GONE.format(key[:_SHOWN]))
+        yield Problem(where=at(where, name), what=_GONE.format(key[:_SHOWN]))
 
 
-def _of_stored(key: str, where: str, draft: Draft) -> Iterator[Fault]:
+def _of_stored(key: str, where: str, draft: Draft) -> Iterator[Problem]:
     if key in draft.created and key not in draft.snapshot.nodes:
         what = f"{key[:_SHOWN]!r} is created by this proposal; write it there instead"
-        yield Fault(where=at(where, "nodeKey"), what=what)
+        yield Problem(where=at(where, "nodeKey"), what=what)
     elif key not in draft.snapshot.nodes:
         what = f"no node {key[:_SHOWN]!r} in this graph"
-        yield Fault(where=at(where, "nodeKey"), what=what, unknown_node=key)
+        yield Problem(where=at(where, "nodeKey"), what=what, unknown_node=key)
 
 
-def _of_new_node(payload: CreateNode, where: str, draft: Draft) -> Iterator[Fault]:
+def _of_new_node(payload: CreateNode, where: str, draft: Draft) -> Iterator[Problem]:
     graph = draft.snapshot.graph
     if payload.type_key not in draft.types and draft.snapshot.type_of(payload.type_key) is None:
         what = f"no node type {payload.type_key[:_SHOWN]!r}"
         near = nearest(payload.type_key, [*draft.snapshot.types, *draft.types])
         hint = f"; did you mean {', '.join(near)}?" if near else "; see list_available_node_types"
-        yield Fault(where=at(where, "typeKey"), what=what + hint)
+        yield Problem(where=at(where, "typeKey"), what=what + hint)
     if payload.sheet is not None and payload.sheet not in graph.sheets_list:
         allowed = ", ".join(f"{key} ({name[:40]})" for key, name in list(graph.sheets_list.items())[:50])
         what = f"no sheet {payload.sheet[:_SHOWN]!r}"
-        yield Fault(where=at(where, "sheet"), what=what, allowed=allowed)
-    for name, what in repeated_handles(payload):
-        yield Fault(where=at(where, name), what=what)
+        yield Problem(where=at(where, "sheet"), what=what, allowed=allowed)
+    yield from repeated_handles(payload.handles, at(where, "handles"))
     if (payload.pos_x is None) != (payload.pos_y is None):
-        yield Fault(where=at(where, "posX"), what="give both posX and posY, or neither")
+        yield Problem(where=at(where, "posX"), what="give both posX and posY, or neither")
 
 
-def _of_type_change(single: UpdateNodeAction, where: str, draft: Draft) -> Iterator[Fault]:
+def _of_type_change(single: UpdateNodeAction, where: str, draft: Draft) -> Iterator[Problem]:
     name = single.payload.changes.get("type")
     if "type" not in single.payload.changes or (isinstance(name, str) and name in draft.types):
         return
     if not isinstance(name, str) or draft.snapshot.type_of(name) is None:
-        yield Fault(where=at(where, "changes.type"), what=f"no node type {str(name)[:_SHOWN]!r}")
+        yield Problem(where=at(where, "changes.type"), what=f"no node type {str(name)[:_SHOWN]!r}")
 
 
-def _of_connection(payload: CreateNode, edge: EdgeConnection, where: str, draft: Draft) -> Iterator[Fault]:
+def _of_connection(payload: CreateNode, edge: EdgeConnection, where: str, draft: Draft) -> Iterator[Problem]:
     other = edge.target_node_key
     if other == payload.key:
-        yield Fault(where=at(where, "targetNodeKey"), what="is the new node itself")
+        yield Problem(where=at(where, "targetNodeKey"), what="is the new node itself")
         return
-    faults = list(_of_known(other, where, "targetNodeKey", draft))
-    yield from faults
+    problems = list(_of_known(other, where, "targetNodeKey", draft))
+    yield from problems
     known = payload.type_key in draft.types or draft.snapshot.type_of(payload.type_key) is not None
-    if faults or not known:
+    if problems or not known:
         return
     key = payload.key or ""
-    if not payload.key:  # nobody else can mean it: judged under a key that no other node has
-        draft = _with_created(draft, key, payload)
-    out = edge.direction == "out"
-    yield from faults_of_ends(
-        End(
-            key=key if out else other, handle=edge.handle_id if out else edge.target_handle_id, is_source=True
-        ),
-        End(key=other if out else key, handle=edge.target_handle_id if out else edge.handle_id),
-        (at(where, "handleId"), at(where, "targetHandleId"))
-        if out
-        else (at(where, "targetHandleId"), at(where, "handleId")),
-        draft,
-    )
+    if not payload.key:  # no other part can name it: it stands under a key that no other node has
+        draft = replace(draft, created={**draft.created, key: payload})
+    source = End(key=key, handle=edge.handle_id, where=at(where, "handleId"))
+    target = End(key=other, handle=edge.target_handle_id, where=at(where, "targetHandleId"))
+    if edge.direction == "in":
+        source, target = target, source
+    yield from problems_of_ends(source, target, draft)
     sheet, there = payload.sheet, draft.sheet_of(other)
     if sheet is not None and there is not None and sheet != there:
         what = f"{other[:_SHOWN]!r} is on sheet {there}, not {sheet}: an edge stays on one sheet"
-        yield Fault(where=at(where, "targetNodeKey"), what=what)
+        yield Problem(where=at(where, "targetNodeKey"), what=what)
 
 
-def _with_created(draft: Draft, key: str, payload: CreateNode) -> Draft:
-    return Draft(
-        snapshot=draft.snapshot,
-        created={**draft.created, key: payload},
-        changed=draft.changed,
-        gone=draft.gone,
-        cut=draft.cut,
-        types=draft.types,
-    )
-
-
-def _of_edge(payload: CreateEdge, where: str, draft: Draft) -> Iterator[Fault]:
-    faults = [
+def _of_edge(payload: CreateEdge, where: str, draft: Draft) -> Iterator[Problem]:
+    problems = [
         *_of_known(payload.source_key, where, "sourceKey", draft),
         *_of_known(payload.target_key, where, "targetKey", draft),
     ]
     if payload.key and payload.key in draft.snapshot.edges:
-        faults.append(Fault(where=at(where, "key"), what=f"{payload.key[:_SHOWN]!r} is taken by an edge"))
-    yield from faults
-    if faults:
+        problems.append(Problem(where=at(where, "key"), what=f"{payload.key[:_SHOWN]!r} is taken by an edge"))
+    yield from problems
+    if problems:
         return
-    yield from faults_of_ends(
-        End(key=payload.source_key, handle=payload.source_handle, is_source=True),
-        End(key=payload.target_key, handle=payload.target_handle),
-        (at(where, "sourceHandle"), at(where, "targetHandle")),
+    yield from problems_of_ends(
+        End(key=payload.source_key, handle=payload.source_handle, where=at(where, "sourceHandle")),
+        End(key=payload.target_key, handle=payload.target_handle, where=at(where, "targetHandle")),
         draft,
     )
     sheets = {
@@ -194,4 +176,4 @@ def _of_edge(payload: CreateEdge, where: str, draft: Draft) -> Iterator[Fault]:
     known = {sheet for sheet in sheets.values() if sheet is not None}
     if len(known) > 1:
         shown = ", ".join(f"{name} is on {sheet}" for name, sheet in sheets.items() if sheet is not None)
-        yield Fault(where=at(where, "targetKey"), what=f"an edge stays on one sheet, but {shown}")
+        yield Problem(where=at(where, "targetKey"), what=f"an edge stays on one sheet, but {shown}")

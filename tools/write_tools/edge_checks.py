@@ -1,63 +1,53 @@
-"""Judges the edges of an action: handles, directions, accepted types, repetition, handles taken away."""
+"""Checks the edges of an action: handles, directions, accepted types, repetition, handles taken away."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from datasources.types import Handles
-from tools.proposals import (
-    CreateEdgeAction,
-    CreateNodeWithEdgesAction,
-    SingleAction,
-)
-from tools.write_tools.graph_draft import Draft, Fault, at
+from tools.base import Problem
+from tools.proposals import CreateEdgeAction, CreateNodeWithEdgesAction, SingleAction
+from tools.write_tools.graph_draft import Draft
+from tools.write_tools.type_checks import at
 
 _SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One end of a proposed edge."""
+    """One end of a proposed edge; `where` is the field that names its handle."""
 
     key: str
     handle: str
-    is_source: bool = False
-
-    @property
-    def direction(self) -> Literal["in", "out"]:
-        return "out" if self.is_source else "in"
+    where: str
 
 
-def faults_of_ends(source: End, target: End, places: tuple[str, str], draft: Draft) -> Iterator[Fault]:
-    """Yield what keeps an edge from joining these two handles; `places` are their fields."""
+def problems_of_ends(source: End, target: End, draft: Draft) -> Iterator[Problem]:
+    """Yield what keeps an edge from joining these two handles."""
     accepts: list[str] = []
-    for end, place in zip((source, target), places, strict=True):
+    for end, way, other_way in ((source, "out", "in"), (target, "in", "out")):
         points = [p for group in draft.handles_of(end.key).values() for p in group.point]
-        fitting = [p for p in points if p.id == end.handle and p.type == end.direction]
-        if fitting:
-            accepts.append(fitting[0].accept)
+        fitting = {p.id: p for p in reversed(points) if p.type == way}
+        if end.handle in fitting:
+            accepts.append(fitting[end.handle].accept)
             continue
-        allowed = ", ".join(
-            f"{p.id} ({p.accept}{', ' + p.display if p.display else ''})"
-            for p in points
-            if p.type == end.direction
-        )
         who = f"node {end.key[:_SHOWN]!r}" if end.key else "the new node"
-        backwards = any(p.id == end.handle for p in points)
-        what = (
-            f"handle {end.handle[:40]!r} of {who} is an {'in' if end.is_source else 'out'} handle"
-            if backwards
-            else f"{who} has no {end.direction} handle {end.handle[:40]!r}"
+        what = f"{who} has no {way} handle {end.handle[:40]!r}"
+        if any(p.id == end.handle for p in points):
+            what = f"handle {end.handle[:40]!r} of {who} is an {other_way} handle"
+        shown = [
+            f"{p.id} ({p.accept}{', ' + p.display if p.display else ''})" for p in points if p.type == way
+        ]
+        yield Problem(
+            where=end.where, what=what, allowed=", ".join(shown) or f"{who} has no {way} handle at all"
         )
-        yield Fault(where=place, what=what, allowed=allowed or f"{who} has no {end.direction} handle at all")
     if len(accepts) == 2 and "any" not in accepts and accepts[0] != accepts[1]:
         what = f"what leaves is {accepts[0]!r}, what the target takes is {accepts[1]!r}"
-        yield Fault(where=places[1], what=what)
+        yield Problem(where=target.where, what=what)
 
 
-def repeated_edges(singles: Sequence[tuple[str, SingleAction]], draft: Draft) -> Iterator[Fault]:
+def repeated_edges(singles: Sequence[tuple[str, SingleAction]], draft: Draft) -> Iterator[Problem]:
     """Refuse an edge between the same two handles as another that stays or is created too."""
     seen: dict[tuple[str, ...], str] = {}
     for key, edge in draft.snapshot.edges.items():
@@ -66,7 +56,7 @@ def repeated_edges(singles: Sequence[tuple[str, SingleAction]], draft: Draft) ->
     for where, single in singles:
         for place, ends in _new_edges(single, where):
             if ends in seen:
-                yield Fault(where=place, what=f"the same connection is there already: {seen[ends]}")
+                yield Problem(where=place, what=f"the same connection is there already: {seen[ends]}")
             seen[ends] = f"{place or 'this one'} of this proposal"
 
 
@@ -82,7 +72,7 @@ def _new_edges(single: SingleAction, where: str) -> Iterator[tuple[str, tuple[st
             yield at(where, f"edges.{number}"), (*source, *target)
 
 
-def orphaned_handles(draft: Draft) -> Iterator[Fault]:
+def orphaned_handles(draft: Draft) -> Iterator[Problem]:
     """Refuse to take away a handle that an edge still uses."""
     before = draft.snapshot
     changed = {key for key, node in draft.changed.items() if node.handles != before.nodes[key].handles}
@@ -95,7 +85,7 @@ def orphaned_handles(draft: Draft) -> Iterator[Fault]:
         ):
             if end in changed and not _has(draft.handles_of(end), handle, way):
                 what = f"edge {key[:_SHOWN]!r} uses {way} handle {handle[:40]!r} of {end[:_SHOWN]!r}"
-                yield Fault(where="changes.handles", what=f"{what}: keep the handle or delete the edge too")
+                yield Problem(where="changes.handles", what=f"{what}: keep the handle or delete the edge too")
 
 
 def _has(handles: Handles, handle: str, direction: str) -> bool:

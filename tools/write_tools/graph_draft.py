@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from datasources.errors import BadDocument, InstructionError
-from datasources.types import Handles, Node, NodeTypeConfig
+from datasources.types import Handles, Node
+from tools.base import Problem
 from tools.proposal_parts import CreateNode
 from tools.proposals import (
     CreateNodeAction,
@@ -20,19 +20,9 @@ from tools.proposals import (
 )
 from tools.write_tools.field_changes import changed_node, fault_of_change
 from tools.write_tools.graph_reads import Snapshot
-from tools.write_tools.type_checks import NewType, handles_from, new_types
+from tools.write_tools.type_checks import at, handles_from, handles_of_types, repeated_handles
 
 _SHOWN = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One thing wrong with an action. `unknown_node` is a key that no node has."""
-
-    where: str
-    what: str
-    allowed: str | None = None
-    unknown_node: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +34,8 @@ class Draft:
     changed: Mapping[str, Node]
     gone: frozenset[str]
     cut: frozenset[str]
-    types: Mapping[str, NewType]
-    faults: list[Fault] = field(default_factory=list[Fault])
+    types: Mapping[str, Handles]
+    problems: list[Problem] = field(default_factory=list[Problem])
 
     def knows(self, key: str) -> bool:
         return key in self.created or key in self.snapshot.nodes
@@ -64,18 +54,17 @@ class Draft:
         return node.handles or self._handles_of_type(node.type)
 
     def _handles_of_type(self, name: str) -> Handles:
-        new = self.types.get(name)
-        if new is not None:
-            return new.handles
-        config: NodeTypeConfig | None = self.snapshot.type_of(name)
+        if name in self.types:
+            return self.types[name]
+        config = self.snapshot.type_of(name)
         return config.node.handles if config else {}
 
 
 def draft_of(singles: Sequence[tuple[str, SingleAction]], snapshot: Snapshot) -> Draft:
-    """Return the graph after the action, with the faults of what it changes."""
+    """Return the graph after the action, with the problems of what it changes."""
     created: dict[str, CreateNode] = {}
     changed: dict[str, Node] = {}
-    faults: list[Fault] = []
+    problems: list[Problem] = []
     gone = {s.payload.node_key for _, s in singles if isinstance(s, DeleteNodeAction)}
     cut = {s.payload.edge_key for _, s in singles if isinstance(s, DeleteEdgeAction)}
     for where, single in singles:
@@ -83,29 +72,27 @@ def draft_of(singles: Sequence[tuple[str, SingleAction]], snapshot: Snapshot) ->
             key = single.payload.key
             if key in created or key in snapshot.nodes:
                 whose = "another new node" if key in created else "a node of the graph"
-                faults.append(Fault(where=at(where, "key"), what=f"{key[:_SHOWN]!r} is taken by {whose}"))
+                problems.append(Problem(where=at(where, "key"), what=f"{key[:_SHOWN]!r} is taken by {whose}"))
             created.setdefault(key, single.payload)
         if isinstance(single, UpdateNodeAction):
             node = changed.get(single.payload.node_key) or snapshot.nodes.get(single.payload.node_key)
             if node is not None:
                 new, found = _changed(node, single, where)
                 changed[node.key] = new
-                faults.extend(found)
-    types, type_faults = new_types(singles, snapshot)
-    faults.extend(Fault(where=at(where, name), what=what) for where, name, what in type_faults)
+                problems.extend(found)
     return Draft(
         snapshot=snapshot,
         created=created,
         changed=changed,
         gone=frozenset(gone),
         cut=frozenset(cut),
-        types=types,
-        faults=faults,
+        types=handles_of_types(singles, snapshot, problems),
+        problems=problems,
     )
 
 
-def _changed(node: Node, single: UpdateNodeAction, where: str) -> tuple[Node, list[Fault]]:
-    faults: list[Fault] = []
+def _changed(node: Node, single: UpdateNodeAction, where: str) -> tuple[Node, list[Problem]]:
+    problems: list[Problem] = []
     for name, value in single.payload.changes.items():
         place = at(where, f"changes.{name[:_SHOWN]}")
         what = fault_of_change(node, name)
@@ -117,31 +104,20 @@ def _changed(node: Node, single: UpdateNodeAction, where: str) -> tuple[Node, li
             except BadDocument as exc:
                 what = f"{exc.field}: {exc.reason}"
             else:
-                what = _fault_of_values(node, new, name, value)
+                what = _problem_of_values(node, new, name, value)
                 node = new if what is None else node
         if what is not None:
-            faults.append(Fault(where=place, what=what))
-    return node, faults
+            problems.append(Problem(where=place, what=what))
+    return node, problems
 
 
-def _fault_of_values(node: Node, new: Node, name: str, value: Any) -> str | None:
+def _problem_of_values(node: Node, new: Node, name: str, value: Any) -> str | None:
     if name.split(".")[0] in ("posX", "posY", "typeVersion") and (
         isinstance(value, bool) or not isinstance(value, int | float)
     ):
         return "must be a number"
     if new.size.width <= 0 or new.size.height <= 0:
         return "a size must be above 0"
-    twice = next((t for d in ("in", "out") if (t := _twice(new.handles, d)) is not None), None)
-    if twice is not None and new.handles != node.handles:
-        return f"two handles of one direction have the id {twice!r}"
+    if new.handles != node.handles and (twice := next(repeated_handles(new.handles, ""), None)):
+        return twice.what
     return None
-
-
-def _twice(handles: Handles, direction: str) -> str | None:
-    ids = sorted(p.id for group in handles.values() for p in group.point if p.type == direction)
-    return next((one for one, other in pairwise(ids) if one == other), None)
-
-
-def at(where: str, name: str) -> str:
-    """Return the place of a field inside a part of an action."""
-    return f"{where}.{name}" if where else name

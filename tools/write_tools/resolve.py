@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 from datasources.text import effective_process
+from tools.base import Problem
 from tools.proposal_parts import Patch
 from tools.proposals import (
     Batch,
@@ -15,25 +19,27 @@ from tools.proposals import (
     single_actions,
 )
 from tools.read_tools.views import find_sheet
-from tools.write_tools.checks import Fault, find_faults
+from tools.write_tools.checks import find_problems
 from tools.write_tools.graph_reads import Snapshot
-from tools.write_tools.patches import PatchFailed, apply_patches
+from tools.write_tools.type_checks import at
+
+_SHOWN = 120
 
 
 def resolve_action(
     action: SingleAction | BatchAction, snapshot: Snapshot
-) -> tuple[SingleAction | BatchAction, list[Fault]]:
+) -> tuple[SingleAction | BatchAction, list[Problem]]:
     """Return the action with nothing left to look up, batches merged into one, and what is wrong with it."""
-    faults: list[Fault] = []
-    singles = [_resolved(single, where, snapshot, faults) for where, single in single_actions(action)]
+    problems: list[Problem] = []
+    singles = [_resolved(single, where, snapshot, problems) for where, single in single_actions(action)]
     if isinstance(action, BatchAction):
         resolved: SingleAction | BatchAction = BatchAction(payload=Batch.model_construct(actions=singles))
     else:
         resolved = singles[0]
-    return resolved, [*faults, *find_faults(resolved, snapshot)]
+    return resolved, [*problems, *find_problems(resolved, snapshot)]
 
 
-def _resolved(single: SingleAction, where: str, snapshot: Snapshot, faults: list[Fault]) -> SingleAction:
+def _resolved(single: SingleAction, where: str, snapshot: Snapshot, problems: list[Problem]) -> SingleAction:
     match single:
         case CreateNodeAction() | CreateNodeWithEdgesAction():
             return _resolved_new(single, snapshot)
@@ -42,7 +48,7 @@ def _resolved(single: SingleAction, where: str, snapshot: Snapshot, faults: list
             if node is None:
                 return single  # the unknown key is reported, and nothing can be patched
             code = effective_process(node, snapshot.type_of(node.type))
-            new = _patched(code, payload.patches, where, faults)
+            new = apply_patches(code, payload.patches, where, problems)
             changes = {**payload.changes, "process": new}
             return single.model_copy(
                 update={"payload": payload.model_copy(update={"changes": changes, "patches": None})}
@@ -50,7 +56,7 @@ def _resolved(single: SingleAction, where: str, snapshot: Snapshot, faults: list
         case ConfigureNodeTypeAction(payload=payload) if payload.patches:
             config = snapshot.type_of(payload.type_key)
             code = (config.node.process or "") if config else ""
-            new = _patched(code, payload.patches, where, faults)
+            new = apply_patches(code, payload.patches, where, problems)
             return single.model_copy(
                 update={"payload": payload.model_copy(update={"process": new, "patches": None})}
             )
@@ -71,10 +77,48 @@ def _resolved_new(
     return single.model_copy(update={"payload": payload.model_copy(update=update)}) if update else single
 
 
-def _patched(code: str, patches: list[Patch], where: str, faults: list[Fault]) -> str:
-    try:
-        return apply_patches(code, patches)
-    except PatchFailed as exc:
-        prefix = f"{where}." if where else ""
-        faults.append(Fault(where=f"{prefix}patches.{exc.number}.search", what=exc.reason))
-        return code
+def apply_patches(code: str, patches: Sequence[Patch], where: str, problems: list[Problem]) -> str:
+    """Return the code with every patch applied in order; a later one sees what an earlier one wrote.
+
+    One whose search is missing or stands more than once is a problem; then the code stays as it was.
+    """
+    new = code
+    for number, patch in enumerate(patches):
+        found = _count(new, patch.search)
+        if found != 1:
+            place = at(where, f"patches.{number}.search")
+            problems.append(Problem(where=place, what=_why(new, patch.search, found)))
+            return code
+        new = new.replace(patch.search, patch.replace, 1)
+    return new
+
+
+def _count(code: str, search: str) -> int:
+    """Count places, overlapping ones too: either of two could be meant."""
+    places, start = 0, code.find(search)
+    while start >= 0:
+        places, start = places + 1, code.find(search, start + 1)
+    return places
+
+
+def _why(code: str, search: str, found: int) -> str:
+    shown = f"{search[:_SHOWN]!r}" + ("…" if len(search) > _SHOWN else "")
+    if found:
+        lines = [
+            str(number)
+            for number, line in enumerate(code.splitlines(), 1)
+            if search.split("\n", 1)[0].strip() and search.split("\n", 1)[0].strip() in line
+        ]
+        where = f" (lines {', '.join(lines[:8])})" if lines else ""
+        return (
+            f"{shown} stands {found} times in the code{where}; take in more of the lines around the one meant"
+        )
+    if not code:
+        return "there is no code yet; give the whole code as process instead"
+    if search.split() and " ".join(search.split()) in " ".join(code.split()):
+        return f"{shown} is there with other blanks or line ends; copy it exactly from the code"
+    wanted = next((line.strip() for line in search.splitlines() if line.strip()), search.strip())
+    lines = [line.strip() for line in code.splitlines()[:2_000] if line.strip()]
+    near = difflib.get_close_matches(wanted[:400], [line[:400] for line in lines], n=1, cutoff=0.5)
+    hint = f"; the nearest line is {near[0][:_SHOWN]!r}" if near else ""
+    return f"{shown} is not in the code{hint}; read the code and copy a part of it exactly"

@@ -1,7 +1,7 @@
 """The ten tools that propose a change; none of them changes anything.
 
-Running one judges the change against the graph and returns it, resolved, as `data`. Whoever runs
-the tools turns that into an approval for a person to decide.
+Running one checks the change against the graph and returns it, resolved, as `data`. The agent turns that
+into an approval for a person to decide.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from tools.base import Problem, Role, Tool, ToolArguments, ToolContext, ToolResult, failure
 from tools.proposal_parts import (
@@ -34,62 +34,18 @@ from tools.proposals import (
     to_document,
 )
 from tools.read_tools.views import missing_node
-from tools.write_tools.checks import Fault
 from tools.write_tools.graph_reads import Snapshot, load_near
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
-MAX_FAULTS = 8
+MAX_PROBLEMS = 8
 
 
 class Reasoned(Part):
     """What every proposal says besides what it is."""
 
-    reason: Annotated[
-        str,
-        Field(min_length=1, max_length=1_000),
-    ]
-
-
-class ProposeCreateNode(CreateNode, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeCreateNodeWithEdges(CreateNodeWithEdges, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeCreateEdge(CreateEdge, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeUpdateNode(UpdateNode, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeMoveNode(MoveNode, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeDeleteNode(DeleteNode, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeDeleteEdge(DeleteEdge, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeBatch(Batch, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeConfigureNodeType(ConfigureNodeType, Reasoned, ToolArguments):
-    pass
-
-
-class ProposeReorganizeLayout(ReorganizeLayout, Reasoned, ToolArguments):
-    pass
+    reason: Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
 def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
@@ -97,9 +53,9 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
         payload = arguments.model_dump(by_alias=True, exclude={"reason"}, exclude_none=True)
         action = parse_action({"type": kind, "payload": payload})
         snapshot = await load_near(context.source, context.graph_key, action)  # nothing is placed yet
-        resolved, faults = resolve_action(action, snapshot)
-        if faults:
-            return await _refused(faults, context)
+        resolved, problems = resolve_action(action, snapshot)
+        if problems:
+            return await _refused(problems, context)
         text = (
             f"PROPOSED: {describe(resolved)}. Nothing has changed yet: a person decides. Say what you"
             " propose and why; do not say that it is done."
@@ -116,32 +72,31 @@ def _on_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> st
     follow = len(list(more)) - len(list(own))
     text = f" {follow} nodes refer to it by name: they are changed with it." if follow else ""
     if broken:
-        shown = ", ".join(sorted(broken)[:MAX_FAULTS])
+        shown = ", ".join(sorted(broken)[:MAX_PROBLEMS])
         text += f" WARNING: {len(broken)} nodes refer by name to what goes and would fail: {shown}. Say so."
     return text
 
 
-async def _refused(faults: list[Fault], context: ToolContext) -> ToolResult:
+async def _refused(found: list[Problem], context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
-    problems: list[Problem] = []
-    for fault in faults[:MAX_FAULTS]:
-        if fault.unknown_node is not None:
-            problems.append(await missing_node(context, graph, fault.unknown_node, fault.where))
-        else:
-            problems.append(Problem(what=fault.what, where=fault.where or None, allowed=fault.allowed))
-    if len(faults) > MAX_FAULTS:
-        problems.append(Problem(what=f"{len(faults) - MAX_FAULTS} more problems"))
-    only_unknown = all(fault.unknown_node is not None for fault in faults)
+    problems = [
+        problem
+        if problem.unknown_node is None
+        else await missing_node(context, graph, problem.unknown_node, problem.where)
+        for problem in found[:MAX_PROBLEMS]
+    ]
+    if len(found) > MAX_PROBLEMS:
+        problems.append(Problem(what=f"{len(found) - MAX_PROBLEMS} more problems"))
+    only_unknown = all(problem.unknown_node is not None for problem in found)
     return failure("not_found" if only_unknown else "invalid_arguments", *problems)
 
 
-def _tool(
-    kind: str, arguments: type[ToolArguments], description: str, example: Mapping[str, Any]
-) -> Tool[Any]:
+def _tool(kind: str, payload: type[Part], description: str, example: Mapping[str, Any]) -> Tool[Any]:
+    name = f"Propose{payload.__name__}"
     return Tool(
         name=f"propose_{kind}",
         description=description,
-        arguments=arguments,
+        arguments=create_model(name, __base__=(payload, Reasoned, ToolArguments)),
         run=_runner(kind),
         example=example,
         roles=WRITERS,
@@ -152,13 +107,13 @@ def _tool(
 WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool(
         "create_node",
-        ProposeCreateNode,
+        CreateNode,
         "A node without edges.",
         {"typeKey": "filter", "data": {"name": "Only active"}, "reason": "inactive players are not wanted"},
     ),
     _tool(
         "create_node_with_edges",
-        ProposeCreateNodeWithEdges,
+        CreateNodeWithEdges,
         "A node connected to others.",
         {
             "typeKey": "filter",
@@ -171,7 +126,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     ),
     _tool(
         "create_edge",
-        ProposeCreateEdge,
+        CreateEdge,
         "From an out to an in handle.",
         {
             "sourceKey": "fetch-api",
@@ -183,31 +138,31 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     ),
     _tool(
         "update_node",
-        ProposeUpdateNode,
+        UpdateNode,
         "Code: patches or changes.process.",
         {"nodeKey": "fetch-api", "changes": {"data.timeoutMs": 5000}, "reason": "8 s is too long to wait"},
     ),
     _tool(
         "move_node",
-        ProposeMoveNode,
+        MoveNode,
         "Moves a node.",
         {"nodeKey": "fetch-api", "posX": 400, "posY": 280, "reason": "it covers another node"},
     ),
     _tool(
         "delete_node",
-        ProposeDeleteNode,
+        DeleteNode,
         "Its edges go, too.",
         {"nodeKey": "disconnected-note", "reason": "nothing uses it"},
     ),
     _tool(
         "delete_edge",
-        ProposeDeleteEdge,
+        DeleteEdge,
         "By its _key.",
         {"edgeKey": "edge-root-fetch", "reason": "the start is triggered elsewhere"},
     ),
     _tool(
         "batch",
-        ProposeBatch,
+        Batch,
         "Changes accepted together; key $1 names a created node to the others.",
         {
             "actions": [
@@ -227,7 +182,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     ),
     _tool(
         "configure_node_type",
-        ProposeConfigureNodeType,
+        ConfigureNodeType,
         "For all nodes of the type. Code: patches or process.",
         {
             "mode": "update",
@@ -238,7 +193,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     ),
     _tool(
         "reorganize_layout",
-        ProposeReorganizeLayout,
+        ReorganizeLayout,
         "Tidies these nodes.",
         {
             "nodeKeys": ["root", "fetch-api", "filter-active"],

@@ -13,9 +13,9 @@ from graphrag.approvals import ApprovalError, Approve, Person, Reject
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, OTHER_EDITOR, REVIEWER, STRANGER, VIEWER, Bench
 from tests.tools.proposing import make_graph
 from tests.tools.test_write_tools_hostile import in_our_graph, mutated
-from tools.base import ToolContext
+from tools.base import ToolBox, ToolContext
 from tools.proposals import MalformedProposal
-from tools.write_tools import WRITE_TOOLS, write_toolbox
+from tools.write_tools import WRITE_TOOLS
 
 GRAPHS, CALLS = 50, 200
 
@@ -46,7 +46,7 @@ async def _call(bench: Bench, chance: random.Random, thread: str, number: int) -
     arguments = mutated(in_our_graph(tool.example), chance)
     source = await approvals.pending_view(graph_key=FLOW, thread_id=thread)
     context = ToolContext(source=source, graph_key=FLOW, role="editor")
-    result = await write_toolbox().run(tool.name, json.dumps(arguments), context)
+    result = await ToolBox(WRITE_TOOLS).run(tool.name, json.dumps(arguments), context)
     if result.is_error:
         return "refused"
     asked = {"graph_key": FLOW, "thread_id": thread, "turn": number, "tool_call_id": str(number)}

@@ -23,10 +23,10 @@ from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
 from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
-from tools.base import ToolContext
+from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action, to_document
 from tools.references import MAX_NAME_CHARS, by_name, mentions, name_of, references, renamed, texts_of
-from tools.write_tools import Snapshot, load_snapshot, write_toolbox
+from tools.write_tools import WRITE_TOOLS, Snapshot, load_snapshot
 
 FILES = sorted((Path(__file__).parents[4] / "shared/data/workflows").glob("n8n-*.json"))
 WORKSPACE, GRAPH = "default", "flow"
@@ -291,7 +291,9 @@ async def test_deleting_a_node_warns_of_what_refers_to_it_in_the_preview_and_to_
     assert ("tell-them", "process") in broken
     assert any("refers to “Get it”, which goes" in text for text, _ in preview_lines(approval.preview))
     context = ToolContext(source=database.source(WORKSPACE), graph_key=GRAPH, role="editor")
-    told = await write_toolbox().run("propose_delete_node", {"nodeKey": "get-it", "reason": "x"}, context)
+    told = await ToolBox(WRITE_TOOLS).run(
+        "propose_delete_node", {"nodeKey": "get-it", "reason": "x"}, context
+    )
     assert "WARNING: 2 nodes refer by name to what goes and would fail: tell-them, use-it" in told.text
     assert (await approvals_of(database).decide(approval.id, Approve(), EDITOR)).status == "applied"
 

@@ -17,7 +17,7 @@ from graphrag.approvals.actions import convert_action
 from tests.contracts.samples import a_type
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import MalformedProposal, parse_action
-from tools.write_tools import Snapshot, find_faults, load_snapshot
+from tools.write_tools import Snapshot, find_problems, load_snapshot
 
 
 def counted() -> Callable[[], str]:
@@ -167,7 +167,7 @@ def test_the_same_action_with_the_same_keys_converts_the_same(raw: dict[str, Any
         return await load_snapshot(source, GRAPH, parse_action(raw))
 
     found = asyncio.run(read())
-    if find_faults(parse_action(raw), found):
+    if find_problems(parse_action(raw), found):
         return
     given_nodes = {key: node.to_json() for key, node in found.nodes.items()}
 
