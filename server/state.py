@@ -30,7 +30,7 @@ from server.review_feed import ReviewFeed
 log = logging.getLogger(__name__)
 
 KEPT = 64
-EXPIRY_S, EXPIRED_AT_ONCE = 60.0, 100
+EXPIRY_S, EXPIRED_AT_ONCE = 60.0, 20
 """So often, and so many of each workspace, proposals are closed that nobody decided in time."""
 
 
@@ -65,7 +65,7 @@ class ServerState:
         self._model: Model | None = None
         self._open: WeakValueDictionary[str, Workspace] = WeakValueDictionary()
         self._kept: OrderedDict[str, Workspace] = OrderedDict()
-        self._opening = asyncio.Lock()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def shared(self) -> Shared:
@@ -84,7 +84,8 @@ class ServerState:
         """Return an opened workspace. Raises: SettingsError where the model's key or address is missing."""
         found = self._open.get(name)
         if found is None:
-            async with self._opening:
+            opening = self._opening.setdefault(name, asyncio.Lock())
+            async with opening:  # of this workspace alone: what another has to recover is not waited for
                 found = self._open.get(name) or await self._opened(name)
                 self._open[name] = found
         self._kept[name] = found
@@ -121,12 +122,17 @@ class ServerState:
         """Close proposals of the opened workspaces that nobody decided in time, again and again."""
         while True:
             await asyncio.sleep(EXPIRY_S)
-            for name, workspace in list(self._open.items()):
-                try:
-                    await workspace.services.approvals.expire_due(limit=EXPIRED_AT_ONCE)
-                except Exception:  # the next workspace must have its turn, whatever it was
-                    log.exception("expiry_failed", extra={"workspace": name})
-                await asyncio.sleep(0)
+            due = dict(self._open)
+            while due:  # in turns: a workspace with many holds no other one up
+                for name, workspace in list(due.items()):
+                    closed = 0
+                    try:
+                        closed = len(await workspace.services.approvals.expire_due(limit=EXPIRED_AT_ONCE))
+                    except Exception:
+                        log.exception("expiry_failed", extra={"workspace": name})
+                    if closed < EXPIRED_AT_ONCE:
+                        del due[name]
+                    await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)

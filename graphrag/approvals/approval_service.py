@@ -24,7 +24,6 @@ from graphrag.roles import Person, Policy
 log = logging.getLogger(__name__)
 
 TTL_MS = 24 * 3600 * 1000
-_SWEPT = 1_000
 
 
 def new_approval_id() -> str:
@@ -103,11 +102,12 @@ class Approvals:
 
     async def get(self, approval_id: str, by: Person) -> Approval:
         """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""
-        return await self._current(await self._context.known(approval_id, by))
+        return self._current(await self._context.known(approval_id, by))
 
-    async def _current(self, approval: Approval) -> Approval:
+    def _current(self, approval: Approval) -> Approval:
+        """Return it as it stands now: what nobody decided in time has expired, stored as that or not yet."""
         if approval.status == "pending" and approval.expires <= self._context.clock():
-            return await self._context.expire(approval)
+            return approval.changed(status="expired")
         return approval
 
     async def list(
@@ -123,11 +123,15 @@ class Approvals:
         """Return the workspace's approvals, newest first; nothing for a person of another one."""
         if not self._context.is_home(by):
             return []
-        found = await self._context.store.find(
-            graph_key=graph_key, thread_id=thread_id, status=status, asker=asker, limit=limit
-        )
-        current = [await self._current(approval) for approval in found]
-        return [approval for approval in current if status in (None, approval.status)]
+        stored: list[Status | None] = ["expired", "pending"] if status == "expired" else [status]
+        found: list[Approval] = []
+        for one in stored:
+            found += await self._context.store.find(
+                graph_key=graph_key, thread_id=thread_id, status=one, asker=asker, limit=limit
+            )
+        current = [self._current(approval) for approval in found]
+        wanted = [approval for approval in current if status in (None, approval.status)]
+        return sorted(wanted, key=lambda approval: approval.created, reverse=True)[:limit]
 
     async def stamp(self) -> tuple[int, str]:
         """Return what is another after every decision and every proposal. Raises: SourceError."""
@@ -195,12 +199,11 @@ class Approvals:
             log.exception("after_decision_failed", extra={"error": type(exc).__name__})
         return approval
 
-    async def recover(self) -> list[Approval]:
-        """Close what expired; return what was closed. What an earlier program left claimed is pending."""
+    async def recover(self) -> None:
+        """Make pending again what an earlier program left claimed."""
         for approval in await self._context.store.left_claimed():
             with suppress(RecordConflict):
                 await self._context.store.put(approval)
-        return await self.expire_due(limit=_SWEPT)
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""

@@ -18,11 +18,15 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Node, parse_document
 from graphrag.changes.graph_draft import Changes
+from graphrag.leases import KIND as LEASE
 from graphrag.live.members import Broadcast
 from graphrag.live.merge_remote import Unsaved
 
 D = TypeVar("D", bound=Document)
 KIND = "journal"
+MARK = 0
+"""The number of a journal's first record, which holds no change: found, it says that there is a journal."""
+
 _ALL = 1_000_000
 _LARGE_BYTES = 50_000
 _CLOSED = "it belongs to the journal, which was damaged"
@@ -79,27 +83,31 @@ class Journal:
         self._written: dict[str, str] = {}
         self._doubtful: set[str] = set()
 
+    def _key(self, sequence: int) -> str:
+        return f"{self._graph_key}/{sequence:012}"
+
     @property
     def is_empty(self) -> bool:
-        return not self._written
+        return self._written.keys() <= {self._key(MARK)}
 
     async def append(self, changes: Sequence[JournalEntry]) -> None:
-        """Write changes down, all or none. Raises: SourceError; then none of them counts."""
-        await self._settle()
+        """Store changes, all or none. Raises: SourceError; then none of them counts."""
+        await self._remove_doubtful()
+        if not self._written:
+            await self._put(MARK, [])
         self._sequence += 1
-        key = f"{self._graph_key}/{self._sequence:012}"
-        data = {
-            "graphKey": self._graph_key,
-            "sequence": self._sequence,
-            "changes": [orjson.Fragment(change.text) for change in changes],
-        }
+        await self._put(self._sequence, [orjson.Fragment(change.text) for change in changes])
+
+    async def _put(self, sequence: int, changes: list[orjson.Fragment]) -> None:
+        key = self._key(sequence)
+        data = {"graphKey": self._graph_key, "sequence": sequence, "changes": changes}
         self._doubtful.add(key)
         stored = await self._records.put(Record(kind=KIND, key=key, data=data), expected_version=None)
         self._doubtful.discard(key)
         self._written[key] = str(stored.version)
 
-    async def _settle(self) -> None:
-        """Take out what a failed append may have written all the same: its editor was told otherwise."""
+    async def _remove_doubtful(self) -> None:
+        """Remove what a failed append may have written all the same: its editor was refused."""
         for key in sorted(self._doubtful):
             found = await self._records.get(KIND, key)
             if found is not None:
@@ -107,11 +115,11 @@ class Journal:
             self._doubtful.discard(key)
 
     async def retract(self) -> None:
-        """Take the latest record out again: nobody was told of it. Raises: SourceError."""
+        """Remove the latest record: its editors were not answered yet. Raises: SourceError."""
         key = next(reversed(self._written))
         del self._written[key]
         self._doubtful.add(key)
-        await self._settle()
+        await self._remove_doubtful()
 
     async def read(self) -> list[JournalEntry]:
         """Return what is written, oldest first. Raises: SourceError, BadDocument."""
@@ -121,7 +129,7 @@ class Journal:
         found: list[JournalEntry] = []
         for record in records:
             try:
-                self._sequence = int(record.data["sequence"])
+                self._sequence = max(self._sequence, int(record.data["sequence"]))
                 found += [_kept(raw) for raw in record.data["changes"]]
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
                 raise BadDocument(collection=KIND, key=record.key, field="changes", reason=_CLOSED) from exc
@@ -146,9 +154,15 @@ class Journal:
 
 
 async def journalled_graphs(records: RecordStore) -> list[str]:
-    """Return the keys of the graphs that have a journal."""
-    found = await records.query(KIND, order_by="graphKey", limit=_ALL)
-    return sorted({str(record.data.get("graphKey")) for record in found})
+    """Return the keys of the graphs that have a journal; of each one small record is read."""
+    marks = await records.query(KIND, {"sequence": MARK}, limit=_ALL)
+    found = {str(record.data.get("graphKey")) for record in marks}
+    # Journals of earlier programs have no mark: a server that died left its lease.
+    for lease in await records.query(LEASE, order_by="expiresTime", limit=_ALL):
+        key = str(lease.data.get("graphKey"))
+        if lease.key == f"live/{key}" and key not in found:
+            found |= {key for _ in await records.query(KIND, {"graphKey": key}, limit=1)}
+    return sorted(found)
 
 
 def _parts(part: Changes | Unsaved) -> dict[str, Any]:

@@ -114,6 +114,7 @@ class WorkingCopy:
         """Take in what an earlier owner journalled and did not save; return it. Raises: SourceError."""
         kept = await self.journal.read()
         if not kept:
+            await self.journal.discard()  # a mark alone
             return []
         then = LiveState(self.state.graph, self.state.nodes.values(), self.state.edges.values())
         was = Unsaved()

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from datasources.errors import SourceUnavailable
+from datasources.types import Mutation
 from graphrag.approvals import Approvals, Reject
 from graphrag.client.stream import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from server import state as states
 from server.review_feed import decided_elsewhere
+from tests.contracts.samples import a_graph, a_node
 from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, service, token
 
@@ -84,6 +86,63 @@ async def test_proposals_expire_without_a_request_and_a_workspace_that_fails_hol
         stored = await second._context.store.get(approval_id)
         assert stored is not None
         assert stored.status == "expired"
+
+
+async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embedding_of_another() -> None:
+    async with service() as running:
+        live, queue = running.state.live, running.state.shared.embedding_queue
+        recover, begun, go_on = live.recover, asyncio.Event(), asyncio.Event()
+
+        async def slow(workspace: str) -> list[str]:
+            if workspace == "large":
+                begun.set()
+                await go_on.wait()
+            return await recover(workspace)
+
+        live.recover = slow  # type: ignore[method-assign]
+        large = asyncio.create_task(running.state.workspace("large"))
+        await begun.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            other = (await running.state.workspace("other")).services
+            await other.source.create_graph(a_graph("g", "other"))
+            node = a_node("n", "g", data={"name": "Invoices"})
+            await other.source.apply(Mutation(graph_key="g", put_nodes=[node]))
+            queue.add("other", "g", ["n"])
+            assert [found.node.key for found in await other.retriever.search("g", "invoices", limit=1)] == [
+                "n"
+            ]
+            while queue.pending("other"):  # noqa: ASYNC110 - a task of the tested code embeds
+                await asyncio.sleep(0.001)
+            assert not large.done()
+            go_on.set()
+            await large
+
+
+async def test_workspaces_take_turns_in_batches_until_all_that_expired_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(states, "EXPIRY_S", 0.01)
+    monkeypatch.setattr(states, "EXPIRED_AT_ONCE", 2)
+    left, turns, done = {"many": 5, "few": 1}, list[str](), asyncio.Event()
+    async with service() as running:
+        held = [await running.state.workspace(name) for name in left]
+
+        def closing(name: str) -> Any:
+            async def expire_due(*, limit: int) -> list[None]:
+                closed = min(left[name], limit)
+                left[name] -= closed
+                turns.append(name)
+                if not any(left.values()):
+                    done.set()
+                return [None] * closed
+
+            return expire_due
+
+        for name, workspace in zip(left, held, strict=True):
+            monkeypatch.setattr(workspace.services.approvals, "expire_due", closing(name))
+        async with asyncio.timeout(PATIENCE_S):
+            await done.wait()
+    assert turns[:4] == ["many", "few", "many", "many"]
 
 
 async def test_threads_that_wait_are_looked_at_when_there_is_news_of_them_alone() -> None:

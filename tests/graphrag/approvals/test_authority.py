@@ -139,12 +139,22 @@ async def test_a_proposal_expires_after_a_day_and_not_before() -> None:
         await bench.approvals().decide(late.id, Approve(), EDITOR)
 
 
-async def test_what_expired_is_listed_as_expired_and_audited() -> None:
+async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_background_task_alone() -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
     bench.clock.now += 24 * 3600 * 1000
-    assert await bench.approvals().list(status="pending", by=VIEWER) == []
-    assert [a.id for a in await bench.approvals().list(status="expired", by=VIEWER)] == [approval.id]
+    before = await bench.database.records("test").query("approval")
+
+    async def check() -> None:
+        assert await bench.approvals().list(status="pending", by=VIEWER) == []
+        assert [a.id for a in await bench.approvals().list(status="expired", by=VIEWER)] == [approval.id]
+        assert [a.status for a in await bench.approvals().list(by=VIEWER)] == ["expired"]
+        assert (await bench.approvals().get(approval.id, VIEWER)).status == "expired"
+
+    await check()
+    assert await bench.database.records("test").query("approval") == before
+    assert [a.id for a in await bench.approvals().expire_due(limit=10)] == [approval.id]
+    await check()
     (entry,) = await bench.approvals().audit.entries(graph_key=FLOW)
     assert (entry.facts["event"], entry.facts["userId"]) == ("expired", "system")
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
 
+from datasources.base import Record, RecordStore
 from datasources.errors import RevisionConflict, SourceUnavailable
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
-from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveOptions
+from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveGraphs, LiveOptions
+from graphrag.live.journal import journalled_graphs
 from graphrag.live.working_copy import LIVE_STEP
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
 from tests.graphrag.live.helpers import (
+    NEVER,
+    START,
     a_bench,
     a_raw_node,
     heard,
@@ -185,17 +190,46 @@ async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs()
     database = MemoryDatabase()
     async with a_bench(database) as dead:
         await dead.live.apply_instructions([rename("b", "kept")], "ann")
-        await dead.database.records(WORKSPACE).put(
-            (await dead.journal())[0].__class__(
-                kind="journal", key="gone/1", data={"graphKey": "gone", "sequence": 1, "changes": []}
-            ),
-            expected_version=None,
-        )
+        for number in (0, 1):
+            gone = {"graphKey": "gone", "sequence": number, "changes": []}
+            record = Record(kind="journal", key=f"gone/{number:012}", data=gone)
+            await dead.database.records(WORKSPACE).put(record, expected_version=None)
         async with a_bench(database, later_ms=LONG) as bench:
             await bench.graphs.recover(WORKSPACE)
             assert bench.live.has_unsaved  # it was open already
             assert [r.data["graphKey"] for r in await bench.journal()] == [FLOW]
             await bench.live.save()
+        assert (await dead.stored_node("b")).data == {"name": "kept"}
+        assert await database.records(WORKSPACE).query("journal") == []
+
+
+async def test_graphs_to_recover_are_found_without_reading_their_journals() -> None:
+    async with a_bench() as bench:
+        for number in range(20):
+            await bench.live.apply_instructions([rename("b", f"{number}" * 10_000)], "ann")
+        records, read = bench.database.records(WORKSPACE), list[Record]()
+        query = records.query
+
+        async def counted(kind: str, *given: Any, **more: Any) -> list[Record]:
+            found = await query(kind, *given, **more)
+            read.extend(record for record in found if record.kind == "journal")
+            return found
+
+        found = await journalled_graphs(cast(RecordStore, SimpleNamespace(query=counted)))
+        assert found == [FLOW]
+        assert sum(len(orjson.dumps(record.data)) for record in read) < 200
+
+
+async def test_a_journal_of_an_earlier_program_is_recovered_too() -> None:
+    database = MemoryDatabase()
+    async with a_bench(database) as dead:
+        await dead.live.apply_instructions([rename("b", "kept")], "ann")
+        mark = await database.records(WORKSPACE).get("journal", f"{FLOW}/{0:012}")
+        assert mark is not None
+        await database.records(WORKSPACE).delete("journal", mark.key, expected_version=str(mark.version))
+        later = LiveGraphs(database.source, database.records, options=NEVER, clock=lambda: START + LONG)
+        async with later:
+            assert await later.recover(WORKSPACE) == [FLOW]
         assert (await dead.stored_node("b")).data == {"name": "kept"}
 
 
