@@ -20,7 +20,7 @@ from cli.common import (
 )
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry, Verification
-from graphrag.i18n import Language, message
+from graphrag.i18n import Language, text
 
 audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
 
@@ -60,7 +60,7 @@ def _row(entry: Entry, language: Language) -> list[Any]:
     facts = entry.facts
     changes: Mapping[str, Any] = facts.get("changes") or {}
     shown = "; ".join(
-        f"{message(f'keys_{kind}', language)}: {', '.join(keys)}" for kind, keys in changes.items()
+        f"{text(f'keys_{kind}', language)}: {', '.join(keys)}" for kind, keys in changes.items()
     )
     names = ("event", "userId", "asker", "graphKey", "approvalId")
     return [entry.sequence, local_time(entry.at), *(facts.get(name, "") for name in names), shown]

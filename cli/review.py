@@ -37,7 +37,8 @@ from graphrag.approvals import (
     outcome_text,
     title,
 )
-from graphrag.i18n import Language, message
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
 from tools.proposals import MalformedProposal, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
@@ -99,7 +100,7 @@ def approval_document(approval: Approval) -> dict[str, Any]:
 
 def _what(approval: Approval, language: Language) -> str:
     text = title(approval, language)
-    return message("title_undo", language).format(what=text) if approval.undoes else text
+    return text_of("title_undo", language, what=text) if approval.undoes else text
 
 
 def _due(approval: Approval) -> str:

@@ -24,7 +24,8 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.approvals import Approval, title
-from graphrag.i18n import Language, message
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
 
 _LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}")
 
@@ -103,7 +104,7 @@ class TurnView:
         if done < total:
             self.end_line()
             facts = {"done": f"{done:,}", "total": f"{total:,}"}
-            render.note(message("prompt_read", self.language).format(**facts))
+            render.note(text_of("prompt_read", self.language, **facts))
 
     def tool(self, name: str, result: str | None = None) -> None:
         """Print that a tool is called, or the first line of its result."""
@@ -122,7 +123,7 @@ class TurnView:
 
     def words_only(self) -> None:
         """Say that the embedding service failed, so that words alone were searched."""
-        render.note(message("words_only", self.language))
+        render.note(text_of("words_only", self.language))
 
     def usage(self) -> str:
         """Return one line on what the models of these turns used."""

@@ -1,40 +1,19 @@
-"""The one table from an exception to what it means: code, HTTP status, exit code, whether to retry."""
+"""The one table from an exception to its meaning: code, HTTP status, exit code, whether to retry, text.
+
+The table names classes, so that the rooms above and below are in it without being imported. The text of an
+exception stands in the catalogue (`graphrag.i18n`): a `LocalizedError` names its own, another one's key is
+the name of its class.
+
+From outside: `describe`, `Described`, `CODES`, the exit codes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from datasources import errors as data
-from graphrag.agent.thread_store import (
-    EmptyMessage,
-    NothingToResume,
-    ThreadBusy,
-    ThreadNotFound,
-    ThreadOfOtherGraph,
-    ThreadVersion,
-)
-from graphrag.agent.turn_lease import TurnUnwanted
-from graphrag.agent.window import WindowTooSmall
-from graphrag.approvals import errors as approvals
-from graphrag.client import errors as client
-from graphrag.config import SettingsError
-from graphrag.embedding import base
-from graphrag.evaluation.formats import UnreadableKnowledge
-from graphrag.evaluation.workflows import QueryFileError
-from graphrag.i18n import Language, message
-from graphrag.i18n.error_texts import ERRORS
-from graphrag.i18n.localized import LocalizedError
-from graphrag.importers import UnreadableWorkflow
-from graphrag.live import errors as live
-from graphrag.llm import errors as models
-from graphrag.llm.usage_meter import UsageLimitReached
-from graphrag.prompts.library import PromptError
-from graphrag.workers import WorkersBusy
-from tools.arguments import MalformedArguments
-from tools.proposals import MalformedProposal
-from tools.toon import ToonError
+from graphrag.i18n import Language, LocalizedError, catalogue, places, text
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -52,89 +31,148 @@ class Meaning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """An error as a person or a client is told of it: a whole sentence of their language.
+class Described(Meaning):
+    """An error with a whole sentence of the reader's language.
 
-    `details` is what stands in no sentence: a provider's own words, or an English reason in French.
+    `details` is what no sentence holds: a provider's own words, or an English reason in French.
     """
 
-    code: str
-    http_status: int
-    exit_code: int
-    retryable: bool
     message: str
     details: str = ""
 
 
-MEANINGS: dict[type[Exception], Meaning] = {
-    data.GraphNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
-    data.GraphExists: Meaning(code="conflict", http_status=409),
-    data.BadDocument: Meaning(code="bad_document", http_status=500),
-    data.InvalidMutation: Meaning(code="invalid", http_status=422),
-    data.RevisionConflict: Meaning(code="conflict", http_status=409, retryable=True),
-    data.RecordConflict: Meaning(code="conflict", http_status=409, retryable=True),
-    data.UnknownIndexField: Meaning(code="internal", http_status=500),
-    data.InvalidDatabaseUrl: Meaning(code="usage", http_status=400, exit_code=EXIT_USAGE),
-    data.DatabaseBusy: Meaning(code="busy", http_status=503, retryable=True),
-    data.DatabaseDamaged: Meaning(code="damaged", http_status=500),
-    data.DatabaseVersion: Meaning(code="damaged", http_status=500),
-    data.SourceTimeout: Meaning(code="timeout", http_status=504, retryable=True),
-    data.SourceBusy: Meaning(code="busy", http_status=503, retryable=True),
-    data.SourceUnavailable: Meaning(code="unavailable", http_status=503, retryable=True),
-    data.InstructionError: Meaning(code="invalid", http_status=422),
-    base.EmbeddingUnauthorized: Meaning(code="auth_error", http_status=502),
-    base.EmbeddingUnreachable: Meaning(code="network", http_status=502, retryable=True),
-    base.EmbeddingMalformed: Meaning(code="server_error", http_status=502),
-    base.EmbeddingRefused: Meaning(code="server_error", http_status=502, retryable=True),
-    models.ModelUnauthorized: Meaning(code="auth_error", http_status=502),
-    models.ModelNoCredit: Meaning(code="no_credit", http_status=502),
-    models.ModelRateLimited: Meaning(code="rate_limit", http_status=503, retryable=True),
-    models.ModelFailed: Meaning(code="server_error", http_status=502, retryable=True),
-    models.ModelRequestRefused: Meaning(code="request_refused", http_status=502),
-    models.ModelContextTooLong: Meaning(code="context_length", http_status=413),
-    models.ModelContentFiltered: Meaning(code="content_filter", http_status=422),
-    models.ModelTimedOut: Meaning(code="timeout", http_status=504, retryable=True),
-    models.ModelUnreachable: Meaning(code="network", http_status=502, retryable=True),
-    models.ModelStreamBroken: Meaning(code="network", http_status=502, retryable=True),
-    models.ModelAnswerMalformed: Meaning(code="server_error", http_status=502, retryable=True),
-    models.ModelEmptyReply: Meaning(code="server_error", http_status=502, retryable=True),
-    approvals.ApprovalNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
-    approvals.NotAllowed: Meaning(code="forbidden", http_status=403),
-    approvals.ProposalRefused: Meaning(code="invalid", http_status=422),
-    approvals.AlreadyProposed: Meaning(code="conflict", http_status=409),
-    approvals.AlreadyDecided: Meaning(code="conflict", http_status=409),
-    approvals.ProposalExpired: Meaning(code="stale", http_status=410),
-    approvals.ProposalWaits: Meaning(code="conflict", http_status=409, retryable=True),
-    approvals.ApprovalBusy: Meaning(code="busy", http_status=503, retryable=True),
-    approvals.NothingToUndo: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
-    approvals.UndoRefused: Meaning(code="stale", http_status=409),
-    ThreadNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
-    EmptyMessage: Meaning(code="invalid", http_status=422),
-    ThreadOfOtherGraph: Meaning(code="invalid", http_status=409),
-    ThreadBusy: Meaning(code="busy", http_status=409, retryable=True),
-    ThreadVersion: Meaning(code="damaged", http_status=500),
-    NothingToResume: Meaning(code="conflict", http_status=409),
-    TurnUnwanted: Meaning(code="conflict", http_status=409),  # caught where the turn is watched
-    live.EditRefused: Meaning(code="invalid", http_status=422),
-    live.EditNotFound: Meaning(code="not_found", http_status=404, exit_code=EXIT_NOTHING),
-    live.EditNotKept: Meaning(code="busy", http_status=503, retryable=True),
-    live.LiveElsewhere: Meaning(code="busy", http_status=503, retryable=True),
-    live.LiveGraphClosed: Meaning(code="conflict", http_status=409, retryable=True),
-    live.LiveError: Meaning(code="unavailable", http_status=503, retryable=True),
-    WindowTooSmall: Meaning(code="context_length", http_status=413),
-    WorkersBusy: Meaning(code="busy", http_status=503, retryable=True),
-    UsageLimitReached: Meaning(code="usage_limit", http_status=429),
-    client.ServiceUnreachable: Meaning(code="network", http_status=502, retryable=True),
-    client.ServiceError: Meaning(code="server_error", http_status=502),
-    SettingsError: Meaning(code="usage", http_status=500, exit_code=EXIT_USAGE),
-    QueryFileError: Meaning(code="unreadable", http_status=400, exit_code=EXIT_USAGE),
-    UnreadableWorkflow: Meaning(code="unreadable", http_status=422),
-    UnreadableKnowledge: Meaning(code="unreadable", http_status=422, exit_code=EXIT_USAGE),
-    PromptError: Meaning(code="internal", http_status=500),
-    MalformedArguments: Meaning(code="invalid", http_status=422),
-    MalformedProposal: Meaning(code="invalid", http_status=422),
-    ToonError: Meaning(code="internal", http_status=500),
+def _code(code: str, http_status: int, **more: Any) -> tuple[str, Meaning]:
+    return code, Meaning(code=code, http_status=http_status, **more)
+
+
+CODES: Mapping[str, Meaning] = dict(
+    (
+        _code("auth_error", 502),
+        _code("bad_document", 500),
+        _code("busy", 503, retryable=True),
+        _code("conflict", 409),
+        _code("content_filter", 422),
+        _code("context_length", 413),
+        _code("damaged", 500),
+        _code("forbidden", 403),
+        _code("internal", 500),
+        _code("invalid", 422),
+        _code("invalid_message", 422),
+        _code("method_not_allowed", 405),
+        _code("network", 502, retryable=True),
+        _code("no_credit", 502),
+        _code("not_found", 404, exit_code=EXIT_NOTHING),
+        _code("rate_limit", 503, retryable=True),
+        _code("request_refused", 502),
+        _code("server_error", 502, retryable=True),
+        _code("stale", 409),
+        _code("timeout", 504, retryable=True),
+        _code("too_large", 413),
+        _code("unauthorized", 401),
+        _code("unavailable", 503, retryable=True),
+        _code("unreadable", 422),
+        _code("usage", 400, exit_code=EXIT_USAGE),
+        _code("usage_limit", 429),
+    )
+)
+"""What a code means where its exception's row says nothing else. The text under a code is its heading."""
+
+
+def _as(code: str, **other: Any) -> Meaning:
+    return replace(CODES[code], **other)
+
+
+MEANINGS: Mapping[str, Meaning] = {
+    # the graph database
+    "GraphNotFound": _as("not_found"),
+    "GraphExists": _as("conflict"),
+    "BadDocument": _as("bad_document"),
+    "InvalidMutation": _as("invalid"),
+    "RevisionConflict": _as("conflict", retryable=True),
+    "RecordConflict": _as("conflict", retryable=True),
+    "UnknownIndexField": _as("internal"),
+    "InvalidDatabaseUrl": _as("usage"),
+    "DatabaseBusy": _as("busy"),
+    "DatabaseDamaged": _as("damaged"),
+    "DatabaseVersion": _as("damaged"),
+    "SourceTimeout": _as("timeout"),
+    "SourceBusy": _as("busy"),
+    "SourceUnavailable": _as("unavailable"),
+    "InstructionError": _as("invalid"),
+    # models and embedding services
+    "EmbeddingUnauthorized": _as("auth_error"),
+    "EmbeddingUnreachable": _as("network"),
+    "EmbeddingMalformed": _as("server_error", retryable=False),
+    "EmbeddingRefused": _as("server_error"),
+    "ModelUnauthorized": _as("auth_error"),
+    "ModelNoCredit": _as("no_credit"),
+    "ModelRateLimited": _as("rate_limit"),
+    "ModelFailed": _as("server_error"),
+    "ModelRequestRefused": _as("request_refused"),
+    "ModelContextTooLong": _as("context_length"),
+    "ModelContentFiltered": _as("content_filter"),
+    "ModelTimedOut": _as("timeout"),
+    "ModelUnreachable": _as("network"),
+    "ModelStreamBroken": _as("network"),
+    "ModelAnswerMalformed": _as("server_error"),
+    "ModelEmptyReply": _as("server_error"),
+    "UsageLimitReached": _as("usage_limit"),
+    # approvals
+    "ApprovalNotFound": _as("not_found"),
+    "NotAllowed": _as("forbidden"),
+    "ProposalRefused": _as("invalid"),
+    "AlreadyProposed": _as("conflict"),
+    "AlreadyDecided": _as("conflict"),
+    "ProposalExpired": _as("stale", http_status=410),
+    "ProposalWaits": _as("conflict", retryable=True),
+    "ApprovalBusy": _as("busy"),
+    "NothingToUndo": _as("not_found"),
+    "UndoRefused": _as("stale"),
+    # conversations
+    "ThreadNotFound": _as("not_found"),
+    "EmptyMessage": _as("invalid"),
+    "ThreadOfOtherGraph": _as("invalid", http_status=409),
+    "ThreadBusy": _as("busy", http_status=409),
+    "ThreadVersion": _as("damaged"),
+    "NothingToResume": _as("conflict"),
+    "TurnUnwanted": _as("conflict"),  # caught where the turn is watched
+    "WindowTooSmall": _as("context_length"),
+    # live editing
+    "EditRefused": _as("invalid"),
+    "EditNotFound": _as("not_found"),
+    "EditNotKept": _as("busy"),
+    "LiveElsewhere": _as("busy"),
+    "LiveGraphClosed": _as("conflict", retryable=True),
+    "LiveError": _as("unavailable"),
+    # files, settings and what a model wrote
+    "WorkersBusy": _as("busy"),
+    "ServiceUnreachable": _as("network"),
+    "ServiceError": _as("server_error", retryable=False),
+    "SettingsError": _as("usage", http_status=500),
+    "QueryFileError": _as("unreadable", http_status=400, exit_code=EXIT_USAGE),
+    "UnreadableWorkflow": _as("unreadable"),
+    "UnreadableKnowledge": _as("unreadable", exit_code=EXIT_USAGE),
+    "PromptError": _as("internal"),
+    "MalformedArguments": _as("invalid"),
+    "MalformedProposal": _as("invalid"),
+    "ToonError": _as("internal"),
+    # the web service
+    "AuthError": _as("unauthorized"),
+    "KeysUnavailable": _as("unavailable"),
+    "ForeignPage": _as("forbidden"),
+    "RoleNeeded": _as("forbidden"),
+    "WorkspaceUnclear": _as("invalid_message"),
+    "RequestTooLarge": _as("too_large"),
+    "RequestTooSlow": _as("timeout", http_status=408),
+    "ServerFull": _as("busy"),
+    "NodeTypesNotLive": _as("invalid"),
+    "TooManyRequests": _as("rate_limit", http_status=429),
+    "TurnStopped": _as("unavailable"),
 }
+
+_ROOMS = frozenset({"datasources", "graphrag", "server", "tools"})
+_COLON: dict[Language, str] = {"en": ": ", "fr": " : "}
+_FACT_CHARS = 300
 
 
 def describe(exc: Exception, language: Language) -> Described | None:
@@ -147,25 +185,39 @@ def describe(exc: Exception, language: Language) -> Described | None:
         http_status=meaning.http_status,
         exit_code=meaning.exit_code,
         retryable=meaning.retryable,
-        message=_COLON[language].join((message(meaning.code, language), _sentence(exc, language))),
+        message=headed(meaning.code, _sentence(exc, language), language),
         details=_details(exc, language),
     )
 
 
-_COLON: dict[Language, str] = {"en": ": ", "fr": " : "}
-_FACT_CHARS = 300
-_REASONS = ("{reason}", "{sentence}")
+def headed(code: str, sentence: str, language: Language) -> str:
+    """Return a sentence after its code's heading, as in “Not found: …”."""
+    return _COLON[language].join((text(code, language), sentence))
+
+
+def _meaning_of(exc: Exception) -> Meaning | None:
+    meaning = next((MEANINGS[name] for name in _names(exc) if name in MEANINGS), None)
+    if meaning is None:
+        return None
+    retryable = getattr(exc, "retryable", meaning.retryable)  # a provider may know better than its kind
+    is_rate = meaning is MEANINGS["EmbeddingRefused"] and getattr(exc, "status", None) == 429
+    return replace(meaning, code="rate_limit" if is_rate else meaning.code, retryable=retryable)
+
+
+def _names(exc: Exception) -> list[str]:
+    """Return the names of an exception's own classes, the nearest first; another library's are left out."""
+    return [kind.__name__ for kind in type(exc).__mro__ if kind.__module__.partition(".")[0] in _ROOMS]
 
 
 def _sentence(exc: Exception, language: Language) -> str:
-    if isinstance(exc, LocalizedError | UsageLimitReached):
+    if isinstance(exc, LocalizedError):
         return exc.text(language)
     facts = {name: _fact(value) for name, value in vars(exc).items()}
-    return " ".join(_template(exc, language).format(sentence=exc, **facts).split())
+    return " ".join(text(_key(exc), language, sentence=str(exc), **facts).split())
 
 
-def _template(exc: Exception, language: Language) -> str:
-    return next(ERRORS[kind.__name__][language] for kind in type(exc).__mro__ if kind.__name__ in ERRORS)
+def _key(exc: Exception) -> str:
+    return next(name for name in _names(exc) if name in catalogue("en"))
 
 
 def _fact(value: Any) -> Any:
@@ -176,21 +228,8 @@ def _fact(value: Any) -> Any:
 
 
 def _details(exc: Exception, language: Language) -> str:
-    """Return what an error says beside its sentence."""
-    if isinstance(exc, approvals.ProposalRefused):
-        return "; ".join(problem.what for problem in exc.problems) if language == "fr" else ""
-    if isinstance(exc, LocalizedError | UsageLimitReached):
-        return ""
+    if isinstance(exc, LocalizedError):
+        return exc.details(language)
     reason = getattr(exc, "reason", None)
-    is_told = any(part in _template(exc, language) for part in _REASONS)
-    return reason if isinstance(reason, str) and not is_told else ""
-
-
-def _meaning_of(exc: Exception) -> Meaning | None:
-    if isinstance(exc, base.EmbeddingRefused):  # only the service knows whether waiting helps
-        code = "rate_limit" if exc.status == 429 else "server_error"
-        return replace(MEANINGS[base.EmbeddingRefused], code=code, retryable=exc.retryable)
-    meaning = next((MEANINGS[kind] for kind in type(exc).__mro__ if kind in MEANINGS), None)
-    if meaning is not None and isinstance(exc, models.ModelError | client.ServiceError):
-        return replace(meaning, retryable=exc.retryable)
-    return meaning
+    is_said = bool(places(catalogue(language)[_key(exc)]) & {"reason", "sentence"})
+    return reason if isinstance(reason, str) and not is_said else ""

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.agent.failures import Fault
-from graphrag.i18n import Language
-from graphrag.i18n.localized import LocalizedError
+from graphrag.agent.failures import TurnFault
+from graphrag.i18n import Language, LocalizedError
 from tools.base import Role
 
 
@@ -127,7 +126,7 @@ class TurnStopped(ServerError):
 
 
 class TurnBroken(ServerError):
-    def __init__(self, *, thread_id: str, fault: Fault) -> None:
+    def __init__(self, *, thread_id: str, fault: TurnFault) -> None:
         self.thread_id, self.fault = thread_id, fault
         super().__init__(fault.code)
 

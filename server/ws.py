@@ -20,9 +20,9 @@ from starlette.websockets import WebSocketDisconnect
 from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.app.logs import bind_log_context
 from graphrag.i18n import Language
-from graphrag.i18n import message as text_of
+from graphrag.i18n import text as text_of
 from server.auth import Identity, mark_signed
-from server.error_responses import language_of, told
+from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError
 from server.origin import check_own_page
 from server.state import ServerState
@@ -288,7 +288,7 @@ class Connection:
         try:
             identity = await self._state.authenticator.authenticate(message.token)
         except ServerError as exc:
-            found = told(exc, self._language)
+            found = error_response(exc, self._language)
             await self._outbox.put(auth_result(message.id, error=found.message))
             if found.retryable:
                 return TRY_AGAIN_LATER

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from graphrag.agent.events import Completed, Event, Failed, ProposalPending, ToolLimit, TurnStarted
 from graphrag.agent.thread_store import NothingToResume, Thread, ThreadBusy
 from graphrag.i18n import Language
-from graphrag.i18n import message as text_of
+from graphrag.i18n import text as text_of
 from server.resuming import resumed
 from server.review_feed import decided_elsewhere
 from server.state import ServerState
@@ -106,7 +106,7 @@ class Conversations:
         wire = WireTurn(id_, self._language)
         if self._is_full(wire):
             await events.aclose()
-            text = text_of("turns_at_once", self._language).format(turns=self.limits.turns)
+            text = text_of("turns_at_once", self._language, turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
         turn = ActiveTurn(wire=wire, place=place, sign_in=sign_in, owner=self, question=question)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphrag.i18n import Language
 from server.auth import Identity
-from server.error_responses import told
+from server.error_responses import error_response
 from server.errors import TooManyRequests
 from server.redaction import note
 from server.ws_events import Message, error_message
@@ -13,7 +13,7 @@ from server.ws_messages import InvalidMessage
 
 def fault_message(id_: float | None, exc: Exception, language: Language) -> Message:
     """Return the `ai:error` of a failure; of one that nobody foresaw the text is kept back."""
-    found = told(exc, language)
+    found = error_response(exc, language)
     note(exc)
     details = {"retryAfterS": exc.wait_s} if isinstance(exc, TooManyRequests) else None
     return error_message(id_, found.code, found.message, retryable=found.retryable, details=details)
@@ -21,7 +21,7 @@ def fault_message(id_: float | None, exc: Exception, language: Language) -> Mess
 
 def is_unforeseen(exc: Exception) -> bool:
     """Tell whether a failure is a fault of this program, to be logged whole."""
-    return told(exc, "en").code == "internal"
+    return error_response(exc, "en").code == "internal"
 
 
 def refusal(exc: InvalidMessage) -> Message:

@@ -19,7 +19,7 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.agent.failures import Fault
+from graphrag.agent.failures import TurnFault
 from graphrag.approvals import Approval, title
 from graphrag.i18n import Language
 from server.redaction import without_places
@@ -241,7 +241,7 @@ def _usage(event: UsageReported) -> Message:
     return usage
 
 
-def _details(fault: Fault, thread_id: str) -> Message:
+def _details(fault: TurnFault, thread_id: str) -> Message:
     details: Message = {"threadId": thread_id}
     if fault.retry_after_s is not None:
         details["retryAfterS"] = fault.retry_after_s

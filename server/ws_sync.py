@@ -19,12 +19,12 @@ from pydantic import ValidationError
 
 from datasources.instructions import GraphInstruction
 from graphrag.i18n import Language
-from graphrag.i18n import message as text_of
+from graphrag.i18n import text as text_of
 from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.members import Broadcast, Member
 from server.auth import Identity
-from server.error_responses import told
+from server.error_responses import error_response
 from server.errors import NodeTypesNotLive, TooManyRequests
 from server.state import ServerState
 from server.workspaces import WorkspaceResolver
@@ -93,7 +93,7 @@ class LiveEditing:
             except Exception as exc:  # the one door: what a person may know of it is said
                 kind = {"type": message.type, "error": type(exc).__name__}
                 log.info("ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None)
-                why = told(exc, self._language)
+                why = error_response(exc, self._language)
                 reply, timestamp = answer(sent, message.id, problem=why.message, code=why.code), None
             self._state.metrics.live_edit(message.type, ok=reply["_response"]["status"])
             if self._here is not None:

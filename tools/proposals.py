@@ -199,57 +199,47 @@ def canonical_hash(action: SingleAction | BatchAction) -> str:
     return hash_of(to_document(action))
 
 
-_KINDS: Mapping[str, tuple[str, str]] = {
-    "create_node": ("create a node of type {type_key}", "créer un nœud de type {type_key}"),
-    "delete_node": ("delete node {node_key}", "supprimer le nœud {node_key}"),
-    "update_node": ("change {fields} of node {node_key}", "modifier {fields} du nœud {node_key}"),
-    "move_node": (
-        "move node {node_key} to {pos_x:g}, {pos_y:g}",
-        "déplacer le nœud {node_key} en {pos_x:g}, {pos_y:g}",
-    ),
-    "create_edge": ("connect {source_key} to {target_key}", "relier {source_key} à {target_key}"),
-    "delete_edge": ("delete edge {edge_key}", "supprimer l’arête {edge_key}"),
-    "create_node_with_edges": (
-        "create a node of type {type_key} with {edges}",
-        "créer un nœud de type {type_key} avec {edges}",
-    ),
-    "configure_node_type": ("{mode} node type {type_key}", "{mode} le type de nœud {type_key}"),
-    "reorganize_layout": ("arrange {nodes}", "disposer {nodes}"),
-    "import_file": ("take over {changes} from {file}", "reprendre {changes} de {file}"),
-    "imported": ("import {file}", "importer {file}"),
-    "batch": ("{changes}: {parts}", "{changes} : {parts}"),
+_KINDS: Mapping[str, str] = {
+    "create_node": "create a node of type {type_key}",
+    "delete_node": "delete node {node_key}",
+    "update_node": "change {fields} of node {node_key}",
+    "move_node": "move node {node_key} to {pos_x:g}, {pos_y:g}",
+    "create_edge": "connect {source_key} to {target_key}",
+    "delete_edge": "delete edge {edge_key}",
+    "create_node_with_edges": "create a node of type {type_key} with {edges}",
+    "configure_node_type": "{mode} node type {type_key}",
+    "reorganize_layout": "arrange {nodes}",
+    "import_file": "take over {changes} from {file}",
+    "imported": "import {file}",
+    "batch": "{changes}: {parts}",
 }
-_MODES = {"create": ("create", "créer"), "update": ("change", "modifier")}
 _SHOWN_PARTS = 5
-_NOUNS = {"edge": "arête", "node": "nœud", "change": "changement"}
 
 
-def describe(action: SingleAction | BatchAction, language: Literal["en", "fr"] = "en") -> str:
-    """Return an action in a few words, from its fields alone."""
-    french = language == "fr"
+def describe(action: SingleAction | BatchAction) -> str:
+    """Return an action in a few English words, from its fields alone: a model reads its keys."""
     facts: dict[str, Any] = dict(action.payload)
     kind: str = action.type
     if isinstance(action, BatchAction):
-        parts = [describe(single, language) for _, single in single_actions(action)]
+        parts = [describe(single) for _, single in single_actions(action)]
         shown = "; ".join(parts[:_SHOWN_PARTS]) + ("; …" if len(parts) > _SHOWN_PARTS else "")
-        facts = {"changes": _counted(len(parts), "change", french), "parts": shown}
+        facts = {"changes": _counted(len(parts), "change"), "parts": shown}
     elif isinstance(action, UpdateNodeAction):
         names = [*action.payload.changes, *(["process"] if action.payload.patches else [])]
         facts["fields"] = ", ".join(names)[:120]
     elif isinstance(action, CreateNodeWithEdgesAction):
-        facts["edges"] = _counted(len(action.payload.edges), "edge", french)
+        facts["edges"] = _counted(len(action.payload.edges), "edge")
     elif isinstance(action, ReorganizeLayoutAction):
-        facts["nodes"] = _counted(len(action.payload.node_keys), "node", french)
+        facts["nodes"] = _counted(len(action.payload.node_keys), "node")
     elif isinstance(action, ConfigureNodeTypeAction):
-        facts["mode"] = _MODES[action.payload.mode][french]
+        facts["mode"] = {"create": "create", "update": "change"}[action.payload.mode]
     elif isinstance(action, ImportFileAction):
         lists = ("put_nodes", "put_edges", "delete_nodes", "delete_edges")
         count = sum(len(facts[name]) for name in lists)
-        facts |= {"file": action.payload.file[:120], "changes": _counted(count, "change", french)}
+        facts |= {"file": action.payload.file[:120], "changes": _counted(count, "change")}
         kind = action.type if count else "imported"
-    return _KINDS[kind][french].format(**facts)
+    return _KINDS[kind].format(**facts)
 
 
-def _counted(count: int, noun: str, french: bool) -> str:
-    plural = count > 1 if french else count != 1
-    return f"{count} {_NOUNS[noun] if french else noun}{'s' if plural else ''}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

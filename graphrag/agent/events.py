@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag.agent.failures import Fault
+from graphrag.agent.failures import TurnFault
 from graphrag.approvals import Approval
 
 
@@ -121,7 +121,7 @@ class Failed:
     """The turn broke off. The thread is valid; `resume` tries the step again where that may help."""
 
     thread_id: str
-    fault: Fault
+    fault: TurnFault
 
 
 Ending = Completed | ProposalPending | ToolLimit | Failed

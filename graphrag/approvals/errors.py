@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphrag.i18n.localized import LocalizedError
+from graphrag.i18n import Language, LocalizedError
 from tools.base import Problem
 
 
@@ -58,6 +58,9 @@ class ProposalRefused(ApprovalError):
     def facts(self) -> Mapping[str, Any]:
         shown = [f"{p.where}: {p.what}" if p.where else p.what for p in self.problems[:5]]
         return {"problems": "; ".join(shown)}
+
+    def details(self, language: Language) -> str:
+        return "; ".join(problem.what for problem in self.problems) if language == "fr" else ""
 
 
 class AlreadyProposed(ApprovalError):

@@ -6,7 +6,8 @@ from typing import Any
 
 from graphrag.approvals.approval import Approval, Outcome
 from graphrag.approvals.titles import names_in, title
-from graphrag.i18n import Language, message
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
 
 _SHOWN = 20
 
@@ -19,7 +20,7 @@ def outcome_text(approval: Approval, language: Language = "en", *, to_person: bo
     text, decision = _outcome(approval, language, to_person=to_person), approval.decision
     if decision is None or not decision.feedback or approval.is_open:
         return text
-    return f"{text} {message('outcome_feedback', language).format(feedback=decision.feedback)}"
+    return f"{text} {text_of('outcome_feedback', language, feedback=decision.feedback)}"
 
 
 def _outcome(approval: Approval, language: Language, *, to_person: bool) -> str:
@@ -48,14 +49,14 @@ def _outcome(approval: Approval, language: Language, *, to_person: bool) -> str:
             facts["why"] = reason_text(result, language)
         case _:
             code = approval.status
-    return message(f"outcome_{code}", language).format(**facts)
+    return text_of(f"outcome_{code}", language, **facts)
 
 
 def reason_text(result: Outcome | None, language: Language) -> str:
     """Return why it came to nothing."""
     if result is None or result.reason is None:
         return "?"
-    return message(result.reason.code, language).format(**result.reason.facts)
+    return text_of(result.reason.code, language, **result.reason.facts)
 
 
 def _keys(approval: Approval, language: Language, *, to_person: bool) -> str:
@@ -66,5 +67,5 @@ def _keys(approval: Approval, language: Language, *, to_person: bool) -> str:
         shown += f" (+{len(keys) - _SHOWN})" if len(keys) > _SHOWN else ""
         if to_person and kind.startswith("edges"):
             shown = str(len(keys))
-        parts.append(f"{message(f'keys_{kind}', language)}: {shown}")
+        parts.append(f"{text_of(f'keys_{kind}', language)}: {shown}")
     return "; ".join(parts) or "-"

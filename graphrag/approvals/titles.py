@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from datasources.text import node_label
 from graphrag.approvals.approval import Action, Approval
-from graphrag.i18n import Language, message
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
 from tools.compact import cut_name
 from tools.proposals import (
     BatchAction,
@@ -17,11 +18,11 @@ from tools.proposals import (
     CreateNodeWithEdgesAction,
     DeleteEdgeAction,
     DeleteNodeAction,
+    ImportFileAction,
     MoveNodeAction,
     ReorganizeLayoutAction,
     SingleAction,
     UpdateNodeAction,
-    describe,
     single_actions,
 )
 from tools.write_tools import Snapshot
@@ -104,7 +105,7 @@ class _Titles:
         return self._says("batch", count=len(parts), parts=shown)
 
     def _says(self, code: str, /, **facts: Any) -> str:
-        return message(f"title_{code}", self._language).format(**facts)
+        return text_of(f"title_{code}", self._language, **facts)
 
     def _label(self, name: str) -> str:
         return self._labels.get(name) or _short(name.partition("/")[2] if "/" in name else name)
@@ -138,8 +139,10 @@ class _Titles:
                 return self._says(f"type_{config.mode}", name=self._label(f"type/{config.type_key}"))
             case ReorganizeLayoutAction(payload=payload):
                 return self._says("arrange", count=len(payload.node_keys))
-            case _:
-                return describe(single, self._language)
+            case ImportFileAction(payload=file):
+                parts = (file.put_nodes, file.put_edges, file.delete_nodes, file.delete_edges)
+                count = sum(len(part) for part in parts)
+                return self._says("conflicts" if count else "import", n=count, file=_short(file.file))
 
     def _update(self, single: UpdateNodeAction) -> str:
         payload = single.payload
@@ -147,7 +150,7 @@ class _Titles:
         renames = isinstance(new, str)
         others = [path for path in payload.changes if not (renames and path == "data.name")]
         others += ["process"] if payload.patches else []
-        code = message("title_code", self._language)
+        code = text_of("title_code", self._language)
         fields = [code if path == "process" else path.removeprefix("data.") for path in others]
         shown = _short(", ".join(fields[:SHOWN]) + (", …" if len(fields) > SHOWN else ""))
         if not renames:

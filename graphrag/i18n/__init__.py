@@ -1,58 +1,94 @@
-"""What people are told, in French and English; every text that is not a name or a fact is here."""
+"""The texts that people read, in English and French: one catalogue a language (`en.json`, `fr.json`).
+
+A catalogue has three parts: `page` (read by the browser), `service` (read by the server and the command
+line) and `both`. Facts stand in braces. A text with a plural has a form for each kind of number, chosen
+by the fact `n`. A text under the name of an exception class says what that error is.
+
+From outside: `text`, `page_texts`, `LocalizedError`, `Language`, `LANGUAGES`.
+
+Decision: catalogues are JSON, because the server, the command line and the page read the same files, and
+a translator needs to know neither Python nor JavaScript.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from graphrag.i18n.approval_texts import APPROVALS
-from graphrag.i18n.service_texts import SERVICE
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
 
 Language = Literal["en", "fr"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+Text = str | Mapping[str, str]
 
-MESSAGES: dict[str, dict[Language, str]] = {
-    "not_found": {"en": "Not found", "fr": "Introuvable"},
-    "conflict": {"en": "Somebody changed it meanwhile", "fr": "Quelqu’un l’a modifié entre-temps"},
-    "invalid": {"en": "Not valid", "fr": "Non valide"},
-    "bad_document": {"en": "A stored document is malformed", "fr": "Un document stocké est mal formé"},
-    "busy": {"en": "Busy, try again", "fr": "Occupé, réessayez"},
-    "timeout": {"en": "No answer in time", "fr": "Pas de réponse à temps"},
-    "unavailable": {"en": "Not available", "fr": "Indisponible"},
-    "damaged": {"en": "The database cannot be read", "fr": "La base de données est illisible"},
-    "auth_error": {"en": "The key is not accepted", "fr": "La clé n’est pas acceptée"},
-    "rate_limit": {"en": "Too many requests, try again later", "fr": "Trop de requêtes, réessayez plus tard"},
-    "server_error": {"en": "The service failed", "fr": "Le service a échoué"},
-    "content_filter": {
-        "en": "The model refused to answer this",
-        "fr": "Le modèle a refusé de répondre à cela",
-    },
-    "context_length": {
-        "en": "The conversation is too long for the model",
-        "fr": "La conversation est trop longue pour le modèle",
-    },
-    "request_refused": {
-        "en": "The model provider does not accept the request",
-        "fr": "Le fournisseur du modèle n’accepte pas la requête",
-    },
-    "usage_limit": {"en": "A limit of usage is reached", "fr": "Une limite d’utilisation est atteinte"},
-    "network": {"en": "The network failed", "fr": "Le réseau a échoué"},
-    "unreadable": {"en": "The file cannot be used", "fr": "Le fichier est inutilisable"},
-    "usage": {"en": "Wrong use", "fr": "Mauvais usage"},
-    "internal": {"en": "A fault of this program", "fr": "Un défaut de ce programme"},
-    "prompt_read": {
-        "en": "still reading ({done} of {total} tokens)",
-        "fr": "lecture en cours ({done} tokens sur {total})",
-    },
-    "no_credit": {
-        "en": "The account at the model provider has no credit left",
-        "fr": "Le compte chez le fournisseur du modèle n’a plus de crédit",
-    },
-    "forbidden": {"en": "Not allowed", "fr": "Non autorisé"},
-    "stale": {"en": "Out of date", "fr": "Périmé"},
-    **APPROVALS,
-    **SERVICE,
-}
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
-def message(code: str, language: Language) -> str:
-    """Return the text for a code; an unknown code is a fault of the program and fails here."""
-    return MESSAGES[code][language]
+def text(key: str, language: Language, /, **facts: Any) -> str:
+    """Return a text with its facts filled in.
+
+    Raises: KeyError for a text that is not in the catalogue, or a fact that is not given.
+    """
+    found = catalogue(language)[key]
+    if not isinstance(found, str):
+        found = found[_plural(facts["n"], language)]
+    return _PLACE.sub(lambda place: _written(facts[place[1]]), found)
+
+
+def page_texts(language: Language) -> dict[str, Text]:
+    """Return the part of a catalogue that the page reads."""
+    parts = _parts(language)
+    return {**parts["both"], **parts["page"]}
+
+
+@cache
+def catalogue(language: Language) -> Mapping[str, Text]:
+    """Return all texts of a language by key."""
+    return {key: found for part in _parts(language).values() for key, found in part.items()}
+
+
+def places(found: Text) -> set[str]:
+    """Return the names of the facts that a text needs, `n` included where it has a plural."""
+    if isinstance(found, str):
+        return set(_PLACE.findall(found))
+    return {"n", *(place for form in found.values() for place in _PLACE.findall(form))}
+
+
+class LocalizedError(Exception):
+    """Base of the errors whose sentence stands in the catalogue under a code.
+
+    `code` names the text; an instance may have another code than its class.
+    """
+
+    code = "internal"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the facts that the text needs."""
+        return {}
+
+    def text(self, language: Language) -> str:
+        """Return the sentence for a person."""
+        return text(self.code, language, **self.facts())
+
+    def details(self, language: Language) -> str:  # noqa: ARG002 - some errors have none in one language
+        """Return what cannot be said in the sentence: words of another program, or English ones."""
+        return ""
+
+    def __str__(self) -> str:
+        return self.text("en")
+
+
+@cache
+def _parts(language: Language) -> dict[str, dict[str, Text]]:
+    file = Path(__file__).with_name(f"{language}.json")
+    return cast(dict[str, dict[str, Text]], json.loads(file.read_text(encoding="utf-8")))
+
+
+def _plural(n: int, language: Language) -> str:
+    return "one" if n == 1 or (language == "fr" and n == 0) else "other"
+
+
+def _written(fact: Any) -> str:
+    return f"{fact:g}" if isinstance(fact, float) else str(fact)

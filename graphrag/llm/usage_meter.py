@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphrag.embedding.base import EmbeddingError
-from graphrag.i18n import Language, message
+from graphrag.i18n import Language, LocalizedError, text
 from graphrag.llm.base import UsageReport
 from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, Used, Whose
@@ -19,7 +19,7 @@ Limit = Literal["call_tokens", "total_tokens", "total_cost"]
 log = logging.getLogger(__name__)
 
 
-class UsageLimitReached(ModelError, EmbeddingError):
+class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
     """Units: tokens, or US dollars for `total_cost`. Nothing was sent.
 
     `whose` names the account; the limit of a call is everybody's. To who asks a model or an embedder it
@@ -45,10 +45,9 @@ class UsageLimitReached(ModelError, EmbeddingError):
         """Return whose limit is reached, with figures, in a person's language."""
         units = "dollars" if self.limit == "total_cost" else "tokens"
         digits = 4 if units == "dollars" else 0
-        figures = message(f"usage_{units}", language).format(
-            reached=f"{self.reached:.{digits}f}", allowed=f"{self.allowed:.{digits}f}"
-        )
-        return message(f"usage_limit_{self.whose}", language).format(figures=figures, setting=self.setting)
+        reached, allowed = f"{self.reached:.{digits}f}", f"{self.allowed:.{digits}f}"
+        figures = text(f"usage_{units}", language, reached=reached, allowed=allowed)
+        return text(f"usage_limit_{self.whose}", language, figures=figures, setting=self.setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from graphrag.workers import Workers, WorkersBusy, run_limited
-from server.error_responses import told
+from server.error_responses import error_response
 from tests.support.health_probe import HealthProbe
 from tests.support.served import served
 
@@ -58,7 +58,7 @@ async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thre
 
 
 def test_a_refused_caller_learns_when_to_come_back() -> None:
-    answer = told(WorkersBusy(waiting=32, retry_after_s=2), "en")
+    answer = error_response(WorkersBusy(waiting=32, retry_after_s=2), "en")
     assert (answer.status, answer.code, answer.retryable) == (503, "busy", True)
     assert answer.headers["Retry-After"] == "2"
 

@@ -14,7 +14,7 @@ from graphrag.config import SettingsError
 from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.i18n import Language
 from graphrag.llm.errors import ModelRequestRefused, ModelUnreachable
-from server.error_responses import told
+from server.error_responses import error_response
 from server.errors import TurnBroken
 from server.redaction import without_places
 from tests.support.service import error_of, service
@@ -42,7 +42,7 @@ ERRORS: list[Exception] = [
 @pytest.mark.parametrize("language", ["en", "fr"])
 @pytest.mark.parametrize("exc", ERRORS, ids=lambda exc: type(exc).__name__)
 def test_no_place_of_the_service_is_in_what_a_client_reads(exc: Exception, language: Language) -> None:
-    text = told(exc, language).message
+    text = error_response(exc, language).message
     assert text
     assert not [place for place in PLACES if place in text], text
 

@@ -13,7 +13,6 @@ import pytest
 
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
-from graphrag.agent.failures import FaultCode
 from graphrag.llm.attempts import Patience, RetryPolicy
 from graphrag.llm.base import LLMProvider, ToolMessage
 from tests.graphrag.llm.wire import (
@@ -51,7 +50,7 @@ class Row:
     """
 
     answers: Sequence[Callable[[str], Answer]]
-    fault: FaultCode | None = None
+    fault: str | None = None
     retryable: bool = False
     says: str = ""
     text: str = ""

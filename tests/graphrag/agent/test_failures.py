@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, get_args
+from typing import Any
 
 import anthropic
 import httpx2
@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
-from graphrag.agent.failures import FaultCode, classify
+from graphrag.agent.failures import FAULT_CODES, classify
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import NotAllowed
 from graphrag.embedding.base import EmbeddingRefused
@@ -38,8 +38,7 @@ def made(kind: type[ModelError], reason: str) -> ModelError:
 @pytest.mark.parametrize("kind", model_errors())
 def test_every_error_of_a_model_is_told_in_two_languages_without_secrets(kind: type[ModelError]) -> None:
     fault = classify(made(kind, "key sk-abcdef123456 at http://me:pw@host/?key=hush"))
-    assert fault.code in get_args(FaultCode)
-    assert fault.provider == "p"
+    assert fault.code in FAULT_CODES
     assert fault.message("en") == fault.en != fault.fr == fault.message("fr")
     for told in (fault.en, fault.fr):
         assert not any(secret in told for secret in ("abcdef123456", "me:pw", "hush"))
@@ -73,7 +72,7 @@ def test_any_failure_has_a_code_and_an_unforeseen_ones_text_is_kept_back(
 
 def test_a_pause_asked_for_is_handed_on() -> None:
     fault = classify(errors.ModelRateLimited(provider="p", reason="", status=429, retry_after_s=90))
-    assert (fault.retry_after_s, fault.status, fault.retryable) == (90, 429, True)
+    assert (fault.retry_after_s, fault.retryable) == (90, True)
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-import string
-
-import pytest
-
 from graphrag.approvals import Approve, Reject, outcome_text
-from graphrag.i18n.approval_texts import APPROVALS
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
-
-
-def _places(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
-
-
-@pytest.mark.parametrize("code", APPROVALS)
-def test_a_text_states_the_same_facts_in_both_languages(code: str) -> None:
-    english = {"problems"} if code == "proposal_refused" else set[str]()  # in French they stand beside it
-    assert _places(APPROVALS[code]["en"]) == _places(APPROVALS[code]["fr"]) | english
 
 
 async def test_what_was_applied_is_told_with_the_keys_it_got() -> None:
