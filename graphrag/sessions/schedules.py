@@ -114,11 +114,15 @@ def schedule(*, cron: str | None, dates: Sequence[int] = (), timezone: str = "UT
 
 def zone_of(name: str) -> ZoneInfo:
     """Return a time zone by its IANA name. Raises: ScheduleError, with names that are near."""
-    known = available_timezones()
-    if name not in known:
-        near = get_close_matches(name[:60], known, 3, 0.6)
-        raise ScheduleError(field="timezone", reason="zone", value=name[:60], near=near)
-    return ZoneInfo(name)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # not found, not a name, a folder
+        raise _no_zone(name) from error
+
+
+def _no_zone(name: str) -> ScheduleError:
+    near = get_close_matches(name[:60], available_timezones(), 3, 0.6)
+    return ScheduleError(field="timezone", reason="zone", value=name[:60], near=near)
 
 
 def shortest_distance_s(when: Schedule, now: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -197,12 +197,12 @@ def test_no_zone_of_2020_to_2035_loses_or_doubles_an_occurrence() -> None:
     for (_, instants), name in rules().items():
         zone = ZoneInfo(name)
         for at in instants:
-            start, end = at - 30 * 3_600_000, at + 30 * 3_600_000
+            start, end = at - 14 * 3_600_000, at + 14 * 3_600_000
             minutes = wall_clock(zone, start, end)
             for cron, pattern in PATTERNS.items():
                 expected = walked(pattern, minutes)
                 when = schedule(cron=cron, timezone=name)
-                found = [t for t in islice(when.after(start - 1), 400) if t < end]
+                found = list(takewhile(end.__gt__, when.after(start - 1)))
                 # At the edges of the window a wall time may belong to a minute outside it.
                 inside = [t for t in found if start + 3_600_000 < t < end - 3_600_000]
                 assert inside == [t for t in expected if start + 3_600_000 < t < end - 3_600_000], (
@@ -211,4 +211,4 @@ def test_no_zone_of_2020_to_2035_loses_or_doubles_an_occurrence() -> None:
                     at,
                 )
                 checked += 1
-    assert checked > 3_000
+    assert checked > 6_000
