@@ -13,7 +13,7 @@ from cli import render
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person
 from mock_data import load_json
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, printed
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.scripted_http import ScriptedServer
 
@@ -72,8 +72,11 @@ def check(output: str, *, genuine: int = 0, rows: int = 80) -> None:
     assert not set(output) & set("\x1b\r\x0b\x0c\x85\u2028\u202e\u2066")
 
 
-@pytest.mark.parametrize("width", [None, "80", "37"])
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [(None, FORGERIES[0]), *(("37", text) for text in FORGERIES)]
+    + [pytest.param("80", text, marks=pytest.mark.slow) for text in FORGERIES],
+)
 def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
     db: Path, text: str, width: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,21 +91,20 @@ def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
     check(invoke("audit").output)
 
 
-@pytest.mark.parametrize("text", FORGERIES)
 def test_no_message_or_answer_forges_a_line_of_a_transcript(
-    db: Path, text: str, monkeypatch: pytest.MonkeyPatch
+    db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ScriptedServer() as served:
         monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
         monkeypatch.setenv("NODIUS_MODEL", "some-model")
         monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{served.url}/v1")
-        served.play(streamed(openai_text(text)))
-        assert invoke("ask", GRAPH, f"who?{text}").exit_code == 0
-    listed = invoke("threads", "list").stdout
-    check(listed)
-    thread_id = listed.splitlines()[1].split()[0]
-    for line in invoke("threads", "show", thread_id).stdout.splitlines():
-        assert not line.startswith("APPLIED")
+        for text in FORGERIES:
+            served.play(streamed(openai_text(text)))
+            assert invoke("ask", GRAPH, f"who?{text}").exit_code == 0
+    check(invoke("threads", "list").stdout)
+    for thread in printed(invoke("threads", "list", "--json")):
+        for line in invoke("threads", "show", thread["threadId"]).stdout.splitlines():
+            assert not line.startswith("APPLIED")
 
 
 def test_a_long_text_of_somebody_is_cut_after_some_rows(capsys: pytest.CaptureFixture[str]) -> None:

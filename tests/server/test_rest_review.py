@@ -185,7 +185,7 @@ async def test_what_is_nested_too_deep_is_refused_by_name_on_every_channel() -> 
             assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
 
 
-@pytest.mark.parametrize("depth", [900, 1_500, 100_000])
+@pytest.mark.parametrize("depth", [1_500, pytest.param(100_000, marks=pytest.mark.slow)])
 async def test_no_depth_of_a_body_is_a_fault_of_the_service(depth: int) -> None:
     async with service() as running, running.as_("ada", "admin") as ada:
         for path in ("/api/ai/chat", "/api/ai/resume", f"/api/graphs/{GRAPH}/undo", "/api/graphs/import"):

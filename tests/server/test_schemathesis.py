@@ -1,4 +1,4 @@
-"""The OpenAPI description is true: `schemathesis` makes requests from it and judges the answers by it."""
+"""The OpenAPI description is true: `schemathesis` makes requests from it and checks the answers by it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.served import Served, served
 from tests.support.service import GRAPH, token
 
 CHANGE = 'rename error-handler to "Report error"'
-UNJUDGED = "positive_data_acceptance"
+UNCHECKED = "positive_data_acceptance"
 """A request of the right form may still be refused: a file that is no workflow, a workspace not theirs."""
 
 
@@ -51,7 +51,7 @@ def try_all(address: str, keys: dict[str, str], examples: int) -> int:
 
     description = schemathesis.openapi.from_url(f"{address}/openapi.json")
     load_all_checks()
-    unjudged = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == UNJUDGED]
+    unchecked = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == UNCHECKED]
     count = 0
     with requests.Session() as session:
         session.trust_env = False
@@ -66,20 +66,21 @@ def try_all(address: str, keys: dict[str, str], examples: int) -> int:
                 suppress_health_check=list(HealthCheck),
             )
             @given(case=operation.as_strategy())
-            def judged(case: Any) -> None:
+            def checked(case: Any) -> None:
                 nonlocal count
                 count += 1
                 if count % 2 and case.path_parameters:
                     case.path_parameters = {name: keys[name] for name in case.path_parameters}
-                case.call_and_validate(session=session, excluded_checks=unjudged)
+                case.call_and_validate(session=session, excluded_checks=unchecked)
 
-            return judged
+            return checked
 
         for found in description.get_all_operations():
             trying(found.ok())()
     return count
 
 
+@pytest.mark.slow  # test_app.py tries the same with fewer kinds of checks
 async def test_no_endpoint_answers_what_its_description_does_not_say() -> None:
     async with with_content() as (running, keys):
         assert await asyncio.to_thread(try_all, running.address, keys, 1) >= 24
@@ -103,7 +104,7 @@ async def test_a_long_search_finds_no_undocumented_answer_and_no_failure(known: 
             *(str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config)),
             *("run", f"{running.address}/openapi.json"),
             *("-H", f"Authorization: Bearer {token('al', 'admin')}"),
-            *("--checks", "all", "--exclude-checks", UNJUDGED),
+            *("--checks", "all", "--exclude-checks", UNCHECKED),
             *("--max-examples", "25", "--seed", "1", "--no-color", "--generation-database", "none"),
         ]
         process = await asyncio.create_subprocess_exec(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from graphrag.client.stream import NodiusStream, websocket_address
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import propose
+from tests.support.commands import run_command
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.ws_server import GRAPH, Running, token, ws_server
 
@@ -24,15 +24,10 @@ def address(server: Running) -> str:
     return f"http://127.0.0.1:{server.port}"
 
 
-async def nodius(*arguments: str) -> tuple[int, str, str]:
-    """Run `nodius stream` as a process of its own; return exit code, output and what it said."""
-    code = "from cli.main import run; run()"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, "stream", *arguments,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
+async def nodius(*arguments: str) -> tuple[int, str]:
+    """Run `nodius stream` beside the server; return exit code and output."""
+    done = await asyncio.to_thread(run_command, "stream", *arguments)
+    return done.exit_code, done.stdout
 
 
 async def ends(turn: Any) -> dict[str, Any]:
@@ -54,13 +49,13 @@ async def test_the_command_shows_an_answer_and_json_lines(tmp_path: Path) -> Non
     assert nowhere[0] == 3
 
 
-async def test_the_command_decides_as_it_is_told(tmp_path: Path) -> None:
+async def test_the_command_decides_as_its_option_says(tmp_path: Path) -> None:
     signed = tmp_path / "token"
     signed.write_text(token())
     with ScriptedProvider(propose(), "Done.") as model:
         async with ws_server(model) as server:
             where = ("--url", address(server), "--token-file", str(signed), "--decide", "approve")
-            code, out, _ = await nodius(GRAPH, "change it", *where)
+            code, out = await nodius(GRAPH, "change it", *where)
             services = await server.state.services("default")
             (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
     assert code == 0
@@ -96,7 +91,7 @@ async def test_a_turn_goes_on_after_a_decision_elsewhere() -> None:
             assert (await ends(turn))["fullText"].endswith("Rejected, then.")
 
 
-async def test_a_bad_token_and_a_missing_service_are_told_apart() -> None:
+async def test_a_bad_token_and_a_missing_service_are_different_errors() -> None:
     async with ws_server() as server:
         with pytest.raises(ServiceError, match="auth_error"):
             await NodiusStream(address(server), token="forged").__aenter__()

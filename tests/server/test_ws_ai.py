@@ -151,22 +151,22 @@ async def test_interrupt_at_once_after_the_question_stops_it() -> None:
 
 
 async def test_the_next_message_right_after_an_answer_is_never_refused(file: Path) -> None:
-    with ScriptedProvider(*("Yes." for _ in range(101))) as model:
+    with ScriptedProvider(*("Yes." for _ in range(31))) as model:
         settings = {"db": f"sqlite:{file}", "rate_limit": 0}
         async with ws_server(model, **settings) as server, server.client(token()) as client:
             end = (await chat(client, 1))[-1]
-            for number in range(100):
+            for number in range(30):
                 end = (await chat(client, 2 + number % 2, threadId=end["threadId"]))[-1]
                 assert (end["type"], end.get("fullText")) == ("ai:complete", "Yes."), end
 
 
 async def test_the_next_message_right_after_an_interrupt_is_never_refused(file: Path) -> None:
-    halves = [step for _ in range(20) for step in (Says(text="half", held=asyncio.Event()), "Yes.")]
+    halves = [step for _ in range(8) for step in (Says(text="half", held=asyncio.Event()), "Yes.")]
     with ScriptedProvider("Hi.", *halves) as model:
         settings = {"db": f"sqlite:{file}", "rate_limit": 0}
         async with ws_server(model, **settings) as server, server.client(token()) as client:
             thread = (await chat(client, 1))[-1]["threadId"]
-            for _ in range(20):
+            for _ in range(8):
                 await client.send("ai:chat", _id=2, graphKey=GRAPH, message="go on", threadId=thread)
                 await client.until("ai:token", 2)
                 await client.send("ai:interrupt", _id=3, threadId=thread)
