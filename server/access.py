@@ -1,6 +1,6 @@
-"""Middleware around every request: its id, its line in the log, its count, its last resort.
+"""Middleware around every request: gives it an id, logs and counts it, answers unexpected errors.
 
-An error that nothing else caught ends here: it is logged with its trace and told without.
+An unexpected error is logged with its trace; the answer names the request's id only.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Access:
         except ClientDisconnect:
             status = status or CLIENT_GONE
             log.debug("client_gone", extra={"request_id": request_id})
-        except Exception as exc:  # the one door: unforeseen errors are logged whole, told bare
+        except Exception as exc:  # the last resort: see the module
             answer = respond(request, exc)
             if answer.status_code == 500:
                 log.exception("request_failed", extra={"request_id": request_id})

@@ -73,9 +73,9 @@ class RateLimiter:
 
 
 class BodyLimit:
-    """Middleware: knows who sends a body before it reads it, then reads it whole or refuses it.
+    """Middleware: signs the sender of a body in, then reads the whole body or refuses it.
 
-    Whoever reads it later never meets a body that is too large half way. A body must come at LEAST_RATE
+    Endpoints never see a part of a body that is too large. A body must come at LEAST_RATE
     after some seconds; all bodies that are held are bounded, and so are those of one person.
     """
 

@@ -46,7 +46,7 @@ _JSON = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnsw
 
 
 def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    # Not as `model`: FastAPI would build it anew for each status of each endpoint, 60 ms in all.
+    # Not as `model`: FastAPI would build it for each status of each endpoint, 60 ms in all.
     return {status: {"description": _MEANINGS[status], "content": _JSON} for status in statuses}
 
 

@@ -1,4 +1,4 @@
-"""What a person's yes or no to a waiting thread means: a decision, more rounds of tools, or another try."""
+"""Resumes a waiting thread: a yes or no is a decision, a grant of more rounds of tools, or a retry."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ async def resumed(
 
 
 def _is_retry(thread: Thread, asked: ResumeAsked) -> bool:
-    """A turn that broke off, with nothing to decide, is tried again."""
+    """Return whether a turn that broke off, with nothing to decide, is retried."""
     broken = thread.turn.status in ("failed", "running")
     return broken and asked.approved and asked.approval_id is None and not thread.turn.open
 
 
 async def _is_decided(place: WorkspaceContext, thread: Thread, asked: ResumeAsked) -> bool:
-    """What was decided elsewhere, and is said again before the thread has heard of it, lets it go on."""
-    told = asked.approval_id
-    if told is None or told not in thread.turn.open.values() or asked.edited_action is not None:
+    """Return whether the same decision was made elsewhere already: the thread then only goes on."""
+    named = asked.approval_id
+    if named is None or named not in thread.turn.open.values() or asked.edited_action is not None:
         return False
-    approval = await place.services.approvals.get(told, place.person)
+    approval = await place.services.approvals.get(named, place.person)
     contradicts = approval.status == ("rejected" if asked.approved else "applied")
     return not approval.is_open and not contradicts
 

@@ -1,4 +1,4 @@
-"""Runs the service on a socket until a signal, and ends it so that no turn is left half stored."""
+"""Runs the service on a socket until a signal; at the end every running turn is stored."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SWITCH_S = 0.001
 """So long a thread computes while the event loop waits for the interpreter; Python's 5 ms add up."""
 
 GC_ALLOCATIONS = 10_000
-"""Objects between two looks for garbage; Python's 700 is for small programs."""
+"""Objects between two collections of garbage; Python's 700 is for small programs."""
 
 
-class _Server(uvicorn.Server):
-    """Takes a signal as a wish to end. Uvicorn's own way raises it again at the end of `serve`: that
-    kills the process before what it stopped is stored."""
+class _StoringServer(uvicorn.Server):
+    """Ends at a signal. Uvicorn itself raises the signal again at the end of `serve`: that kills the
+    process before the turns it stopped are stored."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -49,10 +49,10 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def _spare_what_stays() -> None:
-    """Leave modules and opened stores out of every later look for garbage: they stay until the end.
+def _freeze_garbage_collection() -> None:
+    """Leave modules and opened stores out of every later collection: they live until the end.
 
-    A full look at them took 100 ms and more, in which every stream stood still.
+    A full collection of them took 100 ms and more, in which no stream went on.
     """
     gc.collect()
     gc.freeze()
@@ -60,7 +60,7 @@ def _spare_what_stays() -> None:
 
 
 def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
-    """Return how uvicorn serves the application; whoever serves it opens and closes its state."""
+    """Return how uvicorn serves the application; the caller opens and closes its state."""
     proxies = app.state.server.settings.forwarded_allow_ips
     return uvicorn.Config(
         app,
@@ -87,9 +87,9 @@ async def run_server(
 
     Raises: what opening the database raises, and SettingsError.
     """
-    server = _Server(config_of(app, grace_s=grace_s))
+    server = _StoringServer(config_of(app, grace_s=grace_s))
     async with app.state.server:
-        _spare_what_stays()
+        _freeze_garbage_collection()
         sys.setswitchinterval(SWITCH_S)
         ready()
         await server.serve(sockets=[listening])

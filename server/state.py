@@ -36,7 +36,7 @@ EXPIRY_S, EXPIRED_AT_ONCE = 60.0, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, eq=False)
 class Workspace:
-    """One opened workspace. Whoever works with it holds it, and so keeps it open."""
+    """One opened workspace. It stays open while something refers to it."""
 
     services: Services
     agent: Agent

@@ -224,7 +224,7 @@ class Connection:
             await self._ai_of(message, identity, sign_in)
         except ClientGone:
             raise
-        except Exception as exc:  # the one door: what a person may know of it is said
+        except Exception as exc:  # every failure becomes an answer
             facts = {"type": message.type, "error": type(exc).__name__}
             log.info("ws_refused", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._outbox.put(fault_message(message.id, exc, self._language))

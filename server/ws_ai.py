@@ -146,7 +146,7 @@ class Conversations:
                     self._left(turn)
                 raise
             await self._last_word(turn, turn.wire.stopped())
-        except Exception as exc:  # the one door: what a person may know of it is said
+        except Exception as exc:  # every failure becomes an answer
             facts = {"thread_id": turn.wire.thread_id, "error": type(exc).__name__}
             log.warning("ws_turn_failed", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._last_word(turn, fault_message(turn.wire.id, exc, self._language))

@@ -1,7 +1,6 @@
-"""Messages on their way to one WebSocket client: in order, bounded, and given up on when nobody reads.
+"""Queue of messages to one WebSocket client: in order, bounded, closed when the client does not read.
 
-Whoever has something for a client waits while its box is full, so that a turn goes no faster than it
-is read.
+`put` waits while the queue is full, so that a turn goes no faster than it is read.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class OutboxLimits:
 
 
 @dataclass(slots=True)
-class _Item:
+class _QueuedMessage:
     """A message with its text; pieces of an answer that came meanwhile are in `more`."""
 
     message: Wire
@@ -62,7 +61,7 @@ class Outbox:
     def __init__(self, send: Callable[[str], Awaitable[None]], limits: OutboxLimits | None = None) -> None:
         self.limits = limits or OutboxLimits()
         self._send = send
-        self._waiting: deque[_Item] = deque()
+        self._waiting: deque[_QueuedMessage] = deque()
         self._chars = 0
         self._closed: ClientGone | None = None
         self._changed = asyncio.Condition()
@@ -99,7 +98,7 @@ class Outbox:
             last.more.append(message["token"])
             last.chars += len(text)
         else:
-            self._waiting.append(_Item(message=message, text=text, chars=len(text), more=[]))
+            self._waiting.append(_QueuedMessage(message=message, text=text, chars=len(text), more=[]))
         self._chars += len(text)
         self._changed.notify_all()
 

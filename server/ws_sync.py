@@ -1,7 +1,7 @@
-"""Live editing on one WebSocket connection: an editor's requests to a live graph, and what others do there.
+"""Live editing on one WebSocket connection: an editor's requests to a live graph, and others' edits of it.
 
-A connection is on one sheet of one graph at a time. What it is sent stands in the order in which it
-happened: its own answers take their place among the others' messages.
+A connection is on one sheet of one graph at a time. Messages are sent in the order in which the edits
+happened, its own answers among the others' messages.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LiveEditing:
                 reply = answer({**sent, **facts}, message.id)
             except ClientGone:
                 raise
-            except Exception as exc:  # the one door: what a person may know of it is said
+            except Exception as exc:  # every failure becomes an answer
                 kind = {"type": message.type, "error": type(exc).__name__}
                 log.info("ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None)
                 why = error_response(exc, self._language)

@@ -1,7 +1,7 @@
-"""The turns under way in this process, each with a log of what was told of it.
+"""The turns that this process runs, each with a log of the messages that were sent of it.
 
-Whoever looks on reads the log at their own pace: a slow one keeps neither the turn nor another waiting,
-and nothing is kept twice for them.
+Other connections read the log at their own pace: a slow one delays neither the turn nor another reader,
+and nothing is stored twice for them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from server.ws_events import Message, WireTurn
 from server.ws_sign_in import SignIn
 
 SHOWN_CHARS = 20_000
-"""So much of a tool's result is kept for who looks on."""
+"""So much of a tool's result is kept for other connections."""
 
 
 class TurnLog:
-    """What was told of a turn: messages without their `_id`, and between them the pieces of the answer."""
+    """Stores what was sent of a turn: messages without their `_id`, and between them pieces of the answer."""
 
     def __init__(self) -> None:
         self._parts: list[Message | list[str]] = []
@@ -85,7 +85,7 @@ class TurnLog:
 class ActiveTurn:
     """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
 
-    It is told as long as the `sign_in` lasts that asked for it. `question` is what a person asked with it,
+    Its messages are sent as long as the `sign_in` lasts that asked for it. `question` is what a person asked,
     None where it goes on after a decision. `owner` is the connection that runs it.
     """
 
@@ -108,7 +108,7 @@ class ActiveTurn:
 
 
 class RunningTurns:
-    """The turns under way in this process: from another connection a person may stop theirs, and look on."""
+    """The turns that this process runs: from another connection a person may stop or follow theirs."""
 
     def __init__(self) -> None:
         self._turns: dict[int, ActiveTurn] = {}
@@ -128,7 +128,7 @@ class RunningTurns:
         return turn.number
 
     def begun(self, turn: ActiveTurn) -> None:
-        """The turn holds its conversation: from here on others may look on."""
+        """Note that a turn holds its conversation: other connections may follow it from now on."""
         self._begun[turn.number] = turn
         for watcher in self._watchers:
             watcher.set()

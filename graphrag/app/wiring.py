@@ -121,7 +121,7 @@ def database_file(url: str) -> Path | None:
 
 
 async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -> list[str]:
-    """Make what a database lacks, as often as one likes; return what was done, one line each.
+    """Make what a database lacks; return what was done, one line each. Idempotent.
 
     A `dry_run` makes nothing and returns what would be done.
 
@@ -159,7 +159,7 @@ async def back_up_database(
 ) -> dict[str, int]:
     """Copy the embedded database to a file, or a workspace of a server's into a folder; return what it holds.
 
-    `said` is told how far it is, maybe in another thread. Raises: FileExistsError, SourceError.
+    `said` is called with the progress, maybe in another thread. Raises: FileExistsError, SourceError.
     """
     file = database_file(settings.db)
     if file is None:
@@ -285,7 +285,7 @@ async def open_shared(
 ) -> AsyncGenerator[Shared]:
     """Open the database and the embedder, for every workspace, and close them again.
 
-    `on_call` hears of each call of a model; it may not raise.
+    `on_call` is called after each call of a model; it may not raise.
 
     Raises: InvalidDatabaseUrl and what opening the database raises.
     """
@@ -343,7 +343,7 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Whoever answers, for all workspaces of a process, and what it costs."""
+    """The provider that answers, for all workspaces of a process, and its prices."""
 
     provider: LLMProvider
     pricing: Pricing

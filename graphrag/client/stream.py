@@ -142,11 +142,11 @@ class NodiusStream:
         await self.send({"type": "authenticate", "token": self._token})
         try:
             async with asyncio.timeout(OPEN_S):
-                told = _message(await self._open.recv())
+                result = _message(await self._open.recv())
         except (ConnectionClosed, TimeoutError) as exc:
             raise self.lost() from exc
-        if not told.get("success"):
-            reason = str(told.get("error", "the token is refused"))
+        if not result.get("success"):
+            reason = str(result.get("error", "the token is refused"))
             raise ServiceError(status=401, code="auth_error", reason=reason)
 
     async def _begin(self, type_: str, fields: Message) -> StreamedTurn:

@@ -36,26 +36,29 @@ async def sign_in(client: Client, by: str) -> dict[str, Any]:
 
 
 async def test_an_expired_token_ends_what_it_gave_access_to_until_its_owner_signs_in_again() -> None:
-    async with ws_server(auth_leeway_s=0) as server, server.client(token("a")) as a:
-        async with server.client(token("b", lasts_s=SOON_S)) as b:
-            await register(a)
-            await register(b)
-            await apply(a, move("root", 1))
-            await b.until("applyInstructionToGraph")
-            await expired(b)
-            await apply(a, move("root", 2))
-            refused = await apply(b, move("root", 3))
-            assert (refused["type"], refused["success"]) == ("authResult", False)
-            assert not (await sign_in(b, token("c")))["success"]
-            assert len(edits(b)) == 1
-            assert (await sign_in(b, token("b")))["success"]
-            left = await apply(b, move("root", 3))
-            assert "registerUserOnGraph" in left["_response"]["message"]
-            await register(b)
-            await apply(a, move("root", 4))
-            assert (await b.until("applyInstructionToGraph"))["instructions"] == [move("root", 4)]
-            assert not (await sign_in(b, token("b", lasts_s=-60)))["success"]
-            assert await b.closed() == 4001
+    async with (
+        ws_server(auth_leeway_s=0) as server,
+        server.client(token("a")) as a,
+        server.client(token("b", lasts_s=SOON_S)) as b,
+    ):
+        await register(a)
+        await register(b)
+        await apply(a, move("root", 1))
+        await b.until("applyInstructionToGraph")
+        await expired(b)
+        await apply(a, move("root", 2))
+        refused = await apply(b, move("root", 3))
+        assert (refused["type"], refused["success"]) == ("authResult", False)
+        assert not (await sign_in(b, token("c")))["success"]
+        assert len(edits(b)) == 1
+        assert (await sign_in(b, token("b")))["success"]
+        left = await apply(b, move("root", 3))
+        assert "registerUserOnGraph" in left["_response"]["message"]
+        await register(b)
+        await apply(a, move("root", 4))
+        assert (await b.until("applyInstructionToGraph"))["instructions"] == [move("root", 4)]
+        assert not (await sign_in(b, token("b", lasts_s=-60)))["success"]
+        assert await b.closed() == 4001
 
 
 @pytest.mark.slow
