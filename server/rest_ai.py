@@ -111,10 +111,10 @@ async def resume(
     body: Annotated[ResumeRequest, Body(openapi_examples=RESUME_EXAMPLES)],
 ) -> ChatAnswer:
     """Decide what a conversation waits for, and let it go on."""
-    place, thread = await workspaces.of_thread(body.thread_id)
+    place = await workspaces.with_thread(body.thread_id)
     state = state_of(request)
     state.limiter.spend(place.person.user_id)
-    events = resumed(place, thread, body, language=language, interactive=body.interactive)
+    events = resumed(place, body, language=language, interactive=body.interactive)
     return await collect(state, request, events)
 
 

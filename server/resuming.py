@@ -30,22 +30,25 @@ class ResumeAsked(Protocol):
 
 async def resumed(
     place: WorkspaceContext,
-    thread: Thread,
     asked: ResumeAsked,
     *,
     language: Language | None = None,
     interactive: bool = True,
 ) -> AsyncGenerator[Event]:
     """Yield the events of a thread that a person resumes. Raises: as `Agent.resume`."""
-    grant = asked.approved if thread.turn.status == "limit" else None
-    only_on = grant is not None or _is_retry(thread, asked) or await _is_decided(place, thread, asked)
-    decision = None if only_on else decision_of(asked.approved, asked.feedback, asked.edited_action)
+
+    async def answer(thread: Thread) -> tuple[Decision | None, bool | None]:
+        if thread.turn.status == "limit":
+            return None, asked.approved
+        if _is_retry(thread, asked) or await _is_decided(place, thread, asked):
+            return None, None
+        return decision_of(asked.approved, asked.feedback, asked.edited_action), None
+
     events = place.agent.resume(
-        thread.key,
+        asked.thread_id,
         place.person,
-        decision=decision,
         approval_id=asked.approval_id,
-        grant_rounds=grant,
+        answer=answer,
         language=language,
         interactive=interactive,
     )

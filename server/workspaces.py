@@ -80,6 +80,15 @@ class WorkspaceResolver:
                 continue
         raise ThreadNotFound(thread_id=thread_id)
 
+    async def with_thread(self, thread_id: str) -> WorkspaceContext:
+        """Return the workspace to look for a thread in: the only one there is, else where the thread is.
+
+        Raises: ThreadNotFound, ThreadVersion, BadDocument.
+        """
+        if len(self._names) == 1:
+            return await self.one()
+        return (await self.of_thread(thread_id))[0]
+
     async def of_approval(self, approval_id: str) -> tuple[WorkspaceContext, Approval]:
         """Return where an approval is. Raises: ApprovalNotFound."""
         for place in await self.all():

@@ -254,8 +254,8 @@ class Connection:
             place, _ = await places.of_graph(message.graph_key)
             await self._conversations.chat(place, message, sign_in)
         else:
-            place, thread = await places.of_thread(message.thread_id)
-            await self._conversations.resume(place, thread, message, sign_in)
+            place = await places.with_thread(message.thread_id)
+            await self._conversations.resume(place, message, sign_in)
 
     async def _follow(self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn) -> None:
         await self._following.aclose()

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from graphrag.agent.events import Completed, Event, Failed, ProposalPending, ToolLimit, TurnStarted
-from graphrag.agent.thread_store import NothingToResume, Thread, ThreadBusy
+from graphrag.agent.thread_store import NothingToResume, ThreadBusy
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from server.resuming import resumed
@@ -75,10 +75,10 @@ class Conversations:
         )
         await self._begin(asked.id, place, events, asked.thread_id, sign_in, question=asked.message)
 
-    async def resume(self, place: WorkspaceContext, thread: Thread, asked: AiResume, sign_in: SignIn) -> None:
+    async def resume(self, place: WorkspaceContext, asked: AiResume, sign_in: SignIn) -> None:
         """Begin to go on where a thread waits; returns at once."""
         log.debug("ws_resume", extra={"threadId": asked.thread_id})
-        events = resumed(place, thread, asked, language=self._language)
+        events = resumed(place, asked, language=self._language)
         await self._begin(asked.id, place, events, asked.thread_id, sign_in)
 
     def interrupt_asked(self, id_: float) -> bool:

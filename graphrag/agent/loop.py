@@ -21,7 +21,7 @@ from graphrag.agent.events import Ending, Event
 from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.thread_store import EmptyMessage, NothingToResume, ThreadOfOtherGraph, Threads
+from graphrag.agent.thread_store import EmptyMessage, NothingToResume, Thread, ThreadOfOtherGraph, Threads
 from graphrag.agent.tool_calls import CallPlace, Requested, ToolCalls
 from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLeases, take_over
@@ -52,6 +52,10 @@ class AgentLimits:
 
     rounds: int = 5
     max_rounds: int = 10
+
+
+Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
+"""What a person answered to a waiting thread: a decision, and whether they grant more rounds of tools."""
 
 
 class Agent:
@@ -143,21 +147,26 @@ class Agent:
         decision: Decision | None = None,
         approval_id: str | None = None,
         grant_rounds: bool | None = None,
+        answer: Answer | None = None,
         language: Language | None = None,
         interactive: bool = True,
     ) -> AsyncGenerator[Event]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
         default the oldest), with more rounds granted or not, or with neither, to look and go on.
 
+        `answer` returns decision and grant, where they depend on how the thread stands.
+        The thread is read once, when its lease is held; another person's lease ends at once.
+
         Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, and what
         `Approvals.decide` raises; the turn then waits as it did.
         """
-        await self._threads.get(thread_id, person)  # nobody else's thread is held
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
         last: Ending | None = None
         async with self.leases.held(thread_id) as hold:
             stored = await take_over(self._threads, thread_id, person)
+            if answer is not None:
+                decision, grant_rounds = await answer(stored.thread)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.interactive = interactive
             turn.answer.append(turn.state.text)
