@@ -29,7 +29,7 @@ from graphrag.app.logs import bind_log_context
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage
-from graphrag.llm.openai_wire import clean
+from graphrag.llm.message_text import clean
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import write_instructions
 from graphrag.retrieval.retriever import Retriever

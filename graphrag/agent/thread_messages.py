@@ -13,7 +13,7 @@ from graphrag.llm.base import (
     ToolMessage,
     UserMessage,
 )
-from graphrag.llm.openai_wire import clean
+from graphrag.llm.message_text import clean
 from graphrag.retrieval.context import CONTEXT_MARKER
 
 

@@ -22,7 +22,7 @@ from datasources.types import Document, parse_document
 from graphrag.agent.editor_threads import take_over
 from graphrag.agent.thread_messages import from_stored, to_stored
 from graphrag.llm.base import Message
-from graphrag.llm.openai_wire import clean
+from graphrag.llm.message_text import clean
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)

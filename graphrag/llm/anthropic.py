@@ -7,12 +7,11 @@ from typing import Any, cast
 
 import anthropic
 
-from graphrag.llm.anthropic_reader import MessageReader
-from graphrag.llm.anthropic_wire import to_request
+from graphrag.llm.answers import AnswerReader, CallIds
+from graphrag.llm.anthropic_messages import MessageReader, to_request
 from graphrag.llm.attempts import Clock, Patience, RetryPolicy
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
-from graphrag.llm.calls import CallIds
-from graphrag.llm.sdk import TIMEOUT, Reader, SdkErrors, SdkProvider
+from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 
@@ -78,7 +77,7 @@ class AnthropicProvider(SdkProvider):
             request["extra_body"] = {"temperature": min(temperature, 1.0)}
         return request
 
-    def _reader(self, ids: CallIds) -> Reader:
+    def _reader(self, ids: CallIds) -> AnswerReader:
         return MessageReader(self._name, ids)
 
     async def _send(self, request: dict[str, Any], clock: Clock) -> Any:

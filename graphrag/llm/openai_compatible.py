@@ -12,15 +12,14 @@ from typing import Any, Literal, cast
 import httpx2
 import openai
 
+from graphrag.llm.answers import AnswerReader, CallIds
 from graphrag.llm.attempts import Clock, Patience, RetryPolicy
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
-from graphrag.llm.calls import CallIds
 from graphrag.llm.errors import ModelError
-from graphrag.llm.openai_reader import ChatReader
-from graphrag.llm.openai_wire import LateSystem, to_messages
-from graphrag.llm.responses_reader import ResponsesReader
-from graphrag.llm.responses_wire import to_functions, to_input
-from graphrag.llm.sdk import TIMEOUT, Reader, SdkErrors, SdkProvider
+from graphrag.llm.message_text import LateSystem
+from graphrag.llm.openai_chat import ChatReader, to_messages
+from graphrag.llm.openai_responses import ResponsesReader, to_functions, to_input
+from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
 from graphrag.llm.sdk_errors import too_long
 from graphrag.llm.server_facts import ServerFacts, read_facts
 
@@ -159,7 +158,7 @@ class OpenAICompatibleProvider(SdkProvider):
                 request["tool_choice"] = options.tool_choice
         return request
 
-    def _reader(self, ids: CallIds) -> Reader:
+    def _reader(self, ids: CallIds) -> AnswerReader:
         if self._api == "responses":
             return ResponsesReader(self._name, ids)
         return ChatReader(self._name, ids, finish_required=self._finish_required)

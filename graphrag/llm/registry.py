@@ -13,7 +13,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.llm.attempts import Patience
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.errors import without_secrets
-from graphrag.llm.openai_wire import LateSystem
+from graphrag.llm.message_text import LateSystem
 from graphrag.llm.prices import FREE, Price, Pricing, known_context_window
 
 log = logging.getLogger(__name__)

@@ -6,12 +6,13 @@ import inspect
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httpx2
 
+from graphrag.llm.answers import AnswerReader, CallIds
 from graphrag.llm.attempts import END, Attempts, Clock, Patience, RetryPolicy
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
@@ -21,7 +22,6 @@ from graphrag.llm.base import (
     PromptProgress,
     ToolSchema,
 )
-from graphrag.llm.calls import CallIds
 from graphrag.llm.errors import (
     ModelAnswerMalformed,
     ModelError,
@@ -37,17 +37,6 @@ log = logging.getLogger(__name__)
 CONNECT_S = 10.0
 TIMEOUT = httpx2.Timeout(None, connect=CONNECT_S)
 """The pauses of an answer are `Clock`'s: it also counts lines without content."""
-
-
-class Reader(Protocol):
-    """Reads the pieces of an answer; `finished`: whatever fails from here on, the answer is whole."""
-
-    @property
-    def finished(self) -> bool: ...
-
-    def feed(self, event: object, /) -> Iterator[Chunk]: ...
-
-    def end(self) -> Iterator[Chunk]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +110,7 @@ class SdkProvider(Identified, ABC):
         """Return the request's body."""
 
     @abstractmethod
-    def _reader(self, ids: CallIds) -> Reader:
+    def _reader(self, ids: CallIds) -> AnswerReader:
         """Return what reads an answer."""
 
     @abstractmethod

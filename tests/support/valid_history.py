@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphrag.llm.anthropic_wire import to_request
+from graphrag.llm.anthropic_messages import to_request
 from graphrag.llm.base import AssistantMessage, Message, ModelOptions, ToolMessage
-from graphrag.llm.openai_wire import to_messages
+from graphrag.llm.openai_chat import to_messages
 
 
 def check_valid(messages: Sequence[Message]) -> None:

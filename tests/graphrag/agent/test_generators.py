@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from graphrag.llm.anthropic_reader import MessageReader
-from graphrag.llm.openai_reader import ChatReader
+from graphrag.llm.anthropic_messages import MessageReader
+from graphrag.llm.openai_chat import ChatReader
 from tests.graphrag.llm.wire import (
     anthropic_provider,
     anthropic_text,

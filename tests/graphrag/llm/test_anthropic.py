@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.llm.anthropic_reader import MessageReader
-from graphrag.llm.anthropic_wire import CACHED, to_request
+from graphrag.llm.answers import CallIds
+from graphrag.llm.anthropic_messages import CACHED, MessageReader, to_request
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
@@ -29,7 +29,6 @@ from graphrag.llm.base import (
     UsageReport,
     UserMessage,
 )
-from graphrag.llm.calls import CallIds
 from graphrag.llm.errors import ModelError, ModelStreamBroken
 from tests.graphrag.llm.wire import (
     KEY,

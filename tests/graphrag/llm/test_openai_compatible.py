@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag.llm.answers import CallIds
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
@@ -29,15 +30,13 @@ from graphrag.llm.base import (
     UserMessage,
     complete,
 )
-from graphrag.llm.calls import CallIds
 from graphrag.llm.errors import (
     ModelAnswerMalformed,
     ModelContentFiltered,
     ModelError,
     ModelRequestRefused,
 )
-from graphrag.llm.openai_reader import ChatReader
-from graphrag.llm.openai_wire import to_messages
+from graphrag.llm.openai_chat import ChatReader, to_messages
 from tests.graphrag.llm.wire import (
     ASK,
     KEY,

@@ -20,13 +20,13 @@ from graphrag.llm.base import (
     ToolCallSetAside,
     ToolCallStarted,
 )
-from graphrag.llm.calls import is_json
 from graphrag.llm.errors import (
     ModelAnswerMalformed,
     ModelContentFiltered,
     ModelError,
     ModelStreamBroken,
 )
+from graphrag.llm.message_text import is_json
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from tests.graphrag.llm.wire import (
     anthropic_provider,

@@ -1,29 +1,43 @@
-"""Gathers the tool calls of one answer from their fragments; knows no wire format's names."""
+"""Reads answers piece by piece: what the readers of all formats share, and how tool calls are gathered."""
 
 from __future__ import annotations
 
-import json
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from graphrag.llm.base import (
     AssistantMessage,
+    Chunk,
+    Finished,
     FinishReason,
     Message,
+    ReasoningDelta,
+    TextDelta,
     ToolCall,
     ToolCallCut,
     ToolCallReady,
     ToolCallSetAside,
     ToolCallStarted,
+    UsageReport,
 )
+from graphrag.llm.errors import (
+    ModelAnswerMalformed,
+    ModelContentFiltered,
+    ModelEmptyReply,
+    ModelStreamBroken,
+)
+from graphrag.llm.fields import Fields, Unreadable
+from graphrag.llm.message_text import is_json
 
 MAX_CHARS = 1_000_000
 """Arguments are not read further; what is left of them is no JSON, and refused."""
 
 
 class CallIds:
-    """Hands out ids that are unique in a conversation.
+    """Gives ids that are unique in a conversation.
 
     Some servers number calls from 0 in every answer, repeat an id, or send none; histories with
     such ids are refused by others, and an answer could be taken for that of an earlier call.
@@ -144,10 +158,87 @@ class CallGatherer:
         return call
 
 
-def is_json(text: str) -> bool:
-    """Return whether a text is one whole JSON value."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+class AnswerReader(ABC):
+    """Reads one answer of a format: feed it every event, then take `end`.
+
+    An event that cannot be read is ModelAnswerMalformed, one that contradicts the others ModelStreamBroken.
+    """
+
+    def __init__(self, provider: str, ids: CallIds) -> None:
+        self.provider = provider
+        self.calls = CallGatherer(ids)
+        self.refusal: list[str] = []
+        self._has_text = False
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether the answer is whole: what fails from here on does not matter."""
+
+    def feed(self, event: object) -> Iterator[Chunk]:
+        """Yield what an event, or an answer that was not streamed, brings. Raises: ModelError."""
+        try:
+            yield from self.read(Fields(event))
+        except Unreadable as exc:
+            raise self.malformed(str(exc)) from exc
+
+    @abstractmethod
+    def read(self, event: Fields) -> Iterator[Chunk]:
+        """Yield what an event brings. Raises: Unreadable, ModelError."""
+
+    @abstractmethod
+    def usage(self) -> UsageReport | None:
+        """Return the tokens of the request. Raises: Unreadable."""
+
+    @abstractmethod
+    def reason(self) -> FinishReason:
+        """Return why the answer ended. Raises: ModelError where it is not whole or no answer."""
+
+    def set_aside(self) -> Iterator[Chunk]:
+        """Yield the calls that arrived and are no part of the answer."""
+        yield from ()
+
+    def ended_calls(self) -> Container[int | None]:
+        """Return the indexes of calls that are whole also in an answer that was cut off."""
+        return ()
+
+    def end(self) -> Iterator[Chunk]:
+        """Yield the tokens, the calls and the end. Raises: ModelError where there is no whole answer."""
+        with suppress(Unreadable):  # an answer is worth more than its count
+            if (usage := self.usage()) is not None:
+                yield usage
+        yield from self.set_aside()
+        reason = self.reason()
+        if self.refusal and not self._has_text:
+            raise ModelContentFiltered(provider=self.provider, reason="".join(self.refusal))
+        if self.calls.nameless:
+            raise self.malformed("a tool call without a name")
+        if self.calls.any:
+            yield from self.calls.end(reason, whole=self.ended_calls())
+            reason = "tool_calls" if reason == "stop" else reason
+        elif not self._has_text and reason != "length":
+            raise ModelEmptyReply(provider=self.provider, reason="neither text nor a tool call")
+        yield Finished(reason=reason)
+
+    def text(self, text: str | None) -> Iterator[Chunk]:
+        """Yield a piece of the answer, where there is one."""
+        if text:
+            self._has_text = True
+            yield TextDelta(text=text)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether neither text nor a call came."""
+        return not self._has_text and not self.calls.any
+
+    def malformed(self, reason: str) -> ModelAnswerMalformed:
+        return ModelAnswerMalformed(provider=self.provider, reason=reason)
+
+    def broken(self, reason: str) -> ModelStreamBroken:
+        return ModelStreamBroken(provider=self.provider, reason=reason)
+
+
+def thinking(text: str | None) -> Iterator[Chunk]:
+    """Yield a piece of the model's thinking, where there is one."""
+    if text:
+        yield ReasoningDelta(text=text)

@@ -1,0 +1,349 @@
+"""Anthropic's messages format: our messages as it wants them, and what its answers say."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from graphrag.llm.answers import AnswerReader, CallIds, thinking
+from graphrag.llm.base import (
+    AssistantMessage,
+    Chunk,
+    FinishReason,
+    Message,
+    ModelOptions,
+    ProviderToolUsed,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSchema,
+    UsageReport,
+)
+from graphrag.llm.errors import ModelContentFiltered, ModelContextTooLong
+from graphrag.llm.fields import Fields, Unreadable
+from graphrag.llm.message_text import clean, is_stable, readable_arguments
+
+log = logging.getLogger(__name__)
+
+_REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "pause_turn": "length",
+    "model_context_window_exceeded": "length",
+}
+_OURS = "tool_use"
+_THEIRS = ("server_tool_use", "mcp_tool_use")
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_NOTHING = Fields({})
+
+CACHED = {"type": "ephemeral"}
+EMPTY = "(empty)"
+"""Stands where the format allows no empty text."""
+
+_NOT_ID = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class _Ids:
+    """Gives calls the ids that this format takes, the same to a call and its answer."""
+
+    def __init__(self) -> None:
+        self._current: dict[str, str] = {}
+        self._given: set[str] = set()
+
+    def of_call(self, call_id: str) -> str:
+        base = _NOT_ID.sub("_", call_id)[:60] or "call"
+        given, again = base, 1
+        while given in self._given:
+            again += 1
+            given = f"{base}_{again}"
+        self._given.add(given)
+        self._current[call_id] = given
+        return given
+
+    def of_answer(self, call_id: str) -> str:
+        return self._current.get(call_id) or self.of_call(call_id)
+
+
+def to_request(
+    messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
+) -> dict[str, Any]:
+    """Return system, messages, tools and tool_choice, each only where there is something.
+
+    Breakpoints for the provider's cache stand at the end of the stable prefix (tools and stable
+    instructions) and at the end of the last message, which the next round of tools extends.
+    """
+    lead = 0
+    while lead < len(messages) and is_stable(messages[lead]):
+        lead += 1
+    turns = _turns(messages[lead:]) or [_Turn(role="user", content=[_text(EMPTY)])]
+    turns[-1]["content"][-1]["cache_control"] = CACHED
+    request: dict[str, Any] = {"messages": turns}
+    offered = [_tool(tool) for tool in tools] or _tools_of(messages)
+    system = _system(messages[:lead])
+    if system:
+        request["system"] = system
+    elif offered:
+        offered[-1]["cache_control"] = CACHED
+    if offered:
+        request["tools"] = offered
+        choice = "none" if not tools else options.tool_choice
+        if choice != "auto":
+            request["tool_choice"] = {"type": {"required": "any", "none": "none"}[choice]}
+    return request
+
+
+def _system(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    blocks = [_text(message.content) for message in messages if message.content.strip()]
+    if blocks:
+        blocks[-1]["cache_control"] = CACHED
+    return blocks
+
+
+class _Turn(TypedDict):
+    role: Literal["user", "assistant"]
+    content: list[dict[str, Any]]
+
+
+def _turns(messages: Sequence[Message]) -> list[_Turn]:
+    """Return turns of alternating roles; results of tools come first in theirs."""
+    ids = _Ids()
+    turns: list[_Turn] = []
+    for message in messages:
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        blocks = _blocks(message, ids)
+        if not blocks:
+            continue
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"].extend(blocks)
+        else:
+            turns.append(_Turn(role=role, content=blocks))
+    for turn in turns:
+        turn["content"].sort(key=lambda block: block["type"] != "tool_result")
+    if turns and turns[0]["role"] == "assistant":
+        turns.insert(0, _Turn(role="user", content=[_text(EMPTY)]))
+    if turns and turns[-1]["role"] == "assistant":
+        turns.append(_Turn(role="user", content=[_text(EMPTY)]))
+    return turns
+
+
+def _blocks(message: Message, ids: _Ids) -> list[dict[str, Any]]:
+    if isinstance(message, AssistantMessage):
+        said = [_text(message.content.rstrip())] if message.content.strip() else []
+        return said + [
+            {
+                "type": "tool_use",
+                "id": ids.of_call(call.id),
+                "name": call.name,
+                "input": json.loads(readable_arguments(call)),
+            }
+            for call in message.tool_calls
+        ]
+    if isinstance(message, ToolMessage):
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids.of_answer(message.call_id)}
+        result["content"] = clean(message.content) or EMPTY
+        return [result | ({"is_error": True} if message.is_error else {})]
+    if isinstance(message, SystemMessage) and not message.content.strip():
+        return []
+    return [_text(message.content if message.content.strip() else EMPTY)]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": clean(text)}
+
+
+def _tool(tool: ToolSchema) -> dict[str, Any]:
+    function: Mapping[str, Any] = tool["function"]
+    made: dict[str, Any] = {"name": function["name"]}
+    if function.get("description"):
+        made["description"] = function["description"]
+    made["input_schema"] = function.get("parameters") or {"type": "object", "properties": {}}
+    return made
+
+
+def _tools_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the tools that a history used: it is refused where they are not declared."""
+    names = {call.name for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls}
+    return [{"name": name, "input_schema": {"type": "object"}} for name in sorted(names)]
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block that has begun. `arguments` are the raw bytes of a tool's input so far."""
+
+    type: str
+    id: str = ""
+    name: str = ""
+    input: object = None
+    arguments: str = ""
+    ended: bool = False
+
+    def whole_arguments(self) -> str:
+        """The raw text, or what some proxies put whole into the block's start instead."""
+        return self.arguments or (json.dumps(self.input, ensure_ascii=False) if self.input else "")
+
+
+class MessageReader(AnswerReader):
+    """A stream is whole when it gave a reason to stop and `message_stop` came.
+
+    One in which a second answer begins (a splice) is read to its end, which says the tokens, and then broken.
+    """
+
+    def __init__(self, provider: str, ids: CallIds) -> None:
+        super().__init__(provider, ids)
+        self._blocks: dict[int, _Block] = {}
+        self._counts: dict[str, int] = {}
+        self._reason = self._explanation = ""
+        self._stopped = self._spliced = False
+
+    @property
+    def finished(self) -> bool:
+        return self._stopped and bool(self._reason)
+
+    def read(self, event: Fields) -> Iterator[Chunk]:
+        kind, delta = event.text("type"), event.part("delta") or _NOTHING
+        if event.any("content") is not None:
+            yield from self._not_streamed(event)
+            return
+        if kind is None:
+            raise self.malformed("an event without a type")
+        message = event.part("message")
+        self._count(event if message is None else message)
+        if self._spliced:
+            self._read_splice(event, delta)
+            return
+        match kind:
+            case "message_start":
+                self._spliced = bool(self._blocks)
+            case "content_block_start":
+                yield from self._start(self._index(event), event.part("content_block") or _NOTHING)
+            case "content_block_delta":
+                yield from self._change(self._block(event), self._index(event), delta)
+            case "content_block_stop":
+                yield from self._stop(self._block(event))
+            case "message_delta":
+                self._conclude(delta)
+            case "message_stop":
+                self._stopped = True
+            case _:
+                pass  # new kinds of events are announced to come
+
+    def _not_streamed(self, whole: Fields) -> Iterator[Chunk]:
+        self._count(whole)
+        for index, part in enumerate(whole.parts("content") or ()):
+            yield from self._start(index, part)
+            yield from self._stop(self._blocks[index])
+        self._conclude(whole)
+        self._stopped = True
+
+    def _count(self, holder: Fields) -> None:
+        """Keep the latest of each count: a stream says them in parts, and again."""
+        with suppress(Unreadable):  # an answer is worth more than its count
+            usage = holder.part("usage") or _NOTHING
+            self._counts |= {name: usage.count(name) for name in _COUNTS if usage.any(name) is not None}
+
+    def usage(self) -> UsageReport | None:
+        """Return the tokens; the format counts those of the cache apart, we as part of the prompt."""
+        if not self._counts:
+            return None
+        plain, written, read, stored = (self._counts.get(name, 0) for name in _COUNTS)
+        return UsageReport(
+            prompt=plain + read + stored, completion=written, cached=read, cache_written=stored
+        )
+
+    def set_aside(self) -> Iterator[Chunk]:
+        if self._spliced:
+            yield from self.calls.arrived()
+
+    def reason(self) -> FinishReason:
+        if self._spliced:
+            raise self.broken("another answer began within this one")
+        if not self._reason:
+            raise self.broken("it ended without a reason to stop")
+        if not self._stopped:
+            raise self.broken("it ended without message_stop")
+        if self._reason == "refusal":
+            raise ModelContentFiltered(provider=self.provider, reason=self._explanation or "refusal")
+        if self._reason == "model_context_window_exceeded" and self.is_empty:
+            raise ModelContextTooLong(provider=self.provider, reason=self._reason)
+        if self._reason not in _REASONS:
+            log.info("unknown_finish_reason", extra={"provider": self.provider, "reason": self._reason[:50]})
+        reason = _REASONS.get(self._reason, "stop")
+        if reason != "length" and any(not block.ended for block in self._blocks.values()):
+            raise self.broken("it ended within a block")
+        for index, block in self._blocks.items():
+            if block.type == _OURS and not block.arguments and block.input:
+                self._add(index, block.whole_arguments())
+        return reason
+
+    def ended_calls(self) -> Collection[int | None]:
+        """A block that ended is whole, also without arguments: then it takes none."""
+        return [index for index, block in self._blocks.items() if block.ended]
+
+    def _add(self, index: int, arguments: str | None) -> None:
+        """Add arguments to a call, which was announced when its block began."""
+        for _ in self.calls.add(index=index, call_id=None, name=None, arguments=arguments):
+            pass
+
+    def _start(self, index: int, part: Fields) -> Iterator[Chunk]:
+        if index in self._blocks:
+            raise self.broken("a block began twice")
+        kind, call_id, name = part.text("type") or "", part.text("id"), part.text("name")
+        self._blocks[index] = _Block(type=kind, id=call_id or "", name=name or "", input=part.any("input"))
+        if kind == _OURS:
+            if not name:
+                raise self.malformed("a tool call without a name")
+            yield from self.calls.add(index=index, call_id=call_id, name=name, arguments=None)
+        elif kind == "text":
+            yield from self.text(part.text("text"))
+        elif kind == "thinking":
+            yield from thinking(part.text("thinking"))
+
+    def _change(self, block: _Block, index: int, delta: Fields) -> Iterator[Chunk]:
+        kind = delta.text("type")
+        if kind == "text_delta":
+            yield from self.text(delta.text("text"))
+        elif kind == "thinking_delta":
+            yield from thinking(delta.text("thinking"))
+        elif kind == "input_json_delta" and (more := delta.text("partial_json")):
+            block.arguments += more
+            if block.type == _OURS:
+                yield from self.calls.add(index=index, call_id=None, name=None, arguments=more)
+
+    def _stop(self, block: _Block) -> Iterator[Chunk]:
+        block.ended = True
+        if block.type in _THEIRS:
+            call = ToolCall(id=block.id, name=block.name, arguments=block.whole_arguments())
+            yield ProviderToolUsed(call=call)
+
+    def _read_splice(self, event: Fields, delta: Fields) -> None:
+        """Take what follows a splice: nothing of it is an answer, but what it adds to a call is set aside."""
+        index, more = event.number("index"), delta.text("partial_json")
+        block = self._blocks.get(-1 if index is None else index)
+        if more and index is not None and block is not None and block.type == _OURS:
+            self._add(index, more)
+        self._reason = delta.text("stop_reason") or self._reason
+        self._stopped = self._stopped or event.text("type") == "message_stop"
+
+    def _conclude(self, holder: Fields) -> None:
+        self._reason = holder.text("stop_reason") or self._reason
+        details = holder.part("stop_details")
+        self._explanation = (details and details.text("explanation")) or self._explanation
+
+    def _index(self, event: Fields) -> int:
+        index = event.number("index")
+        if index is None:
+            raise self.malformed(f"{event.text('type')} without an index")
+        return index
+
+    def _block(self, event: Fields) -> _Block:
+        block = self._blocks.get(self._index(event))
+        if block is None or block.ended:
+            raise self.broken(f"{event.text('type')} for a block that is not open")
+        return block
