@@ -99,7 +99,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/agent/test_editor_threads.py::test_a_pending_tool_limit_is_granted",
     ),
     "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (
-        "datasources/arango/test_server_version.py::test_a_version_is_judged",
+        "datasources/arango/test_server_version.py::test_a_version_is_accepted_or_refused",
         "datasources/arango/test_server_version.py::test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_server",
         "datasources/arango/test_statements.py::test_a_statement_uses_what_3_11_has_but_for_the_vector_index",
         "server/test_database_down.py::test_reads_and_a_running_turn_fail_with_503_and_go_on_when_it_is_back",

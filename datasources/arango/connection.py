@@ -49,8 +49,6 @@ class ArangoConnection:
         self.address = address
         self.bounds = Bounds(runtime_s=address.timeout_s)
         self._http = BoundedHttp(source=address.shown, timeout_s=address.timeout_s, verify=address.verify)
-        self.is_sharded: bool | None = None
-        """Whether a transaction may commit in parts; None while nobody asked the server."""
         self._threads: ThreadPoolExecutor | None = None
         self._client: ArangoClient | None = None
         self._database: StandardDatabase | None = None
@@ -133,7 +131,7 @@ class ArangoConnection:
             try:
                 return await self.run(
                     lambda database: self.execute(database, statement, values),
-                    idempotent=not statement.writes or statement.settled,
+                    idempotent=not statement.writes or statement.idempotent,
                 )
             except WriteConflict:
                 if not statement.repeatable or attempt == self.bounds.write_attempts:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import orjson
@@ -35,7 +34,6 @@ from datasources.arango.words import own_words
 from datasources.mutations import encode_document
 from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig, NodeVector, Vector, parse_document
 
-D = TypeVar("D", bound=Document)
 _SERVERS = ("_id", "_rev", "_key", LOCAL_KEY, *HIDDEN)
 
 
@@ -129,7 +127,7 @@ def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]
         NAME_EMBEDDING: name if fits else None,
         OTHER_EMBEDDING: None if fits else content,
         OTHER_NAME_EMBEDDING: None if fits else name,
-        EMBEDDING_BITS: _bits(vector),
+        EMBEDDING_BITS: None,
         EMBEDDING_MODEL: vector.model,
         EMBEDDING_HASH: vector.hash,
     }
@@ -139,30 +137,16 @@ def _numbers(vector: Vector | None) -> list[float] | None:
     return None if vector is None else vector.tolist()
 
 
-def _bits(vector: NodeVector) -> dict[str, str | None] | None:
-    """Return the vectors bit by bit where JSON may not give them back: it knows no negative zero."""
-    parts = {"content": vector.content, "name": vector.name}
-    if not any(part is not None and bool(((part == 0) & np.signbit(part)).any()) for part in parts.values()):
-        return None
-    return {
-        name: None if part is None else base64.b64encode(part.astype("<f4").tobytes()).decode()
-        for name, part in parts.items()
-    }
-
-
 def read_vector(row: Mapping[str, Any], key: str) -> NodeVector | None:
     """Return a stored vector; None for what is none, as another program may have written."""
-    bits: Mapping[str, str | None] = row.get("bits") or {}
-    content, name = (read_part(row.get(part), bits.get(part)) for part in ("content", "name"))
+    content, name = (read_part(row.get(part)) for part in ("content", "name"))
     if content is None:
         return None
     return NodeVector(key=key, model=row["model"], hash=row.get("hash") or "", content=content, name=name)
 
 
-def read_part(numbers: Any, bits: str | None) -> Vector | None:
+def read_part(numbers: Any) -> Vector | None:
     """Return one stored vector; None for what is none."""
-    if bits:
-        return np.frombuffer(base64.b64decode(bits), dtype="<f4").astype(np.float32)
     if not isinstance(numbers, list) or not numbers:
         return None
     try:

@@ -2,7 +2,7 @@
 
 python-arango sends a request again, writes too, whenever a connection breaks, and its own client
 lets a read wait for minutes. Here a request goes to the next host only when no connection came
-about, so that nothing was sent; an answer that was lost is an error, and whoever asked knows
+about, so that nothing was sent; an answer that was lost is an error, and the caller knows
 whether asking again is harmless.
 
 Source: python-arango 8.3.7, `connection.BaseConnection.process_request`.

@@ -7,7 +7,7 @@ its local key in `localKey`, which is what readers go by.
 Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then share
 a document key; the later write is refused by name, and neither reads or overwrites the other. To
 encode them would lose the documents of Nodius, which a key alone does not tell from ours, or cost
-two look-ups a key. Whoever would occupy keys of a graph in advance must own the graph of the part
+two look-ups a key. To occupy keys of a graph in advance one must own the graph of the part
 before a hyphen and guess local keys: those made for editors and proposals are random.
 
 Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).

@@ -1,8 +1,9 @@
-"""What a set-up database has: collections, indexes, the View and the named graph."""
+"""What a set-up database has: collections, indexes, the View, the named graph, and a user of least rights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from datasources.arango.names import (
@@ -11,44 +12,54 @@ from datasources.arango.names import (
     EDGES,
     EMBEDDING,
     GRAPHS,
+    MARKS,
     NAME_EMBEDDING,
     NODES,
+    RECORDS,
     TEXT,
     VIEW,
 )
-from datasources.arango.record_documents import record_indexes
+from datasources.arango.statements import collection_of
+from datasources.base import RECORD_INDEXES
 
 Body = dict[str, Any]
 
 ALL_COLLECTIONS = tuple(name for name in COLLECTIONS.values() if name != VIEW)
-
-
-def _index(name: str, *fields: str) -> Body:
-    return {"type": "persistent", "name": name, "fields": list(fields), "inBackground": True}
-
-
-def graph_indexes() -> Mapping[str, Sequence[Body]]:
-    """Return the indexes of what Nodius writes. The same body each time: the server then makes no second."""
-    return {
-        GRAPHS: [_index("ix_rag_workspace", "workspace")],
-        NODES: [
-            _index("ix_rag_key", "graphKey", "localKey", "_key"),
-            _index("ix_rag_type", "graphKey", "type"),
-            _index("ix_rag_model", "graphKey", "embeddingModel"),
-        ],
-        EDGES: [
-            _index("ix_rag_key", "graphKey", "localKey", "_key"),
-            _index("ix_rag_graph", "graphKey", "sheet"),
-        ],
-        CONFIGS: [_index("ix_rag_config", "workspace")],
-    }
+VECTOR_FIELDS = (EMBEDDING, NAME_EMBEDDING)
 
 
 def all_indexes() -> dict[str, list[Body]]:
-    found = {name: list(bodies) for name, bodies in graph_indexes().items()}
-    for name, bodies in record_indexes().items():
-        found.setdefault(name, []).extend(bodies)
+    """Return the bodies of indexes by collection; the same each time, so that the server makes no second."""
+    found = {
+        GRAPHS: [_index("workspace", "workspace", background=True)],
+        NODES: [
+            _index("key", "graphKey", "localKey", "_key", background=True),
+            _index("type", "graphKey", "type", background=True),
+            _index("model", "graphKey", "embeddingModel", background=True),
+        ],
+        EDGES: [
+            _index("key", "graphKey", "localKey", "_key", background=True),
+            _index("graph", "graphKey", "sheet", background=True),
+        ],
+        CONFIGS: [_index("config", "workspace", background=True)],
+        RECORDS: [_index("kind", "workspace", "rag.kind", "rag.key")],
+        MARKS: [_expiry("until")],
+    }
+    for kind, fields in RECORD_INDEXES.items():
+        # `rag.key` ends each, so that the order of a query is read from the index alone.
+        of_fields = [_index(field, "workspace", *field.split("."), "rag.key") for field in fields]
+        found[collection_of(kind)] = [_index("key", "workspace", "rag.key"), *of_fields]
+    found[collection_of("lease")].append(_expiry("rag.until"))
     return found
+
+
+def _index(name: str, *fields: str, background: bool = False) -> Body:
+    body: Body = {"type": "persistent", "name": f"ix_rag_{name}", "fields": list(fields)}
+    return {**body, "inBackground": True} if background else body
+
+
+def _expiry(field: str) -> Body:
+    return {"type": "ttl", "name": "ttl_rag", "fields": [field], "expireAfter": 0}
 
 
 def view_properties() -> Body:
@@ -77,9 +88,9 @@ def is_link_like(stored: Body | None, wanted: Body, analyzers: Sequence[str] = (
     own = stored.get("analyzers") or analyzers
     if "analyzers" in wanted and list(own) != wanted["analyzers"]:
         return False
-    held = stored.get("fields", {})
+    linked = stored.get("fields", {})
     fields: Body = wanted.get("fields", {})
-    return all(is_link_like(held.get(name), field, own) for name, field in fields.items())
+    return all(is_link_like(linked.get(name), field, own) for name, field in fields.items())
 
 
 def vector_index(field: str, dimension: int) -> Body:
@@ -97,4 +108,39 @@ def vector_index(field: str, dimension: int) -> Body:
     }
 
 
-VECTOR_FIELDS = (EMBEDDING, NAME_EMBEDDING)
+_USER_SCRIPT = """\
+// Run as an administrator:
+//   NODIUS_ARANGO_PASSWORD=... arangosh --server.endpoint {endpoint} \\
+//     --javascript.environment-variables-allowlist "^NODIUS_" --javascript.execute nodius-user.js
+const users = require("@arangodb/users");
+const password = process.env.NODIUS_ARANGO_PASSWORD;
+if (!password) throw new Error("set NODIUS_ARANGO_PASSWORD");
+const user = {user};
+const database = {database};
+const collections = {collections};
+const known = users.all().some((each) => each.user === user);  // the shell has no `exists`
+if (known) {{ users.update(user, password, true); }} else {{ users.save(user, password, true); }}
+users.grantDatabase(user, "_system", "none");
+users.grantDatabase(user, database, "ro");
+users.grantCollection(user, database, "*", "none");
+collections.forEach((name) => users.grantCollection(user, database, name, "rw"));
+print("user " + user + " may read and write " + collections.length + " collections of " + database);
+"""
+
+
+def user_script(*, user: str, database: str, host: str) -> str:
+    """Return the `arangosh` script that makes a user who reads and writes our collections, and no more.
+
+    An administrator runs it once; making collections and indexes (`nodius db init`) stays with them. The
+    password is read from the environment, never written.
+
+    Source: ArangoDB 3.12 documentation, "Managing Users": a collection level counts even where the
+    database level is lower, and `*` stands for every collection without a level of its own; "Managing
+    Users in the ArangoDB Shell": what `@arangodb/users` has.
+    """
+    return _USER_SCRIPT.format(
+        endpoint=host.replace("http://", "tcp://").replace("https://", "ssl://"),
+        user=json.dumps(user),
+        database=json.dumps(database),
+        collections=json.dumps(sorted(ALL_COLLECTIONS), indent=2),
+    )

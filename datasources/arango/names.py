@@ -10,7 +10,7 @@ from collections.abc import Mapping
 GRAPHS, NODES, EDGES = "nodius_graphs", "nodius_nodes", "nodius_edges"
 CONFIGS, THREADS, HISTORY = "nodius_node_config", "nodius_ai_threads", "nodius_graphs_history"
 APPROVALS, AUDIT, LEASES = "nodius_ai_approvals", "nodius_ai_audit", "nodius_ai_leases"
-JOURNAL, RECORDS, INTENTS = "nodius_ai_journal", "nodius_ai_records", "nodius_ai_intents"
+JOURNAL, RECORDS, MARKS = "nodius_ai_journal", "nodius_ai_records", "nodius_ai_intents"
 META = "nodius_ai_meta"
 VIEW = "nodius_ai_nodes_view"
 NAMED_GRAPH = "nodius_ai_graph"
@@ -27,7 +27,7 @@ COLLECTIONS: Mapping[str, str] = {
     "leases": LEASES,
     "journal": JOURNAL,
     "records": RECORDS,
-    "intents": INTENTS,
+    "marks": MARKS,
     "meta": META,
     "view": VIEW,
 }
@@ -47,7 +47,10 @@ EMBEDDING, NAME_EMBEDDING = "embedding", "nameEmbedding"
 OTHER_EMBEDDING, OTHER_NAME_EMBEDDING = "otherEmbedding", "otherNameEmbedding"
 """Where a vector is kept whose length is not that of the vector index, which would refuse it."""
 
-EMBEDDING_BITS, EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingBits", "embeddingModel", "embeddingHash"
+EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingModel", "embeddingHash"
+EMBEDDING_BITS = "embeddingBits"
+"""Written by earlier versions; removed with the next vector."""
+
 TEXT = "nodiusText"
 LOCAL_KEY = "localKey"
 HIDDEN = (

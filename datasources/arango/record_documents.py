@@ -15,8 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
-from datasources.arango.names import COLLECTIONS, INTENTS, RECORD_COLLECTIONS
-from datasources.arango.statements_records import OTHER_RECORDS, collection_of
+from datasources.arango.names import RECORD_COLLECTIONS
 from datasources.base import RECORD_INDEXES, Record
 from datasources.errors import BadDocument, UnknownIndexField
 
@@ -26,39 +25,6 @@ LEASES_KEPT_S = 86_400
 _LONGEST = 250
 _UNIQUE_ALONE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")
-
-
-def record_indexes() -> dict[str, list[dict[str, Any]]]:
-    """Return the bodies of the indexes that record queries use, by collection.
-
-    `rag.key` ends each, so that the order of a query is read from the index alone.
-    """
-    found = {
-        collection_of(kind): [
-            _index(field, ["workspace", *field.split("."), "rag.key"]) for field in ("rag.key", *fields)
-        ]
-        for kind, fields in RECORD_INDEXES.items()
-    }
-    found[COLLECTIONS[OTHER_RECORDS]] = [_index("rag.kind", ["workspace", "rag.kind", "rag.key"])]
-    found[INTENTS] = [
-        # Marks have no state: they are left out.
-        {
-            "type": "persistent",
-            "name": "ix_rag_open",
-            "fields": ["state", "workspace", "graphKey"],
-            "sparse": True,
-        },
-        {"type": "ttl", "name": "ttl_rag", "fields": ["until"], "expireAfter": 0},
-    ]
-    lease = {"type": "ttl", "name": "ttl_rag", "fields": ["rag.until"], "expireAfter": 0}
-    found[collection_of("lease")].append(lease)
-    return found
-
-
-def _index(field: str, fields: list[str]) -> dict[str, Any]:
-    name = "ix_rag_" + field.removeprefix("rag.")
-    unique = ["workspace", "rag.key"] if field == "rag.key" else list(dict.fromkeys(fields))
-    return {"type": "persistent", "name": name, "fields": unique}
 
 
 def names_of(workspace: str, kind: str, key: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The graphs of one workspace in ArangoDB.
 
-Nothing is held here but what node types say in words, for some seconds: each question is one
-statement, so any number of servers may share a database with each other and with Nodius.
+Nothing is held here but the words of node types, for some seconds: each question is one statement,
+so any number of servers may share a database with each other and with Nodius.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datasources.arango import applying, searching
-from datasources.arango import statements_reading as read
-from datasources.arango import statements_writing as write
+from datasources.arango import statements_read as read
+from datasources.arango import statements_write as write
+from datasources.arango.applying import GraphChange
 from datasources.arango.documents import (
     config_document,
     config_keys,
@@ -27,14 +27,13 @@ from datasources.arango.documents import (
     read_vector,
     vector_fields,
 )
-from datasources.arango.engine import Engine, SeenTypes
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key, vectors_key
-from datasources.arango.large_search import search_large
-from datasources.arango.searching import SearchAsked
+from datasources.arango.records import prepared
+from datasources.arango.search import SearchRequest, read_links, search
+from datasources.arango.shared_state import SeenTypes, SharedState
 from datasources.arango.statements import Statement
-from datasources.arango.statements_around import AROUND
-from datasources.arango.statements_search import SEARCH
+from datasources.arango.transactions import in_transaction
 from datasources.base import RecordWrite
 from datasources.batch_reads import SearchedAtOnce
 from datasources.builtin_types import types_by_name, visible_types
@@ -70,24 +69,27 @@ TYPES_FRESH_S = 2.0
 class ArangoSource:
     """Implements MutableGraphDataSource."""
 
-    engine: Engine
+    state: SharedState
     workspace: str
 
     async def _ask(self, statement: Statement, graph_key: str, **values: Any) -> dict[str, Any]:
         """Run a statement on a graph and return its one row. Raises: GraphNotFound."""
         names = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": self.workspace}
         bound = {name: value for name, value in names.items() if name in statement.values}
-        rows = await self.engine.connection.query(statement, **bound, **values)
+        rows = await self.state.connection.query(statement, **bound, **values)
         if not rows or not rows[0].get("found"):
             raise GraphNotFound(graph_key=graph_key)
         return rows[0]
+
+    async def _rows(self, statement: Statement, graph_key: str, **values: Any) -> list[Any]:
+        return (await self._ask(statement, graph_key, **values))["rows"]
 
     @property
     def _workspaces(self) -> list[str]:
         return [self.workspace, ROOT_WORKSPACE]
 
     async def list_graphs(self) -> list[Graph]:
-        rows = await self.engine.connection.query(read.GRAPHS, workspace=self.workspace)
+        rows = await self.state.connection.query(read.GRAPHS, workspace=self.workspace)
         return sorted((read_graph(row) for row in rows), key=lambda graph: graph.key)
 
     async def get_graph(self, graph_key: str) -> Graph:
@@ -101,19 +103,18 @@ class ArangoSource:
         return GraphVersions(graph=read_graph(row["stored"]), vectors=row["vectors"] or "")
 
     def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
-        types = types_by_name(self._visible(rows))
-        self.engine.seen[self.workspace] = SeenTypes(types, time.monotonic())
+        types = types_by_name(self._visible([_words_of(row) for row in rows]))
+        self.state.seen_types[self.workspace] = SeenTypes(types, time.monotonic())
         return types
 
     async def _types(self, max_age_s: float = 0.0) -> Mapping[str, NodeTypeConfig]:
-        """Return what type names mean in words, read anew if what was seen is older than that."""
-        seen = self.engine.seen.get(self.workspace)
+        """Return the words of types, read again if those seen are older than that."""
+        seen = self.state.seen_types.get(self.workspace)
         if seen is not None and time.monotonic() - seen.at < max_age_s:
             return seen.types
-        return self._see(await self.engine.connection.query(read.TYPE_WORDS, workspaces=self._workspaces))
+        return self._see(await self.state.connection.query(read.TYPE_WORDS, workspaces=self._workspaces))
 
-    def _visible(self, rows: Sequence[Mapping[str, Any]]) -> list[NodeTypeConfig]:
-        configs = [_words_of(row) for row in rows]
+    def _visible(self, configs: Sequence[NodeTypeConfig]) -> list[NodeTypeConfig]:
         own = [config for config in configs if config.workspace == self.workspace]
         return visible_types(own, [config for config in configs if config.workspace == ROOT_WORKSPACE])
 
@@ -127,16 +128,16 @@ class ArangoSource:
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        row = await self._page(read.NODES, graph_key, sheet, after, limit)
-        nodes = sorted((read_node(stored, graph_key) for stored in row["nodes"]), key=lambda node: node.key)
+        rows = await self._page(read.NODES, graph_key, sheet, after, limit)
+        nodes = sorted((read_node(stored, graph_key) for stored in rows), key=lambda node: node.key)
         return page_of(nodes, None, after, limit)
 
     async def _page(
         self, statement: Statement, graph_key: str, sheet: str | None, after: str | None, limit: int | None
-    ) -> dict[str, Any]:
-        cut = self.engine.by_code_point  # else another order than ours: all are read, and cut afterwards
+    ) -> list[dict[str, Any]]:
+        cut = self.state.by_code_point  # else another order than ours: all are read, and cut afterwards
         start = after if cut and after is not None else ""
-        return await self._ask(
+        return await self._rows(
             statement,
             graph_key,
             sheet=sheet,
@@ -148,17 +149,16 @@ class ArangoSource:
     async def get_edges(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
-        row = await self._page(read.EDGES, graph_key, sheet, after, limit)
-        return page_of(_edges(row["edges"], graph_key), None, after, limit)
+        rows = await self._page(read.EDGES, graph_key, sheet, after, limit)
+        return page_of(_edges(rows, graph_key), None, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        row = await self._ask(read.NODES_BY_KEY, graph_key, keys=_keys(graph_key, keys))
-        found = {node.key: node for node in (read_node(stored, graph_key) for stored in row["nodes"])}
+        rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=_keys(graph_key, keys))
+        found = {node.key: node for node in (read_node(stored, graph_key) for stored in rows)}
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        row = await self._ask(read.EDGES_OF, graph_key, ids=_ids(graph_key, keys))
-        return _edges(row["edges"], graph_key)
+        return _edges(await self._rows(read.EDGES_OF, graph_key, ids=_ids(graph_key, keys)), graph_key)
 
     async def get_links(
         self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
@@ -166,25 +166,20 @@ class ArangoSource:
         most = NO_LIMIT if limit is None else max(0, limit)
         common: dict[str, Any] = {"prefix": len(graph_key) + 1, "limit": most}
         if keys is None:
-            row = await self._ask(read.LINKS, graph_key, **common)
-        else:
-            row = await self._ask(read.LINKS_OF, graph_key, ids=_ids(graph_key, keys), **common)
-        return searching.read_links(row["links"], graph_key)
+            return read_links(await self._rows(read.LINKS, graph_key, **common), graph_key)
+        return read_links(
+            await self._rows(read.LINKS_OF, graph_key, ids=_ids(graph_key, keys), **common), graph_key
+        )
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         wanted = None if types is None else list(types)
-        rows = await self.engine.connection.query(read.CONFIGS, workspaces=self._workspaces, types=wanted)
-        return self._stored_types(rows)
-
-    def _stored_types(self, rows: Sequence[Mapping[str, Any]]) -> list[NodeTypeConfig]:
-        configs = [read_config(row) for row in rows]
-        own = [config for config in configs if config.workspace == self.workspace]
-        return visible_types(own, [config for config in configs if config.workspace == ROOT_WORKSPACE])
+        rows = await self.state.connection.query(read.CONFIGS, workspaces=self._workspaces, types=wanted)
+        return self._visible([read_config(row) for row in rows])
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        found = await self._search(graph_key, SearchAsked(query=query, limit=limit), types_age_s=0.0)
+        found = await self._search(graph_key, SearchRequest(query=query, limit=limit), types_age_s=0.0)
         return found.text if field == "content" else found.name
 
     async def search_vectors(
@@ -197,21 +192,13 @@ class ArangoSource:
         min_score: float = 0.0,
         field: SearchField = "content",
     ) -> list[Hit]:
-        asked = SearchAsked(vector=vector, model=model, limit=limit, min_score=min_score)
+        asked = SearchRequest(vector=vector, model=model, limit=limit, min_score=min_score)
         found = await self._search(graph_key, asked, types_age_s=0.0)
         return found.vector if field == "content" else found.name_vector
 
-    async def _search(self, graph_key: str, asked: SearchAsked, *, types_age_s: float) -> SearchedAtOnce:
+    async def _search(self, graph_key: str, asked: SearchRequest, *, types_age_s: float) -> SearchedAtOnce:
         types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if asked.terms else {}
-        name = (self.workspace, graph_key)
-        if self.engine.is_large(name):
-            found = await search_large(self.engine, self._ask, name, asked, types)
-            if found is not None:
-                return found
-        row = await self._ask(SEARCH, graph_key, **searching.values_of(asked, graph_key, types))
-        if row["total"]:  # counted where there are words to look for
-            self.engine.learn_size(name, row["total"])
-        return searching.read_found(row, graph_key)
+        return await search(self.state, self._ask, (self.workspace, graph_key), asked, types)
 
     async def search_at_once(
         self,
@@ -226,7 +213,7 @@ class ArangoSource:
     ) -> SearchedAtOnce:
         """Implements OneTripSource."""
         model, numbers = vector or ("", None)
-        asked = SearchAsked(
+        asked = SearchRequest(
             query=query,
             vector=numbers,
             model=model,
@@ -266,7 +253,7 @@ class ArangoSource:
         typed: bool,
     ) -> tuple[Subgraph, list[NodeTypeConfig]]:
         row = await self._ask(
-            AROUND[direction],
+            read.AROUND[direction],
             graph_key,
             workspaces=self._workspaces,
             seeds=_ids(graph_key, keys),
@@ -278,28 +265,29 @@ class ArangoSource:
         nodes = [read_node(stored, graph_key) for stored in row["nodes"]]
         depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
         around = Subgraph(nodes=tuple(nodes), edges=tuple(_edges(row["edges"], graph_key)), depths=depths)
-        return around, self._stored_types(row["types"])
+        return around, self._visible([read_config(stored) for stored in row["types"]])
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        row = await self._ask(read.VECTOR_INFO, graph_key, keys=_keys(graph_key, keys))
-        return {
-            local_key(stored, graph_key): VectorInfo(stored["model"] or "", stored["hash"] or "")
-            for stored in row["vectors"]
-        }
+        rows = await self._rows(read.VECTOR_INFO, graph_key, keys=_keys(graph_key, keys))
+        return {local_key(row, graph_key): VectorInfo(row["model"] or "", row["hash"] or "") for row in rows}
 
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
-        row = await self._ask(read.UNMARKED_VECTORS, graph_key, keys=_keys(graph_key, keys))
-        found = (
-            (local_key(stored, graph_key), read_part(stored["content"], None)) for stored in row["vectors"]
-        )
-        return {key: vector for key, vector in found if vector is not None}
+        rows = await self._vectors(graph_key, keys, marked=False)
+        found = {key: read_part(row["content"]) for key, row in rows.items()}
+        return {key: vector for key, vector in found.items() if vector is not None}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
-        row = await self._ask(read.VECTORS_BY_KEY, graph_key, keys=_keys(graph_key, keys))
-        found = ((local_key(stored, graph_key), stored) for stored in row["vectors"])
-        read_all = ((key, read_vector(stored, key)) for key, stored in found)
-        return {key: vector for key, vector in read_all if vector is not None}
+        rows = await self._vectors(graph_key, keys, marked=True)
+        found = {key: read_vector(row, key) for key, row in rows.items()}
+        return {key: vector for key, vector in found.items() if vector is not None}
+
+    async def _vectors(
+        self, graph_key: str, keys: Sequence[str], *, marked: bool
+    ) -> dict[str, dict[str, Any]]:
+        names = _keys(graph_key, keys)
+        rows = await self._rows(read.VECTORS_BY_KEY, graph_key, keys=names, marked=marked)
+        return {local_key(row, graph_key): row for row in rows}
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
@@ -310,7 +298,7 @@ class ArangoSource:
             if mutation is not None:
                 await self._apply(mutation, records=records, create=document)
                 return await self.get_graph(graph.key)
-            await self.engine.connection.query(write.CREATE_GRAPH, document=document)
+            await self.state.connection.query(write.CREATE_GRAPH, document=document)
         except ServerRefused as exc:
             if exc.code != UNIQUE:
                 raise
@@ -319,7 +307,7 @@ class ArangoSource:
 
     async def delete_graph(self, graph_key: str) -> None:
         values = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": self.workspace}
-        if not await self.engine.connection.query(write.DELETE_GRAPH, **values):
+        if not await self.state.connection.query(write.DELETE_GRAPH, **values):
             raise GraphNotFound(graph_key=graph_key)
 
     async def apply(
@@ -327,20 +315,23 @@ class ArangoSource:
     ) -> int:
         return await self._apply(mutation, expected_revision=expected_revision, records=records)
 
-    async def _apply(self, mutation: Mutation, **options: Any) -> int:
-        return await applying.apply(
-            self.engine.connection,
-            self.workspace,
-            mutation,
-            indexed_dim=self.engine.indexed_dim,
+    async def _apply(self, mutation: Mutation, *, records: Sequence[RecordWrite], **options: Any) -> int:
+        """Apply a mutation; SourceError where the server leaves open what became of it."""
+        writes = [prepared(self.workspace, write) for write in records]
+        change = GraphChange(
+            workspace=self.workspace,
+            mutation=mutation,
+            records=writes,
+            indexed_dim=self.state.indexed_dim,
             **options,
         )
+        return await in_transaction(self.state.connection, change.collections(), change.carry_out)
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
         plain, own = config_keys(self.workspace, config.key)
         row = {"plain": plain, "own": own, "key": config.key, "document": config_document(config)}
-        await self.engine.connection.query(write.PUT_CONFIGS, docs=[row], workspace=self.workspace)
+        await self.state.connection.query(write.PUT_CONFIGS, docs=[row], workspace=self.workspace)
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
         try:
@@ -351,7 +342,7 @@ class ArangoSource:
         docs = [
             {
                 "key": document_key(graph_key, vector.key),
-                "fields": vector_fields(vector, self.engine.indexed_dim),
+                "fields": vector_fields(vector, self.state.indexed_dim),
             }
             for vector in vectors
         ]

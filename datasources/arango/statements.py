@@ -1,7 +1,7 @@
-"""What an AQL statement is: its text, the values it binds, the collections it names.
+"""What an AQL statement is: its text, and by its text the values and collections that it binds.
 
-No text is ever put together: names and values are bound. The texts are in the modules
-`statements_*`, and `ALL` of them are known here to whoever checks them.
+Names and values are bound, never written into a text. Where several statements share a part, `compose`
+puts literal parts of this program together when a module is loaded.
 
 `@graph` is the document key of a graph, `@graphKey` the key that its nodes and edges carry. A
 statement on a graph looks it up with its workspace first; without that graph it finds nothing.
@@ -9,11 +9,13 @@ statement on a graph looks it up with its workspace first; without that graph it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from string import Template
 from typing import Any
 
-from datasources.arango.names import COLLECTIONS, HIDDEN
+from datasources.arango.names import COLLECTIONS, HIDDEN, RECORD_COLLECTIONS
 from datasources.types import node_fields
 
 CONSTANTS: Mapping[str, Any] = {
@@ -22,25 +24,57 @@ CONSTANTS: Mapping[str, Any] = {
 }
 """Values that are bound wherever a statement names them."""
 
+OTHER_RECORDS = "records"
+FOUND = """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0"""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_COLLECTION = re.compile(r"@@(\w+)")
+_VALUE = re.compile(r"(?<!@)@(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
-    """`values` and `collections` are all it binds. `repeatable`: after a conflict it may run again;
-    `settled`: to write it twice is to write it once, so it is sent again when an answer was lost.
+    """`repeatable`: after a conflict it may run again. `idempotent`: to write it twice is to write it
+    once, so it is sent again when an answer was lost.
+
+    `@@records` is the collection of one kind of record, which is given as the value `kind`.
     """
 
     name: str
     text: str
-    collections: tuple[str, ...]
-    values: tuple[str, ...] = ()
     writes: bool = False
     repeatable: bool = True
-    settled: bool = False
+    idempotent: bool = False
+    collections: frozenset[str] = field(init=False)
+    values: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "collections", frozenset(_COLLECTION.findall(self.text)))
+        object.__setattr__(self, "values", frozenset(_VALUE.findall(self.text)))
 
     def binds(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the bind variables. Raises: TypeError for a value missing or not asked for."""
-        bound = {name: CONSTANTS[name] for name in self.values if name in CONSTANTS} | dict(values)
-        if bound.keys() != set(self.values):
-            wrong = sorted(bound.keys() ^ set(self.values))
+        bound = {name: CONSTANTS[name] for name in self.values & CONSTANTS.keys()} | dict(values)
+        kind = bound.pop("kind", None)
+        if bound.keys() != self.values:
+            wrong = sorted(bound.keys() ^ self.values)
             raise TypeError(f"{self.name}: values {', '.join(wrong)} are missing or not asked for")
-        return {**bound, **{f"@{name}": COLLECTIONS[name] for name in self.collections}}
+        names = {f"@{name}": COLLECTIONS[name] for name in self.collections}
+        return {**bound, **names, **({} if kind is None else {"@records": collection_of(kind)})}
+
+
+def collection_of(kind: str) -> str:
+    """Return the name of the collection where the records of a kind are."""
+    return COLLECTIONS[RECORD_COLLECTIONS.get(kind, OTHER_RECORDS)]
+
+
+def compose(text: str, **parts: str) -> str:
+    """Return a text with literal parts at its `$` names. Raises: KeyError for a part that is missing."""
+    return Template(text).substitute(parts)
+
+
+def of_graph(loop: str) -> str:
+    """Return the text that runs a loop where the graph is there: one row, `{ found, rows }`."""
+    return compose(
+        "$found\nLET rows = (\n  FILTER found$loop\n)\nRETURN { found, rows }", found=FOUND, loop=loop
+    )

@@ -1,9 +1,12 @@
-"""Stream transactions: all of some statements or none, tried again when others were first, never done twice.
+"""Stream transactions: all of some statements or none, repeated when others were first, never done twice.
+
+Within one server, and in a database that one server of a cluster leads (OneShard), a commit is whole; other
+databases are refused (see `setup`).
 
 The mark of a transaction is a document written by the transaction itself, under a key made before it
 began. When the answer to a commit is lost, the transaction is ended and the mark is looked for: there,
-it was done, and its result is read from the mark; not there, nothing was done and it may be tried
-again. Each try writes the same mark, so of two that both come through the second is refused.
+it was done, and its result is read from the mark; not there, nothing was done and it may be repeated.
+Each attempt writes the same mark, so of two that both come through the second is refused.
 
 Everything here runs in a worker thread: a transaction takes one statement at a time.
 """
@@ -13,10 +16,10 @@ from __future__ import annotations
 import logging
 import random
 import time
+import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from arango.database import StandardDatabase, TransactionDatabase
 from arango.exceptions import ArangoServerError
@@ -24,9 +27,9 @@ from requests import RequestException
 
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
-from datasources.arango.names import INTENTS
+from datasources.arango.names import MARKS
 from datasources.arango.statements import Statement
-from datasources.arango.statements_records import MARK_GET
+from datasources.arango.statements_read import MARK_GET
 from datasources.errors import SourceTimeout, SourceUnavailable
 
 log = logging.getLogger(__name__)
@@ -36,7 +39,7 @@ MARKS_KEPT_S = 86_400
 
 ATTEMPTS = 12
 LIMIT_S = 30.0
-"""Nothing is begun anew after so long."""
+"""Nothing is repeated after so long."""
 
 LOCK_TIMEOUT_S = 10
 _PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
@@ -45,21 +48,15 @@ _ENDED = frozenset({1653, 1654, 1655})
 """The transaction was committed or aborted before, or the server forgot it."""
 
 _AGAIN = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, CURSOR_LOST}) | _ENDED
-"""Others were first, or the transaction or a cursor of it is gone: everything is done anew."""
+"""Others were first, or the transaction or a cursor of it is gone: everything is repeated."""
 
 NOT_REACHED = (RequestException, OSError, SourceTimeout, SourceUnavailable)
 """No answer came: what the server did is unknown."""
 
 
-class Statements(Protocol):
-    """Where AQL is run: a database, or a transaction in it."""
-
-    def rows(self, statement: Statement, **values: Any) -> list[Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Running:
-    """The statements of a database or of a transaction of it. Implements Statements."""
+class Statements:
+    """Runs statements on a database or in a transaction of it."""
 
     connection: ArangoConnection
     database: StandardDatabase | TransactionDatabase
@@ -69,29 +66,9 @@ class Running:
 
 
 Mark = Callable[[int], dict[str, Any]]
-"""Makes the mark's document from the work's result; the work inserts it into the intents."""
+"""Makes the mark's document from the work's result; the work inserts it."""
 
 Work = Callable[[Statements, Mark], int]
-
-
-class Guard(Protocol):
-    """What makes a transaction whole where its commit is not: see `intents`."""
-
-    def before(self) -> None:
-        """Settle what others left half done."""
-        ...
-
-    def ready(self, transaction: str) -> None:
-        """Note what is about to be committed."""
-        ...
-
-    def settle(self) -> None:
-        """Complete or roll back a commit that may have been cut in half."""
-        ...
-
-    def done(self) -> None:
-        """Forget what was committed whole."""
-        ...
 
 
 class CommitUnknown(SourceUnavailable):
@@ -103,22 +80,22 @@ class CommitUnknown(SourceUnavailable):
 
 
 class _Again(Exception):
-    """A try came to nothing; `cause` is why."""
+    """An attempt came to nothing; `cause` is why."""
 
     def __init__(self, cause: Exception) -> None:
         self.cause = cause
         super().__init__(str(cause))
 
 
-class Patience:
-    """How long to go on trying: a number of tries, longer and longer pauses, an end."""
+class RetryBudget:
+    """How long to repeat something: a number of attempts, longer and longer pauses, an end."""
 
     def __init__(self, attempts: int = ATTEMPTS, limit_s: float = LIMIT_S) -> None:
         self._left, self._end = attempts, time.monotonic() + limit_s
         self._pause_s = _PAUSE_S
 
-    def lasts(self) -> bool:
-        """Wait a little; False when it is over."""
+    def wait(self) -> bool:
+        """Pause before the next attempt; False when there is none left."""
         self._left -= 1
         pause = random.uniform(0, self._pause_s)
         if self._left <= 0 or time.monotonic() + pause > self._end:
@@ -128,45 +105,49 @@ class Patience:
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transactions:
-    """Runs transactions on one database. `write` are the collections that they may change."""
+async def in_transaction(connection: ArangoConnection, write: Sequence[str], work: Work) -> int:
+    """Do the work in one transaction that may change the collections `write`; return its result.
+
+    The work may be done several times. Raises: what the work raises, then nothing was written; SourceError
+    when others were always first or the server cannot be reached, of these CommitUnknown when it may have
+    been done.
+    """
+    mark = uuid.uuid4().hex
+    return await connection.run(
+        lambda database: _Transactions(connection, database, [*write, MARKS], mark).do(work)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Transactions:
+    """The attempts of one transaction."""
 
     connection: ArangoConnection
     database: StandardDatabase
     write: Sequence[str]
     mark: str
-    guard: Guard | None = None
     unended: list[TransactionDatabase] = field(default_factory=list["TransactionDatabase"])
     """Failed transactions that could not be ended: until they are, they keep others from their documents."""
 
     def do(self, work: Work) -> int:
-        """Do the work in one transaction and return its result. The work may be done several times.
-
-        Raises: what the work raises, then nothing was written; ArangoServerError 1200 when others were
-        always first; SourceTimeout or SourceUnavailable when the server cannot be reached, of these
-        CommitUnknown when it may have been done.
-        """
-        patience = Patience()
+        budget = RetryBudget()
         while True:
             try:
                 return self._once(work)
             except _Again as exc:
                 log.info("transaction_again", extra={"error": type(exc.cause).__name__})
-                if not patience.lasts():
+                if not budget.wait():
                     raise exc.cause from exc
 
     def _once(self, work: Work) -> int:
         transaction = self._begun()
         try:
-            result = work(Running(self.connection, transaction), self._mark_document)
-            if self.guard is not None:
-                self.guard.ready(transaction.transaction_id)
+            result = work(Statements(self.connection, transaction), self._mark_document)
         except ArangoServerError as exc:
             self._end(transaction)
             if exc.error_code == UNIQUE:
                 done = self._marked()
-                if done is not None:  # an earlier try had come through after all
+                if done is not None:  # an earlier attempt had come through after all
                     return done
             if exc.error_code in _AGAIN:
                 raise _Again(exc) from exc
@@ -177,12 +158,7 @@ class Transactions:
         except BaseException:
             self._end(transaction)
             raise
-        if not self._committed(transaction):
-            return self._settled(transaction)
-        if self.guard is not None:
-            with suppress(ArangoServerError, *NOT_REACHED):  # whoever finds it finds it carried out
-                self.guard.done()
-        return result
+        return result if self._committed(transaction) else self._outcome(transaction)
 
     def _mark_document(self, result: int) -> dict[str, Any]:
         return {"_key": self.mark, "result": result, "until": int(time.time()) + MARKS_KEPT_S}
@@ -192,10 +168,8 @@ class Transactions:
             while self.unended:
                 end_for_sure(self.unended[-1])
                 self.unended.pop()
-            if self.guard is not None:
-                self.guard.before()
             return self.database.begin_transaction(
-                write=[*self.write, INTENTS], allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
+                write=self.write, allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
             )
         except ArangoServerError as exc:
             if exc.error_code in _AGAIN:
@@ -205,11 +179,11 @@ class Transactions:
             raise _Again(exc) from exc
 
     def _committed(self, transaction: TransactionDatabase) -> bool:
-        """Commit; False when the answer does not tell whether it was done, or whether all of it was."""
+        """Commit; False when the answer does not say whether it was done."""
         try:
             transaction.commit_transaction()
         except ArangoServerError as exc:
-            if exc.error_code == CONFLICT and self.guard is None:
+            if exc.error_code == CONFLICT:
                 self._end(transaction)
                 raise _Again(exc) from exc
             return False
@@ -224,17 +198,15 @@ class Transactions:
         except (ArangoServerError, *NOT_REACHED):
             self.unended.append(transaction)
 
-    def _settled(self, transaction: TransactionDatabase) -> int:
-        """Find out what became of a commit whose answer was lost; return its result if it was done."""
-        patience = Patience()
+    def _outcome(self, transaction: TransactionDatabase) -> int:
+        """Return the result of a commit whose answer was lost, if it was done."""
+        budget = RetryBudget()
         while True:
             try:
                 end_for_sure(transaction)
-                if self.guard is not None:
-                    self.guard.settle()
                 done = self._marked()
             except (ArangoServerError, *NOT_REACHED) as exc:
-                if not patience.lasts():
+                if not budget.wait():
                     raise CommitUnknown(source=self.connection.source) from exc
                 continue
             log.warning("commit_settled", extra={"done": done is not None})
@@ -244,7 +216,7 @@ class Transactions:
             return done
 
     def _marked(self) -> int | None:
-        found = Running(self.connection, self.database).rows(MARK_GET, mark=self.mark)
+        found = Statements(self.connection, self.database).rows(MARK_GET, mark=self.mark)
         return int(found[0]["result"]) if found else None
 
 

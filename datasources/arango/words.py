@@ -1,8 +1,8 @@
-"""The words of nodes as they are stored and counted: a node's own, and those its type lends it.
+"""The words of nodes as they are stored and counted: a node's own, and the terms it inherits from its type.
 
 A node is stored with its own words; those of its type are counted in when a question is asked, so
-a type may change without a write to its nodes. `of` is a digest of the fields that `Node`
-declares as searched: where it no longer fits, somebody else wrote the node, which is searched by its text.
+a type may change without a write to its nodes. `of` is a digest of the fields that `Node` declares
+as searched: where it no longer fits, somebody else wrote the node, which is searched by its text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def own_words(node: Node) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TypeWords:
-    """The words a type lends its nodes, part by part."""
+    """The words of a type, part by part; `letters` are those of its name."""
 
     letters: str
     name: Counter[str]
@@ -54,11 +54,11 @@ class TypeWords:
     def of(config: NodeTypeConfig) -> TypeWords:
         return _type_words(config.display_name, config.description, config.node.process or "")
 
-    def variant(self, terms: Sequence[str], *, unnamed: bool, bare: bool) -> dict[str, Any]:
-        """Return how often the terms occur in what a node gains that has no name, or no code, of its own."""
-        times = 2 if unnamed else 1
+    def variant(self, terms: Sequence[str], *, inherits_name: bool, inherits_code: bool) -> dict[str, Any]:
+        """Return how often a node inherits the terms that has no name, or no code, of its own."""
+        times = 2 if inherits_name else 1
         name = [times * self.name[term] for term in terms]
-        parts = [self.description, self.process] if bare else [self.description]
+        parts = [self.description, self.process] if inherits_code else [self.description]
         content = [count + sum(part[term] for part in parts) for count, term in zip(name, terms, strict=True)]
         name_length = times * self.name.total()
         return {
@@ -68,14 +68,18 @@ class TypeWords:
             "nameLength": name_length,
         }
 
-    def lent(self, terms: Sequence[str]) -> dict[str, Any]:
-        """Return what statements bind for a type: variants by (unnamed ? 2 : 0) + (bare ? 1 : 0)."""
+    def inherited(self, terms: Sequence[str]) -> dict[str, Any]:
+        """Return what statements bind for a type: variants by name (2) and code (1) inherited."""
         variants = [
-            self.variant(terms, unnamed=unnamed, bare=bare)
-            for unnamed in (False, True)
-            for bare in (False, True)
+            self.variant(terms, inherits_name=name, inherits_code=code)
+            for name in (False, True)
+            for code in (False, True)
         ]
         return {"letters": self.letters, "variants": variants}
+
+
+NO_WORDS = TypeWords("", Counter(), Counter(), Counter())
+"""Those of a type that is not known."""
 
 
 @lru_cache(maxsize=2_000)
@@ -93,12 +97,6 @@ def terms_of(query: str) -> list[str]:
     return list(dict.fromkeys(tokenize(query)))[:MAX_TERMS]
 
 
-def lent_by(types: Mapping[str, NodeTypeConfig], terms: Sequence[str]) -> dict[str, Any]:
-    """Return what each type lends, by type name, for the terms of a question."""
-    return {name: TypeWords.of(config).lent(terms) for name, config in types.items()}
-
-
-def lent_by_none(terms: Sequence[str]) -> dict[str, Any]:
-    """Return what a node gains whose type is not known."""
-    nothing = TypeWords("", Counter(), Counter(), Counter())
-    return nothing.lent(terms)
+def inherited_terms(types: Mapping[str, NodeTypeConfig], terms: Sequence[str]) -> dict[str, Any]:
+    """Return what nodes inherit from each type, by type name, for the terms of a question."""
+    return {name: TypeWords.of(config).inherited(terms) for name, config in types.items()} if terms else {}

@@ -124,7 +124,7 @@ async def test_a_vector_of_another_length_is_renewed_and_stops_nothing(
             server.collection(NODES).update({"_key": f"{FLOW}-n{number:03}", **fields})
 
     async with ArangoDatabase(parse_address(arango.address(name))) as database:
-        await database.engine.connection.run(damage)
+        await database.state.connection.run(damage)
         report = await embedded(arango, name, Embedder(), force=True)
         assert (report.embedded, report.failed) == (NODES_OF_FLOW, 0)
         vectors = await database.source(WORKSPACE).get_vectors(FLOW, [f"n{i:03}" for i in range(4)])
@@ -142,7 +142,7 @@ async def test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed
             server.collection(NODES).update({"_key": f"{FLOW}-n{number:03}", "embedding": value})
 
     async with ArangoDatabase(parse_address(arango.address(name))) as database:
-        await database.engine.connection.run(write)
+        await database.state.connection.run(write)
         source = database.source(WORKSPACE)
         report = await embedded(arango, name, Embedder())
         assert (report.embedded, report.unmarked) == (NODES_OF_FLOW - 4, 4)

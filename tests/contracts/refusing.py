@@ -156,7 +156,7 @@ class EmbeddingContract(Contract):
         with pytest.raises(GraphNotFound):
             await source.get_versions("nowhere")
 
-    async def test_vectors_come_back_bit_by_bit(self, source: Source) -> None:
+    async def test_vectors_come_back_exactly(self, source: Source) -> None:
         vectors = {
             "a": a_vector("a", 0.1, -1e-40, 3e38, name=(1 / 3, -0.0, 7), hash="é'\"", model="m/1:x"),
             "b": a_vector("b", 1, 2),

@@ -110,9 +110,10 @@ async def snapshot(source: MutableGraphDataSource, graph_key: str = FLOW) -> dic
     }
 
 
-def plain(vector: NodeVector) -> tuple[str, str, bytes, bytes | None]:
-    name = None if vector.name is None else vector.name.tobytes()
-    return vector.model, vector.hash, vector.content.tobytes(), name
+def plain(vector: NodeVector) -> tuple[str, str, list[float], list[float] | None]:
+    """Return a vector as it is compared: every number exactly, but for the sign of a zero."""
+    name = None if vector.name is None else vector.name.tolist()
+    return vector.model, vector.hash, vector.content.tolist(), name
 
 
 def keys_of(documents: Any) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from datasources.arango import ArangoDatabase, Limits, parse_address
+from datasources.arango import ArangoDatabase, SearchLimits, parse_address
 from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
-from tests.support.arango_settled import SettledDatabase
+from tests.support.arango_synced import SyncedDatabase
 
-NOTHING_IS_SMALL = Limits(exact=-1, sums_fresh_s=0)
+NOTHING_IS_SMALL = SearchLimits(exact=-1, sums_fresh_s=0)
 
 
 class OnArango:
@@ -28,7 +28,7 @@ class TestArangoSourceOfLargeGraphs(GraphSourceContract):
 
     @pytest.fixture
     def factory(self, arango_address: str) -> Factory:
-        return lambda: SettledDatabase(parse_address(arango_address), limits=NOTHING_IS_SMALL)
+        return lambda: SyncedDatabase(parse_address(arango_address), limits=NOTHING_IS_SMALL)
 
 
 class TestArangoDurability(OnArango, DurableContract):

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from hypothesis import settings
 
-from datasources.arango import ArangoDatabase, Limits, parse_address
+from datasources.arango import ArangoDatabase, SearchLimits, parse_address
 from datasources.base import Database
 from tests.contracts.machine import SourceMachine
 from tests.support.arango import ArangoServer, prepare
-from tests.support.arango_settled import SettledDatabase
+from tests.support.arango_synced import SyncedDatabase
 
 DEFAULT = settings.get_profile("default")
 
@@ -19,7 +19,7 @@ DEFAULT = settings.get_profile("default")
 class ArangoMachine(SourceMachine):
     server: ArangoServer
     kind = ArangoDatabase
-    limits = Limits()
+    limits = SearchLimits()
 
     def __init__(self) -> None:
         self.name = self.server.fresh()
@@ -41,8 +41,8 @@ class ArangoMachine(SourceMachine):
 class LargeArangoMachine(ArangoMachine):
     """No graph is small: the View answers."""
 
-    kind = SettledDatabase
-    limits = Limits(exact=-1, sums_fresh_s=0)
+    kind = SyncedDatabase
+    limits = SearchLimits(exact=-1, sums_fresh_s=0)
 
 
 class TestArango(ArangoMachine.TestCase):

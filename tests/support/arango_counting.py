@@ -1,4 +1,4 @@
-"""Counts the journeys to an ArangoDB server, one after the other, that something takes."""
+"""Counts the round trips to an ArangoDB server, one after the other, that something takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datasources.arango.http import BoundedHttp
 
 
 @dataclass(slots=True)
-class Journeys:
+class RoundTrips:
     """`requests` in all, and `steps`: how many of them waited for the one before."""
 
     requests: int = 0
@@ -22,28 +22,28 @@ class Journeys:
 
 
 @contextmanager
-def counted_journeys() -> Iterator[Journeys]:
+def counted_round_trips() -> Iterator[RoundTrips]:
     """Count what the adapter's own HTTP client sends. Requests that overlap are one step."""
-    journeys, lock = Journeys(), threading.Lock()
+    round_trips, lock = RoundTrips(), threading.Lock()
     send = BoundedHttp.send_request
 
     def counting(self: BoundedHttp, *args: Any, **options: Any) -> Any:
         with lock:
-            journeys.requests += 1
-            if not journeys.under_way:
-                journeys.steps += 1
-            journeys.under_way += 1
+            round_trips.requests += 1
+            if not round_trips.under_way:
+                round_trips.steps += 1
+            round_trips.under_way += 1
         try:
             return send(self, *args, **options)
         finally:
             with lock:
-                journeys.under_way -= 1
+                round_trips.under_way -= 1
 
     with patch.object(BoundedHttp, "send_request", counting):
-        yield journeys
+        yield round_trips
 
 
-async def journeys_of(work: Callable[[], Awaitable[Any]]) -> Journeys:
-    with counted_journeys() as journeys:
+async def round_trips_of(work: Callable[[], Awaitable[Any]]) -> RoundTrips:
+    with counted_round_trips() as round_trips:
         await work()
-    return journeys
+    return round_trips

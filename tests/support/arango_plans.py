@@ -12,8 +12,7 @@ from arango.database import StandardDatabase
 from arango.exceptions import ArangoServerError
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.catalogue import all_statements
-from datasources.arango.checking import sample_binds
+from datasources.arango.examination import all_statements, sample_binds
 from tests.contracts.samples import make_flow
 from tests.support.arango import ArangoServer, WrongServer, running_server
 
@@ -46,7 +45,7 @@ async def report(server: ArangoServer) -> None:
             await make_flow(database)
             for finding in await database.check():
                 print(f"{finding.status:8}{finding.name}: {finding.detail}")
-            print(*await database.engine.connection.run(plans), sep="\n")
+            print(*await database.state.connection.run(plans), sep="\n")
     finally:
         server.drop(name)
 

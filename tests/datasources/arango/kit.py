@@ -29,12 +29,9 @@ def with_flow(address: str) -> str:
 
 
 @asynccontextmanager
-async def opened(
-    address: str, *, in_parts: bool = False, impatient: bool = False
-) -> AsyncIterator[ArangoDatabase]:
+async def opened(address: str, *, impatient: bool = False) -> AsyncIterator[ArangoDatabase]:
     options = f"?timeout={TIMEOUT_S}" if impatient else ""
     async with ArangoDatabase(parse_address(address + options)) as database:
-        database.engine.connection.is_sharded = in_parts
         yield database
 
 

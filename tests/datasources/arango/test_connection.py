@@ -18,10 +18,12 @@ from arango.exceptions import ArangoError, ArangoServerError
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import ServerRefused, WriteConflict, translate
-from datasources.arango.statements_reading import PING
-from datasources.arango.statements_setup import SET_VERSION
+from datasources.arango.statements import Statement
+from datasources.arango.statements_write import SET_VERSION
 from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
 from tests.support.arango import ArangoServer
+
+PING = Statement("PING", "RETURN 1")
 
 
 @asynccontextmanager
@@ -120,7 +122,7 @@ async def test_a_server_without_tls_is_refused_by_name(silent: str) -> None:
     assert "hidden" not in str(refused.value)
 
 
-async def test_wrong_passwords_and_missing_databases_are_told_apart(arango: ArangoServer) -> None:
+async def test_wrong_passwords_and_missing_databases_are_distinguished(arango: ArangoServer) -> None:
     wrong = replace(arango, password="wrong-password").address("nodius")
     async with connected(wrong) as connection:
         with pytest.raises(ServerRefused, match="refuses the sign-in"):
@@ -130,7 +132,7 @@ async def test_wrong_passwords_and_missing_databases_are_told_apart(arango: Aran
             await connection.query(PING)
 
 
-async def test_no_secret_and_no_data_is_logged_or_told(
+async def test_no_secret_and_no_data_is_logged_or_said(
     arango_faults: ArangoServer, one_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -138,8 +140,8 @@ async def test_no_secret_and_no_data_is_logged_or_told(
         arango_faults.inject("_api/cursor", "error:1501")
         with pytest.raises(ServerRefused) as refused:
             await connection.query(PING)
-    told = f"{refused.value} {caplog.text}"
-    assert arango_faults.password not in told
+    said = f"{refused.value} {caplog.text}"
+    assert arango_faults.password not in said
     assert "RETURN" not in str(refused.value)
     assert refused.value.code == 1501
 

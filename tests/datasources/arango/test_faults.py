@@ -175,7 +175,7 @@ async def test_a_change_waits_for_what_a_dead_process_still_keeps_locked(
     address: str, arango_faults: ArangoServer
 ) -> None:
     async with opened(address) as database:
-        run, before = database.engine.connection.run, await revision(database)
+        run, before = database.state.connection.run, await revision(database)
 
         def lock(server: StandardDatabase) -> TransactionDatabase:
             transaction = server.begin_transaction(write=[GRAPHS])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datasources.arango import Limits, parse_address
+from datasources.arango import SearchLimits, parse_address
 from datasources.base import Database
 from datasources.errors import GraphNotFound, InvalidMutation
 from datasources.types import Mutation
@@ -27,7 +27,7 @@ from tests.contracts.samples import (
     snapshot,
 )
 from tests.contracts.workspaces import CALLS
-from tests.support.arango_settled import SettledDatabase
+from tests.support.arango_synced import SyncedDatabase
 
 SECRET = "quokka"
 VICTIM = "a-b"
@@ -41,8 +41,8 @@ graphs = st.builds("".join, st.lists(near | st.text(max_size=3), min_size=1, max
 
 @pytest.fixture(params=[5_000, pytest.param(-1, marks=pytest.mark.slow)], ids=["small", "large"])
 async def database(arango_address: str, request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    limits = Limits(exact=request.param, sums_fresh_s=0)
-    async with SettledDatabase(parse_address(arango_address), limits=limits) as database:
+    limits = SearchLimits(exact=request.param, sums_fresh_s=0)
+    async with SyncedDatabase(parse_address(arango_address), limits=limits) as database:
         victim = await make_flow(database, WORKSPACE, VICTIM)
         secret = a_node("n", VICTIM, data=SECRET, type=SECRET)
         await victim.apply(

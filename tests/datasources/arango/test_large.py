@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from datasources.arango import ArangoDatabase, Limits, parse_address
+from datasources.arango import ArangoDatabase, SearchLimits, parse_address
 from datasources.arango.layout import vector_index
 from datasources.arango.names import NODES, VIEW
 from datasources.mock import MemoryDatabase
@@ -37,7 +37,7 @@ class Place:
         self.address = server.address(self.name)
 
     def opened(self) -> ArangoDatabase:
-        return ArangoDatabase(parse_address(self.address), limits=Limits(exact=-1, sums_fresh_s=0))
+        return ArangoDatabase(parse_address(self.address), limits=SearchLimits(exact=-1, sums_fresh_s=0))
 
     def call(self, method: str, path: str, body: object = None) -> None:
         self.server.call(method, f"/_db/{self.name}{path}", body)
@@ -135,7 +135,7 @@ async def test_without_the_view_words_are_found_all_the_same(place: Place) -> No
 async def test_a_graph_is_searched_as_large_once_it_was_seen_to_be(place: Place) -> None:
     await place.fill()
     address = parse_address(place.address)
-    async with ArangoDatabase(address, limits=Limits(exact=20, sums_fresh_s=60)) as database:
+    async with ArangoDatabase(address, limits=SearchLimits(exact=20, sums_fresh_s=60)) as database:
         source = database.source("acme")
         place.server.forget_counts()
         first = await source.search_text(FLOW, "sort invoices", limit=5)
@@ -148,7 +148,7 @@ async def test_a_graph_is_searched_as_large_once_it_was_seen_to_be(place: Place)
 async def test_pages_are_whole_on_a_server_that_orders_text_otherwise(place: Place) -> None:
     async with place.opened() as database:
         source = await make_flow(database)
-        database.engine.by_code_point = False
+        database.state.by_code_point = False
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in ("B", "é", "x y")]))
         seen: list[str] = []
         after = None

@@ -97,7 +97,7 @@ async def test_a_thread_of_the_reference_goes_on_here_and_keeps_what_we_do_not_k
     arango_address: str,
 ) -> None:
     async with ArangoDatabase(parse_address(arango_address)) as database:
-        run = database.engine.connection.run
+        run = database.state.connection.run
 
         def put(server: StandardDatabase) -> None:
             server.collection(THREADS).insert(REFERENCE)

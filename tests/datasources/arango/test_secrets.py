@@ -49,10 +49,10 @@ async def test_no_fault_brings_the_password_to_light(
     server: ArangoServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told: list[str] = []
+    said: list[str] = []
     name = server.fresh()
     async with ArangoDatabase(parse_address(server.address(name)), prepared=False) as database:
-        await set_up(database.engine.connection)
+        await set_up(database.state.connection)
         await make_flow(database)
         for fault in FAULTS:
             for work in (
@@ -66,11 +66,11 @@ async def test_no_fault_brings_the_password_to_light(
                 try:
                     await work
                 except SourceError as exc:
-                    told += [repr(exc), *traceback.format_exception(exc)]
+                    said += [repr(exc), *traceback.format_exception(exc)]
                 server.heal()
-    assert len(told) > len(FAULTS)
+    assert len(said) > len(FAULTS)
     assert "transaction_again" in caplog.text
-    assert secrets_in("".join(told)) == []
+    assert secrets_in("".join(said)) == []
     assert secrets_in(caplog.text + "".join(repr(record.__dict__) for record in caplog.records)) == []
 
 

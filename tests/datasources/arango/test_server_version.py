@@ -1,4 +1,4 @@
-"""What is said of a server's version: too old, open to anybody, right, or not told."""
+"""What is said of a server's version: too old, open to anybody, right, or unknown."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.checking import look_at_server
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.engine import Limits
-from datasources.arango.server_version import refuse_old
-from datasources.arango.statements_large import SEARCH_VIEW
+from datasources.arango.examination import look_at_server
+from datasources.arango.setup import refuse_old
+from datasources.arango.shared_state import SearchLimits
+from datasources.arango.statements_search import SEARCH_VIEW
 from datasources.base import Finding
 from datasources.errors import SourceUnavailable
 from datasources.types import Graph, Mutation, Node
@@ -83,10 +83,12 @@ async def said_of(version: str | None) -> tuple[Finding, str]:
         ("3.12.10.1", "warning", "without signing in", False),
         ("3.12.11", "ok", "ArangoDB 3.12.11, community edition", False),
         ("4.0.0-devel", "ok", "ArangoDB 4.0.0-devel", False),
-        (None, "warning", "version not told", False),
+        (None, "warning", "unnamed version", False),
     ],
 )
-async def test_a_version_is_judged(version: str | None, status: str, detail: str, refused: bool) -> None:
+async def test_a_version_is_accepted_or_refused(
+    version: str | None, status: str, detail: str, refused: bool
+) -> None:
     finding, why = await said_of(version)
     assert (finding.status, bool(why)) == (status, refused)
     assert detail in finding.detail
@@ -100,7 +102,7 @@ async def test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_serv
     async with ArangoDatabase(address, prepared=False) as database:
         await database.set_up()
     monkeypatch.setattr("datasources.arango.database.version_of", lambda _: (3, 11, 14))
-    limits = Limits(exact=1)
+    limits = SearchLimits(exact=1)
     async with ArangoDatabase(address, limits=limits) as database:
         source = database.source("acme")
         await source.create_graph(Graph(key="flow", name="Flow", workspace="acme"))
@@ -108,7 +110,7 @@ async def test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_serv
         await source.apply(Mutation(graph_key="flow", put_nodes=nodes))
         for _ in range(2):  # by the second search its size is known
             assert [hit.key for hit in await source.search_text("flow", "refund", limit=3)] == ["B", "a", "c"]
-        assert not database.engine.is_usable(SEARCH_VIEW)
+        assert not database.state.is_usable(SEARCH_VIEW)
         page = await source.get_nodes("flow", limit=2)
         assert [node.key for node in page] == ["B", "a"]
         assert [node.key for node in await source.get_nodes("flow", after="a", limit=2)] == ["c"]

@@ -1,4 +1,4 @@
-"""Set-up: as often as one likes, beside what Nodius wrote, from any earlier state."""
+"""Set-up: any number of times, beside what Nodius wrote, from any earlier state."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from arango.cluster import Cluster
+from arango.database import StandardDatabase
 
-from datasources.arango import ArangoDatabase, parse_address, server_version
-from datasources.arango.checking import examine
-from datasources.arango.migrations import VERSION
+from datasources.arango import ArangoDatabase, parse_address, setup
+from datasources.arango.examination import examine
 from datasources.arango.names import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
+from datasources.arango.setup import VERSION
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
@@ -120,10 +122,31 @@ async def test_a_rehearsal_says_what_will_be_made_and_makes_nothing(place: Place
 async def test_a_server_too_old_is_refused_before_anything_is_made(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_version, "OLDEST", (99, 1))
+    monkeypatch.setattr(setup, "OLDEST", (99, 1))
     with pytest.raises(SourceUnavailable, match="too old: statements need 99"):
         await place.set_up()
     assert place.name not in place.server.call("GET", "/_api/database")["result"]
+
+
+@pytest.mark.parametrize("sharding", ["", "flexible", None])
+async def test_a_database_spread_over_servers_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch, sharding: str | None
+) -> None:
+    await place.set_up()
+    said = {} if sharding is None else {"sharding": sharding}  # None: an answer that does not say
+    monkeypatch.setattr(StandardDatabase, "properties", lambda _: {"name": place.name, **said})
+    monkeypatch.setattr(Cluster, "server_role", lambda _: "COORDINATOR")
+    async with place.opened(prepared=False) as database:
+        for work in (database.set_up, database.rehearse):
+            with pytest.raises(SourceUnavailable, match="spread over several servers"):
+                await work()
+        (finding,) = await database.check()
+    assert (finding.status, "OneShard" in finding.detail) == ("error", True)
+    with pytest.raises(SourceUnavailable, match="OneShard"):
+        await place.opened().__aenter__()
+    monkeypatch.setattr(StandardDatabase, "properties", lambda _: {"name": place.name, "sharding": "single"})
+    async with place.opened() as database:
+        assert await database.set_up() == []
 
 
 @pytest.mark.parametrize("path", ["/_api/cursor", "/_api/view"])
@@ -245,4 +268,4 @@ async def test_a_check_of_no_server_is_a_finding(arango: ArangoServer) -> None:
         assert finding.status == "error"
         assert "no server answers there" in finding.detail
         with pytest.raises(SourceUnavailable):
-            await examine(database.engine.connection, 0.0)
+            await examine(database.state.connection, 0.0)

@@ -11,9 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from datasources.arango import catalogue
-from datasources.arango.catalogue import all_statements
-from datasources.arango.checking import sample_binds
+from datasources.arango.examination import STATEMENT_MODULES, all_statements, sample_binds
 from datasources.arango.statements import Statement
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +75,7 @@ def test_names_are_unique_and_every_module_of_statements_is_gathered() -> None:
     names = [statement.name for statement in STATEMENTS]
     assert len(set(names)) == len(names)
     files = {path.stem for path in PACKAGE.glob("statements_*.py")}
-    assert files == {module.__name__.rpartition(".")[2] for module in catalogue.MODULES}
+    assert files == {module.__name__.rpartition(".")[2] for module in STATEMENT_MODULES}
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
@@ -105,19 +103,30 @@ def modules() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(path.read_text())) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
-def test_statement_texts_are_literals() -> None:
+def is_literal(text: ast.expr) -> bool:
+    """Return whether a text is a literal, or composed of literals and constants of the module."""
+    if isinstance(text, ast.Call):
+        parts = [*text.args, *(keyword.value for keyword in text.keywords)]
+        return ast.unparse(text.func) in ("compose", "of_graph") and all(is_literal(part) for part in parts)
+    if isinstance(text, ast.Name):
+        return text.id.isupper()
+    return isinstance(text, ast.Constant) and isinstance(text.value, str)
+
+
+def test_statement_texts_are_composed_of_literals() -> None:
     found = 0
     for path, tree in modules():
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-                continue
-            if node.func.id.endswith("Statement"):
-                texts = [keyword.value for keyword in node.keywords if keyword.arg == "text"]
-                for text in texts:
-                    found += 1
-                    assert isinstance(text, ast.Constant), f"{path.name}:{node.lineno} puts its text together"
-                    assert isinstance(text.value, str)
-    assert found >= len(STATEMENTS)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Statement":
+                found += 1
+                assert is_literal(node.args[1]), f"{path.name}:{node.lineno} puts its text together"
+        if path.name.startswith("statements_"):
+            constants = [node for node in tree.body if isinstance(node, ast.Assign)]
+            for node in constants:
+                assert isinstance(node.value, ast.Call) or is_literal(node.value), (
+                    f"{path.name}:{node.lineno}"
+                )
+    assert found == len(STATEMENTS)
 
 
 def test_what_is_run_is_the_text_of_a_statement() -> None:

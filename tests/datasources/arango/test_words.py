@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.arango.words import TypeWords, lent_by_none, own_words
+from datasources.arango.words import NO_WORDS, TypeWords, own_words
 from datasources.text import node_text, tokenize
 from datasources.types import NodeTypeConfig, TypeTemplate
 from tests.contracts.samples import a_node
@@ -25,14 +25,14 @@ texts = words | st.none()
     process=texts,
     display=words,
     description=words,
-    lent_process=texts,
+    type_process=texts,
 )
-def test_own_and_lent_words_are_those_of_the_whole_text(
-    key: str, name: str | None, process: str | None, display: str, description: str, lent_process: str | None
+def test_own_and_inherited_words_are_those_of_the_whole_text(
+    key: str, name: str | None, process: str | None, display: str, description: str, type_process: str | None
 ) -> None:
     data: dict[str, Any] = {"rule": "sort 7"} if name is None else {"name": name, "rule": "sort 7"}
     node = a_node(key, data=data, process=process, type="task")
-    template = TypeTemplate(type="task", process=lent_process)
+    template = TypeTemplate(type="task", process=type_process)
     config = NodeTypeConfig(
         key="t", workspace="w", display_name=display, description=description, node=template
     )
@@ -44,7 +44,7 @@ def test_own_and_lent_words_are_those_of_the_whole_text(
         ("name", "nameLength", tokenize(text.names)),
     ):
         terms = list(dict.fromkeys(whole))
-        more = kind.variant(terms, unnamed=unnamed, bare=process is None)
+        more = kind.variant(terms, inherits_name=unnamed, inherits_code=process is None)
         counted = {
             term: own[field].get(term, 0) + count for term, count in zip(terms, more[field], strict=True)
         }
@@ -52,7 +52,7 @@ def test_own_and_lent_words_are_those_of_the_whole_text(
         assert own[length] + more[length] == len(whole)
 
 
-def test_a_type_that_is_not_known_lends_nothing() -> None:
-    lent = lent_by_none(["a", "b"])
-    assert len(lent["variants"]) == 4
-    assert all(variant["content"] == [0, 0] and variant["nameLength"] == 0 for variant in lent["variants"])
+def test_nothing_is_inherited_from_a_type_that_is_not_known() -> None:
+    variants = NO_WORDS.inherited(["a", "b"])["variants"]
+    assert len(variants) == 4
+    assert all(variant["content"] == [0, 0] and variant["nameLength"] == 0 for variant in variants)

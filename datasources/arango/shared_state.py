@@ -10,17 +10,17 @@ from datasources.arango.connection import ArangoConnection
 from datasources.arango.statements import Statement
 from datasources.types import NodeTypeConfig
 
-Name = tuple[str, str]
+GraphName = tuple[str, str]
 """A workspace and a graph's key."""
 
-SHUNNED_S = 60.0
+UNAVAILABLE_S = 60.0
 """A statement whose index is missing or not trained is not tried again for so long."""
 
 MAX_KNOWN = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SearchLimits:
     """When a graph is searched by View and vector index: beyond `exact` nodes.
 
     Units: `sums_fresh_s` is how old the mean length of its nodes' texts may be.
@@ -38,16 +38,16 @@ class SeenTypes:
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """Nodes of a graph by (type, unnamed, bare), and how many words of their own they have."""
+@dataclass(frozen=True, slots=True)
+class TextSums:
+    """Nodes of a graph by (type, without name, without code): how many, and how many words of their own."""
 
     rows: tuple[tuple[str, bool, bool, int, int, int], ...]
     at: float
 
 
 @dataclass(slots=True)
-class Engine:
+class SharedState:
     """`indexed_dim` is the length that the vector indexes take, None without one.
 
     `by_code_point`: the server orders text as Python does, so that it can cut pages. `exact_only`: no
@@ -55,31 +55,30 @@ class Engine:
     """
 
     connection: ArangoConnection
-    limits: Limits = field(default_factory=Limits)
+    limits: SearchLimits = field(default_factory=SearchLimits)
     indexed_dim: int | None = None
     by_code_point: bool = True
     exact_only: bool = False
-    seen: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
-    sizes: dict[Name, int] = field(default_factory=dict[Name, int])
-    sums: dict[Name, Sums] = field(default_factory=dict[Name, Sums])
-    shunned: dict[str, float] = field(default_factory=dict[str, float])
+    seen_types: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
+    sizes: dict[GraphName, int] = field(default_factory=dict[GraphName, int])
+    sums: dict[GraphName, TextSums] = field(default_factory=dict[GraphName, TextSums])
+    unavailable: dict[str, float] = field(default_factory=dict[str, float])
 
-    def is_large(self, name: Name) -> bool:
+    def is_large(self, name: GraphName) -> bool:
         """Say whether a graph had more nodes than are searched exactly, when it was last searched."""
         return self.sizes.get(name, 0) > self.limits.exact
 
-    def learn_size(self, name: Name, nodes: int) -> None:
+    def learn(self, name: GraphName, nodes: int, sums: TextSums | None = None) -> None:
+        """Keep how many nodes a graph has, and the lengths of their texts where these were read."""
         if len(self.sizes) > MAX_KNOWN:
             self.sizes.clear()
-        self.sizes[name] = nodes
-
-    def learn_sums(self, name: Name, sums: Sums) -> None:
-        if len(self.sums) > MAX_KNOWN:
             self.sums.clear()
-        self.sums[name] = sums
+        self.sizes[name] = nodes
+        if sums is not None:
+            self.sums[name] = sums
 
     def mark_unavailable(self, statement: Statement) -> None:
-        self.shunned[statement.name] = time.monotonic() + SHUNNED_S
+        self.unavailable[statement.name] = time.monotonic() + UNAVAILABLE_S
 
     def is_usable(self, statement: Statement) -> bool:
-        return not self.exact_only and time.monotonic() >= self.shunned.get(statement.name, 0.0)
+        return not self.exact_only and time.monotonic() >= self.unavailable.get(statement.name, 0.0)

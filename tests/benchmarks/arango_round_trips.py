@@ -1,4 +1,4 @@
-"""How many round trips to ArangoDB each operation takes: `python -m tests.benchmarks.arango_journeys`.
+"""How many round trips to ArangoDB each operation takes: `python -m tests.benchmarks.arango_round_trips`.
 
 Prints the table of docs/arangodb.md. The server is that of ARANGO_URL, else the double; the numbers are those
 of this program and do not depend on it.
@@ -19,7 +19,7 @@ from graphrag.embedding.local import LocalEmbedder
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_vector, make_flow
 from tests.support.arango import ArangoServer, running_server
-from tests.support.arango_counting import Journeys, journeys_of
+from tests.support.arango_counting import RoundTrips, round_trips_of
 
 Operation = Callable[[], Awaitable[Any]]
 
@@ -57,7 +57,7 @@ def operations(source: MutableGraphDataSource, retriever: Retriever) -> dict[str
     }
 
 
-async def measure(server: ArangoServer) -> dict[str, Journeys]:
+async def measure(server: ArangoServer) -> dict[str, RoundTrips]:
     """Count each operation on a database of its own."""
     name = server.fresh()
     address = parse_address(server.address(name))
@@ -69,12 +69,12 @@ async def measure(server: ArangoServer) -> dict[str, Journeys]:
             retriever = Retriever(database.source(WORKSPACE), embedder)
             vector = (await embedder.embed(["sort invoices"]))[0]
             await source.put_embeddings(FLOW, [a_vector("c", *vector, model=embedder.model)])
-            return {what: await journeys_of(do) for what, do in operations(source, retriever).items()}
+            return {what: await round_trips_of(do) for what, do in operations(source, retriever).items()}
     finally:
         server.drop(name)
 
 
-def table(counted: dict[str, Journeys]) -> str:
+def table(counted: dict[str, RoundTrips]) -> str:
     """Return the counts as Markdown."""
     rows = [f"| {what} | {j.steps} | {j.requests} |" for what, j in counted.items()]
     return "\n".join(["| operation | one after the other | requests |", "|---|---|---|", *rows])

@@ -12,28 +12,24 @@ from datasources.arango import ArangoDatabase
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.statements import Statement
 
-SETTLED = Statement(
-    name="SETTLED",
-    text="FOR n IN @@view SEARCH true OPTIONS {waitForSync: true} LIMIT 1 RETURN 1",
-    collections=("view",),
-)
+SYNC = Statement("SYNC", "FOR n IN @@view SEARCH true OPTIONS {waitForSync: true} LIMIT 1 RETURN 1")
 
 
-class SettledDatabase(ArangoDatabase):
+class SyncedDatabase(ArangoDatabase):
     """Slower than the database it is, and the same otherwise."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        _settle(self.engine.connection)
+        _sync(self.state.connection)
         return self
 
 
-def _settle(connection: ArangoConnection) -> None:
+def _sync(connection: ArangoConnection) -> None:
     ask = connection.query
 
     async def query(statement: Statement, **values: Any) -> list[Any]:
         if "view" in statement.collections:
-            await ask(SETTLED)
+            await ask(SYNC)
         return await ask(statement, **values)
 
     connection.query = query  # type: ignore[method-assign]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.arango_journeys import measure
+from tests.benchmarks.arango_round_trips import measure
 from tests.support.arango import ArangoServer
-from tests.support.arango_counting import Journeys
+from tests.support.arango_counting import RoundTrips
 
 
 @pytest.fixture
-async def counted(arango: ArangoServer) -> dict[str, Journeys]:
+async def counted(arango: ArangoServer) -> dict[str, RoundTrips]:
     return await measure(arango)
 
 
-async def test_operations_take_few_round_trips(counted: dict[str, Journeys]) -> None:
+async def test_operations_take_few_round_trips(counted: dict[str, RoundTrips]) -> None:
     retrievals = {what: j for what, j in counted.items() if what.startswith("retrieval")}
     assert len(retrievals) == 4
-    for what, journeys in retrievals.items():
-        assert journeys.requests <= 3, what
+    for what, round_trips in retrievals.items():
+        assert round_trips.requests <= 3, what
     assert counted["retrieval from the cache"].requests == 1
     assert counted["open a graph"].requests == 4
     assert counted["save 100 changed nodes"].requests <= 8
@@ -29,4 +29,4 @@ async def test_the_double_counts_the_same(arango_faults: ArangoServer) -> None:
     before = sum(arango_faults.count().values())
     counted = await measure(arango_faults)
     after = sum(arango_faults.count().values())
-    assert after - before > sum(journeys.requests for journeys in counted.values())
+    assert after - before > sum(round_trips.requests for round_trips in counted.values())

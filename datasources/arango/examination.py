@@ -1,0 +1,217 @@
+"""Examines a database and its server without changing them: versions, missing parts, plans of statements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from arango.database import StandardDatabase
+from arango.exceptions import ArangoServerError
+
+from datasources.arango import layout, setup, statements_search, statements_write
+from datasources.arango import statements_read as read
+from datasources.arango.connection import ArangoConnection
+from datasources.arango.names import EDGES, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
+from datasources.arango.statements import CONSTANTS, Statement
+from datasources.base import Finding
+
+MANY = 1_000_000
+STATEMENT_MODULES = (read, statements_search, statements_write)
+
+_SHOWN = 5
+_INIT = "run `nodius db init`"
+_READ_ALL = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS", "WORKSPACES"})
+"""Statements of set-up, of this check and of a command over all workspaces: meant to read a collection."""
+
+_SAMPLES: Mapping[str, Any] = {
+    "typesOf": [[]], "codeTypesOf": [[]], "nameTypesOf": [[]],
+    **dict.fromkeys(("depth", "limit", "candidates", "links", "first", "prefix", "version"), 1),
+    "document": {"_key": "x"}, "mark": {"_key": "x"},
+    "least": 0, "typed": True, "marked": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
+    "types": None, "workspaces": ["x", "root"], "kept": ["x"], "inherited": {},
+    "unknown": {"letters": "", "variants": []},
+}  # fmt: skip
+_LISTS = frozenset(
+    ("docs", "documents", "writes", "vectors", "others", "matchingTypes", "ids", "keys", "seeds", "names")
+)
+
+
+def all_statements() -> list[Statement]:
+    """Return every statement, by name."""
+    found = [value for module in STATEMENT_MODULES for value in vars(module).values()]
+    statements = {id(value): value for value in found if isinstance(value, Statement)}
+    return sorted(statements.values(), key=lambda statement: statement.name)
+
+
+def missing_parts(database: StandardDatabase | None) -> list[str]:
+    """Return what is to be made in a database; None stands for one that is not there.
+
+    What has our name and is another thing, as an earlier program may have left it, is missing too.
+    """
+    found: Any = database.collections() if database else []
+    views: Any = database.views() if database else []
+    there = {row["name"] for row in found}
+    parts = [f"the collection {name}" for name in layout.ALL_COLLECTIONS if name not in there]
+    for name, bodies in layout.all_indexes().items():
+        stored = setup.indexes_of(database, name) if database and name in there else dict[str, layout.Body]()
+        parts += [
+            f"the index {body['name']} of {name}"
+            for body in bodies
+            if not layout.is_index_like(stored.get(body["name"]), body)
+        ]
+    if database is None or VIEW not in {view["name"] for view in views}:
+        parts.append(f"the View {VIEW}")
+    elif not setup.is_linked(database):
+        parts.append(f"the link of the View {VIEW} with {NODES}")
+    return parts
+
+
+async def rehearse(connection: ArangoConnection) -> list[str]:
+    """Return what a set-up would do, one line each. Raises: SourceError, as the set-up does."""
+    there = await connection.run(lambda _: setup.is_there(connection), idempotent=True)
+    parts = await connection.run(lambda database: _to_make(database if there else None), idempotent=True)
+    done = [f"would make {part}" for part in parts]
+    if not there:
+        return [f"would make the database {connection.address.database}", *done, *_due(0)]
+    await connection.run(lambda database: setup.refuse_sharded(database, source=connection.source))
+    absent = {name for name in (GRAPHS, NODES, EDGES, META) if f"the collection {name}" in parts}
+    if not absent & {GRAPHS, NODES, EDGES}:
+        numbers = (await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY))[0]
+        if numbers["missing"]:
+            done.append(f"would give words to {numbers['missing']:,} nodes")
+    done += _due(0 if META in absent else await setup.stored_version(connection))
+    dimension = None if NODES in absent else await connection.run(setup.dimension_to_index, idempotent=True)
+    return done + ([f"would make vector indexes of {dimension} dimensions"] if dimension else [])
+
+
+def _to_make(database: StandardDatabase | None) -> list[str]:
+    named = database is not None and database.has_graph(NAMED_GRAPH)
+    return missing_parts(database) + ([] if named else [f"the named graph {NAMED_GRAPH}"])
+
+
+def _due(stored: int) -> list[str]:
+    return [f"would bring the database to version {setup.VERSION}"] if stored < setup.VERSION else []
+
+
+async def examine(connection: ArangoConnection, began: float) -> list[Finding]:
+    """Return one finding a part, the server first. Raises: SourceError where it does not answer."""
+    await connection.run(lambda database: setup.refuse_sharded(database, source=connection.source))
+    version = await setup.stored_version(connection)
+    numbers = (await connection.query(read.COUNT_WITHOUT_WORDS, limit=1_000))[0]
+    server, *rest = await connection.run(_look, idempotent=True)
+    order = (await connection.query(read.ORDER))[0]
+    ms = (time.perf_counter() - began) * 1e3
+    counts = f"{numbers['graphs']:,} graphs, {numbers['nodes']:,} nodes, {numbers['edges']:,} edges"
+    detail = f"{connection.source}, version {version}: {counts}; looked at in {ms:,.0f} ms"
+    parts = [server, _version(detail, version), _words(numbers["missing"]), *rest]
+    return parts if order else [*parts, _ORDER]
+
+
+_ORDER = Finding(
+    name="order",
+    status="warning",
+    detail="the server orders text by a language, not by code points: pages of a graph read all of it",
+    fix="deployments made with ArangoDB 3.12 order by code points; restore a dump into a new one",
+)
+
+
+def _version(detail: str, version: int) -> Finding:
+    if version < setup.VERSION:
+        return Finding(name="database", status="error", detail=f"{detail}; needs {setup.VERSION}", fix=_INIT)
+    return Finding(name="database", status="ok", detail=detail)
+
+
+def _words(missing: int) -> Finding:
+    if not missing:
+        return Finding(name="words", status="ok", detail="every node is found by its words")
+    many = f"{missing:,}" if missing < 1_000 else "1,000 or more"
+    detail = f"{many} nodes were written by another program and are searched as plain text"
+    return Finding(name="words", status="warning", detail=detail, fix=_INIT)
+
+
+def _look(database: StandardDatabase) -> list[Finding]:
+    return [look_at_server(database), _parts(database), _vectors(database), _statements(database)]
+
+
+def look_at_server(database: StandardDatabase) -> Finding:
+    """Return which server it is, and what speaks against it."""
+    details: Any = database.version(details=True)
+    version, edition = setup.version_of(database), f"{details.get('license', 'unknown')} edition"
+    upgrade = f"upgrade the server to {setup.shown(setup.SAFE)} or later"
+    if not version:
+        name = f"ArangoDB of an unnamed version, {edition}"
+        fix = "see with an administrator's sign-in which one it is; a hardened server names it to nobody else"
+        return Finding(name="server", status="warning", detail=name, fix=fix)
+    name = f"ArangoDB {details['version']}, {edition}"
+    if why := setup.why_refused(version):
+        return Finding(name="server", status="error", detail=f"{name} {why}", fix=upgrade)
+    if setup.is_exact_only(version):
+        detail = f"{name}: exact search only, no vector index, and pages of a graph read all of it"
+        return Finding(name="server", status="warning", detail=detail, fix=upgrade)
+    if version < setup.SAFE:
+        detail = f"{name}: it may let people in without signing in (GHSA-rrgq-978q-36mq)"
+        return Finding(name="server", status="warning", detail=detail, fix=upgrade)
+    return Finding(name="server", status="ok", detail=name)
+
+
+def _parts(database: StandardDatabase) -> Finding:
+    missing = missing_parts(database)
+    if missing:
+        more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
+        detail = f"missing: {', '.join(missing[:_SHOWN])}{more}"
+        return Finding(name="set-up", status="error", detail=detail, fix=_INIT)
+    indexes = sum(len(bodies) for bodies in layout.all_indexes().values())
+    detail = f"{len(layout.ALL_COLLECTIONS)} collections, {indexes} indexes, the View {VIEW}"
+    return Finding(name="set-up", status="ok", detail=detail)
+
+
+def _vectors(database: StandardDatabase) -> Finding:
+    indexes = setup.vector_indexes(database)
+    least = setup.VECTOR_INDEX_FROM
+    if layout.VECTOR_FIELDS[0] not in indexes:
+        how = "" if setup.version_of(database) >= least else f" (an index needs {setup.shown(least)})"
+        return Finding(name="vectors", status="ok", detail=f"exact cosine, no vector index{how}")
+    trained = {field for field, index in indexes.items() if index.get("trainingState", "ready") == "ready"}
+    detail = f"vector index of {setup.indexed_dimension(database)} dimensions on {NODES}"
+    if not trained.issuperset(layout.VECTOR_FIELDS):
+        fix = "it is trained once enough nodes are embedded; until then search is exact"
+        return Finding(name="vectors", status="warning", detail=f"{detail}: not trained", fix=fix)
+    return Finding(name="vectors", status="ok", detail=detail)
+
+
+def _statements(database: StandardDatabase) -> Finding:
+    refused: list[str] = []
+    scanning: list[str] = []
+    near = setup.indexed_dimension(database) is not None
+    # Without its index the statement for it is refused, and is not used.
+    statements = [s for s in all_statements() if near or s is not statements_search.SEARCH_NEAR]
+    for statement in statements:
+        try:
+            if _reads_all(database, statement) and statement.name not in _READ_ALL:
+                scanning.append(statement.name)
+        except ArangoServerError as exc:
+            refused.append(f"{statement.name} (error {exc.error_code})")
+    if refused:
+        fix = "report this with the server's version: no statement of this program should be refused"
+        return Finding(name="statements", status="error", detail=f"refused: {', '.join(refused)}", fix=fix)
+    if scanning:
+        detail = f"these read a whole collection: {', '.join(scanning)}"
+        return Finding(name="statements", status="warning", detail=detail, fix=_INIT)
+    return Finding(name="statements", status="ok", detail=f"{len(statements)} statements, each by an index")
+
+
+def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
+    """Validate and explain a statement; return whether its plan reads a collection without an index."""
+    database.aql.validate(statement.text)
+    plan: Any = database.aql.explain(statement.text, bind_vars=sample_binds(statement))
+    return any(node["type"] == "EnumerateCollectionNode" for node in plan["nodes"])
+
+
+def sample_binds(statement: Statement) -> dict[str, Any]:
+    """Return values with which a statement can be explained; they find nothing."""
+    return statement.binds({name: _sample(name) for name in statement.values - CONSTANTS.keys()})
+
+
+def _sample(name: str) -> Any:
+    return [] if name in _LISTS or name.endswith(("Keys", "Ids")) else _SAMPLES.get(name, "x")

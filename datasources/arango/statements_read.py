@@ -1,0 +1,302 @@
+"""AQL that reads graphs, nodes, edges, node types, records, and facts about the database.
+
+Lists come in no order where a statement does not sort them: the caller sorts by local key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from datasources.arango.statements import FOUND, Statement, compose, of_graph
+from datasources.types import Direction
+
+WORKSPACES = Statement(
+    "WORKSPACES",
+    """
+FOR g IN @@graphs
+  COLLECT workspace = g.workspace
+  FILTER workspace != null
+  RETURN workspace""",
+)
+
+GRAPHS = Statement(
+    "GRAPHS",
+    """
+FOR g IN @@graphs
+  FILTER g.workspace == @workspace
+  RETURN g""",
+)
+
+_TYPE_WORDS = """
+FOR c IN @@configs
+  FILTER c.workspace IN @workspaces
+  RETURN {
+    _key: c._key, localKey: c.localKey, workspace: c.workspace, displayName: c.displayName,
+    description: c.description, node: { type: c.node.type, process: c.node.process }
+  }"""
+
+TYPE_WORDS = Statement("TYPE_WORDS", _TYPE_WORDS)
+
+GRAPH = Statement(
+    "GRAPH",
+    compose(
+        """
+LET stored = FIRST(
+  FOR g IN @@graphs
+    FILTER g._key == @graph AND g.workspace == @workspace
+    RETURN g
+)
+LET types = (
+  FILTER stored != null$words
+)
+LET vectors = FIRST(
+  FILTER stored != null
+  FOR m IN @@meta
+    FILTER m._key == @vectorsKey
+    RETURN m.mark
+)
+RETURN { found: stored != null, stored, types, vectors }""",
+        words=_TYPE_WORDS,
+    ),
+)
+"""The graph, a mark of its vectors, and the words of its types: a search that follows needs no question
+of its own."""
+
+CONFIGS = Statement(
+    "CONFIGS",
+    """
+FOR c IN @@configs
+  FILTER c.workspace IN @workspaces
+  FILTER @types == null OR c.node.type IN @types
+  RETURN c""",
+)
+
+STATS = Statement(
+    "STATS",
+    compose(
+        """$found
+LET types = (
+  FILTER found
+  FOR n IN @@nodes
+    FILTER n.graphKey == @graphKey
+    COLLECT type = n.type WITH COUNT INTO amount
+    RETURN [type, amount]
+)
+LET vectors = (
+  FILTER found
+  FOR n IN @@nodes
+    FILTER n.graphKey == @graphKey
+    FILTER n.embeddingModel != null
+    COLLECT model = n.embeddingModel WITH COUNT INTO amount
+    RETURN [model, amount]
+)
+LET edges = LENGTH(FOR e IN @@edges FILTER found AND e.graphKey == @graphKey RETURN 1)
+RETURN { found, types, vectors, edges }""",
+        found=FOUND,
+    ),
+)
+
+_PAGE = """$found
+LET plain = (
+  FILTER found
+  FOR d IN @@$elements
+    FILTER d.graphKey == @graphKey AND d.localKey == null AND d._key > @afterKey
+    FILTER @sheet == null OR NOT_NULL(d.sheet, "0") == @sheet
+    SORT d._key
+    LIMIT @limit
+    RETURN UNSET(d, @hidden)
+)
+LET encoded = (
+  FILTER found
+  FOR d IN @@$elements
+    FILTER d.graphKey == @graphKey AND d.localKey > @after
+    FILTER @sheet == null OR NOT_NULL(d.sheet, "0") == @sheet
+    SORT d.localKey
+    LIMIT @limit
+    RETURN UNSET(d, @hidden)
+)
+RETURN { found, rows: APPEND(plain, encoded) }"""
+"""A page: the first documents of either kind of key, of which the first by local key are the page."""
+
+NODES = Statement("NODES", compose(_PAGE, found=FOUND, elements="nodes"))
+EDGES = Statement("EDGES", compose(_PAGE, found=FOUND, elements="edges"))
+
+NODES_BY_KEY = Statement(
+    "NODES_BY_KEY",
+    of_graph("""
+  FOR n IN @@nodes
+    FILTER n._key IN @keys AND n.graphKey == @graphKey
+    RETURN UNSET(n, @hidden)"""),
+)
+
+EDGES_OF = Statement(
+    "EDGES_OF",
+    of_graph("""
+  FOR e IN @@edges
+    FILTER e._from IN @ids OR e._to IN @ids
+    FILTER e.graphKey == @graphKey
+    RETURN e"""),
+)
+
+LINKS = Statement(
+    "LINKS",
+    of_graph("""
+  FOR e IN @@edges
+    FILTER e.graphKey == @graphKey
+    SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
+    LIMIT @limit
+    RETURN [e._from, e._to, e.source, e.target]"""),
+)
+
+LINKS_OF = Statement(
+    "LINKS_OF",
+    of_graph("""
+  FOR e IN @@edges
+    FILTER e._from IN @ids OR e._to IN @ids
+    FILTER e.graphKey == @graphKey
+    SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
+    LIMIT @limit
+    RETURN [e._from, e._to, e.source, e.target]"""),
+)
+
+VECTORS_BY_KEY = Statement(
+    "VECTORS_BY_KEY",
+    of_graph("""
+  FOR n IN @@nodes
+    FILTER n._key IN @keys AND n.graphKey == @graphKey
+    FILTER (n.embeddingModel != null) == @marked
+    RETURN {
+      _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash,
+      content: NOT_NULL(n.embedding, n.otherEmbedding), name: NOT_NULL(n.nameEmbedding, n.otherNameEmbedding)
+    }"""),
+)
+"""Not `marked` are vectors that the editor wrote, which does not say of which model they are."""
+
+VECTOR_INFO = Statement(
+    "VECTOR_INFO",
+    of_graph("""
+  FOR n IN @@nodes
+    FILTER n._key IN @keys AND n.graphKey == @graphKey
+    FILTER n.embeddingModel != null OR n.embedding != null
+    RETURN { _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash }"""),
+)
+
+_AROUND = """
+WITH @@nodes$found
+LET reached = (
+  FILTER found
+  FOR s IN @seeds
+    FOR v, e, p IN 0..@depth $direction s @@edges
+      PRUNE outside = v == null OR v.graphKey != @graphKey
+      OPTIONS { order: "bfs", uniqueVertices: "global", uniqueEdges: "path" }
+      FILTER NOT outside
+      COLLECT id = v._id, key = NOT_NULL(v.localKey, SUBSTRING(v._key, @prefix))
+        AGGREGATE depth = MIN(LENGTH(p.edges))
+      RETURN { id, key, depth }
+)
+LET chosen = (
+  FOR r IN reached
+    SORT r.depth, r.depth == 0 ? POSITION(@seeds, r.id, true) : 0, r.key
+    LIMIT @limit
+    RETURN r
+)
+LET ids = chosen[*].id
+LET nodes = (FOR c IN chosen FOR n IN @@nodes FILTER n._id == c.id RETURN UNSET(n, @hidden))
+LET edges = (
+  FOR e IN @@edges
+    FILTER e._from IN ids
+    FILTER e._to IN ids
+    FILTER e.graphKey == @graphKey
+    RETURN e
+)
+LET names = UNIQUE(nodes[*].type)
+LET types = (
+  FILTER @typed
+  FOR c IN @@configs
+    FILTER c.workspace IN @workspaces
+    FILTER c.node.type IN names
+    RETURN c
+)
+RETURN { found, nodes, depths: chosen[*].depth, edges, types }"""
+"""A neighbourhood: one traversal for all seeds. A depth of 0 is the seeds alone. The direction of a
+traversal is a keyword and cannot be bound."""
+
+AROUND_ANY = Statement("AROUND_ANY", compose(_AROUND, found=FOUND, direction="ANY"))
+AROUND_OUT = Statement("AROUND_OUT", compose(_AROUND, found=FOUND, direction="OUTBOUND"))
+AROUND_IN = Statement("AROUND_IN", compose(_AROUND, found=FOUND, direction="INBOUND"))
+AROUND: Mapping[Direction, Statement] = {"any": AROUND_ANY, "out": AROUND_OUT, "in": AROUND_IN}
+
+RECORDS_GET = Statement(
+    "RECORDS_GET",
+    """
+FOR d IN @@records
+  FILTER d._key IN @names AND d.workspace == @workspace
+  RETURN d""",
+)
+
+_RECORDS = """
+FOR d IN @@records
+  FILTER d.workspace == @workspace AND d.@field == @value
+  FILTER LENGTH(@others[* FILTER d[CURRENT.field] != CURRENT.value]) == 0
+  SORT d.@order $direction, d.rag.key ASC
+  LIMIT @limit
+  RETURN d"""
+
+RECORDS_UP = Statement("RECORDS_UP", compose(_RECORDS, direction="ASC"))
+RECORDS_DOWN = Statement("RECORDS_DOWN", compose(_RECORDS, direction="DESC"))
+
+MARK_GET = Statement(
+    "MARK_GET",
+    """
+FOR m IN @@marks
+  FILTER m._key == @mark
+  RETURN m""",
+)
+
+VERSION = Statement(
+    "VERSION",
+    """
+FOR m IN @@meta
+  FILTER m._key == "schema"
+  RETURN m.version""",
+)
+
+ORDER = Statement(
+    "ORDER",
+    """
+RETURN 'Z' < 'a'""",
+)
+"""Whether text is ordered by code points, as it is in a deployment made with 3.12 or later."""
+
+WITHOUT_WORDS = Statement(
+    "WITHOUT_WORDS",
+    """
+FOR n IN @@nodes
+  FILTER n._key > @after
+  FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+  SORT n._key
+  LIMIT @limit
+  RETURN UNSET(n, @hidden)""",
+)
+
+COUNT_WITHOUT_WORDS = Statement(
+    "COUNT_WITHOUT_WORDS",
+    """
+LET few = (
+  FOR n IN @@nodes
+    FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+    LIMIT @limit
+    RETURN 1
+)
+RETURN { missing: LENGTH(few), nodes: LENGTH(@@nodes), graphs: LENGTH(@@graphs), edges: LENGTH(@@edges) }""",
+)
+
+VECTOR_LENGTHS = Statement(
+    "VECTOR_LENGTHS",
+    """
+FOR n IN @@nodes
+  FILTER LENGTH(n.embedding) > 0
+  COLLECT length = LENGTH(n.embedding) WITH COUNT INTO amount
+  SORT amount DESC
+  RETURN { length, amount }""",
+)
