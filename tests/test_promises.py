@@ -95,7 +95,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "threads that Nodius stored go on where they wait": (
         "graphrag/agent/test_editor_threads.py::test_old_instructions_and_contexts_are_replaced_by_ours",
         "graphrag/agent/test_editor_threads.py::test_a_pending_interrupt_is_decided_and_the_turn_goes_on",
-        "graphrag/agent/test_editor_threads.py::test_a_pending_interrupt_that_no_longer_fits_is_told_to_the_model_instead",
+        "graphrag/agent/test_editor_threads.py::test_a_pending_interrupt_that_no_longer_fits_is_reported_to_the_model_instead",
         "graphrag/agent/test_editor_threads.py::test_a_pending_tool_limit_is_granted",
     ),
     "ArangoDB 3.11 is taken with exact search; reads fail with 503 while a database is down": (

@@ -1,4 +1,4 @@
-"""The events of a turn: what every channel (command line, HTTP, WebSocket) is told while an agent works.
+"""The events of a turn, which every channel (command line, HTTP, WebSocket) forwards or collects.
 
 A turn begins with `TurnStarted` and ends with exactly one of `Completed`, `ProposalPending`,
 `ToolLimit` or `Failed`. After `ProposalPending` and `ToolLimit` the thread waits for `resume`.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datasources.base import GraphDataSource
 from graphrag.agent.change_words import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
-from graphrag.agent.history import Parts, calls_of, is_context
+from graphrag.agent.history import ConversationParts, calls_of, is_context
 from graphrag.agent.links import GraphTargets
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
@@ -151,7 +151,7 @@ class ModelCaller:
         limit = int(room(window) * TOOLS_SHARE)
         if not self.is_small:
             return self._fitting(turn.person.role, limit)
-        opening = prompt_tokens([*Parts.of(turn.messages).lead, *turn.opening])
+        opening = prompt_tokens([*ConversationParts.of(turn.messages).lead, *turn.opening])
         left = room(window) - opening - RESULTS_TOKENS
         return self._fitting(turn.person.role, min(limit, left), changing=turn.asks_for_change)
 

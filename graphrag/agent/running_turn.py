@@ -1,7 +1,7 @@
 """A turn under way: its conversation, where it stands, and what of it is stored.
 
-It is stored after every step. What is stored may hold calls that wait for an answer; whoever takes
-the thread up again first has `settle` answer them truthfully.
+It is stored after every step. What is stored may hold calls that wait for an answer: who takes the
+thread up again calls `collect_outcomes` first, which answers them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphrag.agent.events import (
 )
 from graphrag.agent.history import calls_of, is_context, repaired, unanswered
 from graphrag.agent.reply import Reply
-from graphrag.agent.thread_store import StoredThread, Threads, Turn, TurnStatus
+from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_text
 from graphrag.i18n import Language
@@ -62,7 +62,7 @@ class RunningTurn:
         return self.stored.thread.graph_key
 
     @property
-    def state(self) -> Turn:
+    def state(self) -> StoredTurn:
         return self.stored.thread.turn
 
     @property
@@ -149,15 +149,15 @@ class RunningTurn:
         )
 
     def opened(self, approvals: Sequence[Approval]) -> None:
-        """Remember proposals whose outcome the model is to be told."""
+        """Remember proposals whose outcome the model is to get."""
         self.change(open=self.state.open | {approval.tool_call_id: approval.id for approval in approvals})
 
     def begin(self, context: SystemMessage, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.repair_history()
         messages = [message for message in self.messages if not is_context(message)]
-        spoken = [message for message in messages if not isinstance(message, SystemMessage)]
-        if spoken and not isinstance(spoken[-1], AssistantMessage):
+        said = [message for message in messages if not isinstance(message, SystemMessage)]
+        if said and not isinstance(said[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
         self.messages = [*_without_reasoning(messages), context, question]
         self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="")
@@ -176,7 +176,7 @@ class RunningTurn:
 
     @property
     def proposed(self) -> bool:
-        """Whether a change was proposed, or its outcome told, since the person's last message."""
+        """Whether a change was proposed, or its outcome added, since the person's last message."""
         last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
         return self.has_outcomes or any(
             isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
@@ -209,10 +209,10 @@ class RunningTurn:
     async def collect_outcomes(
         self, approvals: Approvals, *, keep_waiting: bool
     ) -> tuple[list[Event], list[Approval]]:
-        """Tell the model what became of its proposals; return the events of that, and what still waits.
+        """Answer the calls of proposals that were decided; return the events of that, and what still waits.
 
         Without `keep_waiting` a call whose proposal is undecided is answered with just that; its
-        outcome is told later, whatever the conversation is about then.
+        outcome is added later, whatever the conversation is about then.
         """
         events: list[Event] = []
         waiting: list[Approval] = []

@@ -76,7 +76,7 @@ class NothingToResume(ThreadError):
         super().__init__(f"conversation {thread_id!r} waits for nothing (turn {status}): send a message")
 
 
-class Turn(Document):
+class StoredTurn(Document):
     """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the model awaits.
 
     `text` is what the model said in this turn before it was to wait.
@@ -112,7 +112,7 @@ class Thread(Document):
     created_time: int = 0
     last_updated_time: int = 0
     schema_version: int = 0
-    turn: Turn = Turn()
+    turn: StoredTurn = StoredTurn()
 
     @property
     def messages(self) -> list[Message]:

@@ -28,7 +28,7 @@ from tools.proposals import MalformedProposal, canonical_json
 log = logging.getLogger(__name__)
 
 REMEMBERED = 256
-"""Results of reads that are kept to be given again; the oldest goes first."""
+"""Results of reads that are stored to be given again; the oldest goes first."""
 _REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
 _CUT_OFF = "the arguments were cut off because the answer grew too long; send less at once"
 
@@ -57,7 +57,7 @@ class CallPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A call and what came of it. With an `approval` a person decides what the model is told."""
+    """A call and what came of it. With an `approval` a person decides what the model gets as its answer."""
 
     call: ToolCall
     result: ToolResult
@@ -107,7 +107,7 @@ class ToolCalls:
         self._remembered: OrderedDict[tuple[Any, ...], tuple[float, ToolResult]] = OrderedDict()
 
     def unusable(self, requested: Requested) -> list[Answered]:
-        """Return the answers to calls that are never run: whoever runs the rest later need not know why."""
+        """Return the answers to calls that are never run."""
         found = ((call, _fault_of(call, requested)) for call in requested.calls)
         return [Answered(call=call, result=result) for call, result in found if result is not None]
 
@@ -202,15 +202,15 @@ class ToolCalls:
         return result
 
     async def _propose(self, call: ToolCall, place: CallPlace) -> Answered:
-        """Run a write tool, which only judges; keep what it proposes for a person to decide."""
+        """Run a write tool, which only validates; store what it proposes for a person to decide."""
         context, graph_key = place.context, place.context.graph_key
-        kept: list[Approval] = []
+        stored: list[Approval] = []
 
-        async def judge() -> ToolResult:
+        async def validate() -> ToolResult:
             source = await self._approvals.pending_view(graph_key=graph_key, thread_id=place.thread_id)
             return await self._box.run(call.name, call.arguments, replace(context, source=source))
 
-        async def keep() -> ToolResult:
+        async def store() -> ToolResult:
             approval = await self._approvals.propose(
                 graph_key=graph_key,
                 thread_id=place.thread_id,
@@ -222,17 +222,17 @@ class ToolCalls:
                 reason=_reason(self._box.get(call.name), call),
                 write_guard=place.write_guard,
             )
-            kept.append(approval)
+            stored.append(approval)
             log.debug("hitl_interrupt", extra={"tool": call.name, "approvalId": approval.id})
             return replace(result, data=approval.to_document()["action"])
 
-        result = await self._guarded(call, judge())
+        result = await self._guarded(call, validate())
         if not result.is_error:
-            result = await self._guarded(call, _refusals_told(keep()))
-        return Answered(call=call, result=result, approval=kept[0] if kept else None)
+            result = await self._guarded(call, _with_refusals(store()))
+        return Answered(call=call, result=result, approval=stored[0] if stored else None)
 
 
-async def _refusals_told(work: Awaitable[ToolResult]) -> ToolResult:
+async def _with_refusals(work: Awaitable[ToolResult]) -> ToolResult:
     try:
         return await work
     except ProposalRefused as exc:

@@ -2,7 +2,7 @@
 
 A person who stops the turn from elsewhere leaves a note on the lease's record, where its owner looks.
 
-Decision: the stored thread's own version is the fencing token. Whoever takes over a turn that broke
+Decision: the stored thread's own version is the fencing token. A process that takes over a turn that broke
 off stores the thread once before anything else (`take_over`); from then on every write of the
 owner before meets another version and is refused.
 """

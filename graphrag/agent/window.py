@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from graphrag.agent.history import (
     KEPT_TURNS,
-    Parts,
+    ConversationParts,
     compacted,
     cut_text,
     is_context,
@@ -66,7 +66,7 @@ def fitted(messages: Sequence[Message], limit: int) -> list[Message]:
 
 def _ever_shorter(messages: list[Message]) -> Iterator[list[Message]]:
     yield messages
-    parts = Parts.of(messages)
+    parts = ConversationParts.of(messages)
     for keep in (KEPT_TURNS, 3, 1):
         if len(parts.turns) > keep:
             yield compacted(parts, keep=keep)

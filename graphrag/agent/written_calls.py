@@ -147,7 +147,7 @@ def _without_marks(text: str) -> str:
 
 
 def _first_value(text: str) -> tuple[Any, str]:
-    """Return the JSON value that a text begins with, put right where only slips are wrong, and the rest."""
+    """Return the JSON value that a text begins with, small mistakes in it repaired, and the rest."""
     try:
         value, end = json.JSONDecoder().raw_decode(text)
         return value, text[end:]

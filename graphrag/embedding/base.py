@@ -1,4 +1,4 @@
-"""What of a node is embedded, when it must be embedded again, and the seam to whoever embeds."""
+"""What of a node is embedded, when it must be embedded again, and the interface of embedders."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ReportsTokens(Protocol):
 
 
 def content_text(node: Node, config: NodeTypeConfig | None) -> str:
-    """Return the text of the node's content vector, most telling first, at most MAX_EMBEDDED_CHARS."""
+    """Return the text of the node's content vector, most specific first, at most MAX_EMBEDDED_CHARS."""
     text = node_text(node, config)
     parts = (name_text(node, config), text.description, text.data, text.process)
     return "\n".join(part for part in parts if part)[:MAX_EMBEDDED_CHARS]

@@ -28,14 +28,14 @@ MAX_TOKENS_A_REQUEST = 250_000
 TIMEOUT_S = 60.0
 
 
-class _Item(BaseModel):
+class _Embedding(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     index: int
     embedding: list[float]
 
 
-class _Usage(BaseModel):
+class _Charged(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     total_tokens: int | None = None
@@ -46,8 +46,8 @@ class _Body(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    data: list[_Item]
-    usage: _Usage | None = None
+    data: list[_Embedding]
+    usage: _Charged | None = None
 
 
 class OpenAICompatibleEmbedder:

@@ -9,7 +9,7 @@ import anthropic
 
 from graphrag.llm.answers import AnswerReader, CallIds
 from graphrag.llm.anthropic_messages import MessageReader, to_request
-from graphrag.llm.attempts import Clock, Patience, RetryPolicy
+from graphrag.llm.attempts import AnswerClock, AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
 from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
 
@@ -37,7 +37,7 @@ class AnthropicProvider(SdkProvider):
         context_window: int = 200_000,
         max_tokens: int = 8_192,
         temperature: float | None = None,
-        patience: Patience | None = None,
+        timeouts: AnswerTimeouts | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class AnthropicProvider(SdkProvider):
             context_window=context_window,
             key=api_key,
             errors=_ERRORS,
-            patience=patience or Patience(),
+            timeouts=timeouts or AnswerTimeouts(),
             retry=retry,
         )
         self._max_tokens, self._temperature = max_tokens, temperature
@@ -80,6 +80,6 @@ class AnthropicProvider(SdkProvider):
     def _reader(self, ids: CallIds) -> AnswerReader:
         return MessageReader(self._name, ids)
 
-    async def _send(self, request: dict[str, Any], clock: Clock) -> Any:
+    async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         create = cast(Any, self._client.messages.with_raw_response.create)
         return await clock.wait(create(**request))

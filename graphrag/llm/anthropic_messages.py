@@ -174,7 +174,7 @@ def _tools_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class _Block:
+class _ContentBlock:
     """A content block that has begun. `arguments` are the raw bytes of a tool's input so far."""
 
     type: str
@@ -197,7 +197,7 @@ class MessageReader(AnswerReader):
 
     def __init__(self, provider: str, ids: CallIds) -> None:
         super().__init__(provider, ids)
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _ContentBlock] = {}
         self._counts: dict[str, int] = {}
         self._reason = self._explanation = ""
         self._stopped = self._spliced = False
@@ -295,7 +295,9 @@ class MessageReader(AnswerReader):
         if index in self._blocks:
             raise self.broken("a block began twice")
         kind, call_id, name = part.text("type") or "", part.text("id"), part.text("name")
-        self._blocks[index] = _Block(type=kind, id=call_id or "", name=name or "", input=part.any("input"))
+        self._blocks[index] = _ContentBlock(
+            type=kind, id=call_id or "", name=name or "", input=part.any("input")
+        )
         if kind == _OURS:
             if not name:
                 raise self.malformed("a tool call without a name")
@@ -305,7 +307,7 @@ class MessageReader(AnswerReader):
         elif kind == "thinking":
             yield from thinking(part.text("thinking"))
 
-    def _change(self, block: _Block, index: int, delta: Fields) -> Iterator[Chunk]:
+    def _change(self, block: _ContentBlock, index: int, delta: Fields) -> Iterator[Chunk]:
         kind = delta.text("type")
         if kind == "text_delta":
             yield from self.text(delta.text("text"))
@@ -316,7 +318,7 @@ class MessageReader(AnswerReader):
             if block.type == _OURS:
                 yield from self.calls.add(index=index, call_id=None, name=None, arguments=more)
 
-    def _stop(self, block: _Block) -> Iterator[Chunk]:
+    def _stop(self, block: _ContentBlock) -> Iterator[Chunk]:
         block.ended = True
         if block.type in _THEIRS:
             call = ToolCall(id=block.id, name=block.name, arguments=block.whole_arguments())
@@ -342,7 +344,7 @@ class MessageReader(AnswerReader):
             raise self.malformed(f"{event.text('type')} without an index")
         return index
 
-    def _block(self, event: Fields) -> _Block:
+    def _block(self, event: Fields) -> _ContentBlock:
         block = self._blocks.get(self._index(event))
         if block is None or block.ended:
             raise self.broken(f"{event.text('type')} for a block that is not open")

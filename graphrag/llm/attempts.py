@@ -50,7 +50,7 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class AnswerTimeouts:
     """How long to wait. Units: seconds, for each piece, for the first one, and for all of the answer.
 
     A local server may read a prompt for minutes: `total_s` then counts from the first piece, and what
@@ -62,27 +62,27 @@ class Patience:
     first_s: float | None = None
     repeats_timeouts: bool = True
 
-    def changed(self, *, silence_s: float | None, total_s: float | None) -> Patience:
+    def changed(self, *, silence_s: float | None, total_s: float | None) -> AnswerTimeouts:
         """Return it with what is given in place of its own."""
         return replace(self, silence_s=silence_s or self.silence_s, total_s=total_s or self.total_s)
 
 
-class Clock:
+class AnswerClock:
     """The time one answer may take."""
 
-    def __init__(self, provider: str, patience: Patience) -> None:
-        self._provider, self._patience = provider, patience
-        self._silence_s = patience.first_s or patience.silence_s
-        self._total_s = patience.total_s + (patience.first_s or 0.0)
+    def __init__(self, provider: str, timeouts: AnswerTimeouts) -> None:
+        self._provider, self._timeouts = provider, timeouts
+        self._silence_s = timeouts.first_s or timeouts.silence_s
+        self._total_s = timeouts.total_s + (timeouts.first_s or 0.0)
         self._begun = False
         self._end = asyncio.get_running_loop().time() + self._total_s
 
     def begin(self) -> None:
         """Note that something of the answer came: the next pieces must come faster."""
         if not self._begun:
-            self._begun, self._silence_s = True, self._patience.silence_s
-            if self._patience.first_s is not None:
-                self._total_s = self._patience.total_s
+            self._begun, self._silence_s = True, self._timeouts.silence_s
+            if self._timeouts.first_s is not None:
+                self._total_s = self._timeouts.total_s
                 self._end = asyncio.get_running_loop().time() + self._total_s
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
@@ -117,8 +117,8 @@ class Clock:
 class Attempts:
     """The attempts at one answer. Once a piece of an answer went out, a failure is final: it was seen."""
 
-    def __init__(self, policy: RetryPolicy, patience: Patience, *, model: str) -> None:
-        self._policy, self._patience, self._model = policy, patience, model
+    def __init__(self, policy: RetryPolicy, timeouts: AnswerTimeouts, *, model: str) -> None:
+        self._policy, self._timeouts, self._model = policy, timeouts, model
         self._number = 0
         self.begin()
 
@@ -144,7 +144,7 @@ class Attempts:
         facts |= {"status": exc.status, "attempt": self._number}
         # Silence is often what a model means: it is paid for, and asking twice is enough.
         final = self._begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and self._number > 1)
-        final = final or (isinstance(exc, ModelTimedOut) and not self._patience.repeats_timeouts)
+        final = final or (isinstance(exc, ModelTimedOut) and not self._timeouts.repeats_timeouts)
         pause_s = None if final else self._policy.pause_s(self._number, exc.retry_after_s)
         if pause_s is None:
             log.warning("model_failed", extra=facts | {"begun": self._begun})

@@ -207,6 +207,25 @@ class LLMProvider(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Identified:
+    """The name, the model and the window of a provider. Units: `context_window` in tokens."""
+
+    def __init__(self, *, name: str, model: str, context_window: int) -> None:
+        self._name, self._model, self._context_window = name, model, context_window
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def context_window(self) -> int:
+        return self._context_window
+
+
 @runtime_checkable
 class LearnsWindow(Protocol):
     """A provider whose server may say how large the window is."""
@@ -222,7 +241,7 @@ class LearnsWindow(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A whole answer. `cut_calls` were cut off with it; `usage` is None where the provider told none."""
+    """A whole answer. `cut_calls` were cut off with it; `usage` is None where the provider reported none."""
 
     text: str
     reasoning: str

@@ -13,7 +13,7 @@ import httpx2
 import openai
 
 from graphrag.llm.answers import AnswerReader, CallIds
-from graphrag.llm.attempts import Clock, Patience, RetryPolicy
+from graphrag.llm.attempts import AnswerClock, AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
 from graphrag.llm.errors import ModelError
 from graphrag.llm.message_text import LateSystem
@@ -73,7 +73,7 @@ class OpenAICompatibleProvider(SdkProvider):
         api: Api = "chat",
         learns_window: bool = False,
         reports_progress: bool = False,
-        patience: Patience | None = None,
+        timeouts: AnswerTimeouts | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
         super().__init__(
@@ -82,7 +82,7 @@ class OpenAICompatibleProvider(SdkProvider):
             context_window=context_window,
             key=api_key,
             errors=_ERRORS,
-            patience=patience or Patience(),
+            timeouts=timeouts or AnswerTimeouts(),
             retry=retry,
         )
         self._api, self._base_url = api, base_url
@@ -163,7 +163,7 @@ class OpenAICompatibleProvider(SdkProvider):
             return ResponsesReader(self._name, ids)
         return ChatReader(self._name, ids, finish_required=self._finish_required)
 
-    async def _send(self, request: dict[str, Any], clock: Clock) -> Any:
+    async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         """Send the request, without what the server does not know."""
         asked = self._client.responses if self._api == "responses" else self._client.chat.completions
         create = cast(Any, asked.with_raw_response.create)

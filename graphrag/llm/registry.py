@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import SecretStr
 
 from graphrag.config import Settings, SettingsError
-from graphrag.llm.attempts import Patience
+from graphrag.llm.attempts import AnswerTimeouts
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.errors import without_secrets
 from graphrag.llm.message_text import LateSystem
@@ -202,7 +202,7 @@ class ProviderChoice:
     context_window: int
     learns_window: bool
     max_tokens: int | None
-    patience: Patience
+    timeouts: AnswerTimeouts
     pricing: Pricing
 
 
@@ -249,7 +249,7 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         context_window=window or _window(entry, model),
         learns_window=entry.local and window is None,
         max_tokens=(settings.llm_max_tokens if in_use else None) or entry.max_tokens,
-        patience=Patience(
+        timeouts=AnswerTimeouts(
             silence_s=settings.llm_silence_s,
             total_s=settings.llm_total_s,
             first_s=settings.llm_first_piece_s or (LOCAL_FIRST_PIECE_S if entry.local else None),
@@ -289,7 +289,7 @@ def make_provider(
             context_window=choice.context_window,
             max_tokens=choice.max_tokens or 8_192,
             temperature=settings.llm_temperature,
-            patience=choice.patience,
+            timeouts=choice.timeouts,
         )
     from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 
@@ -308,7 +308,7 @@ def make_provider(
         api=settings.llm_api,
         learns_window=choice.learns_window,
         reports_progress=entry.local,
-        patience=choice.patience,
+        timeouts=choice.timeouts,
     )
 
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 import httpx2
 
 from graphrag.llm.answers import AnswerReader, CallIds
-from graphrag.llm.attempts import END, Attempts, Clock, Patience, RetryPolicy
+from graphrag.llm.attempts import END, AnswerClock, AnswerTimeouts, Attempts, RetryPolicy
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
+    Identified,
     Message,
     ModelOptions,
     PromptProgress,
@@ -29,14 +30,13 @@ from graphrag.llm.errors import (
     ModelTimedOut,
     ModelUnreachable,
 )
-from graphrag.llm.identity import Identified
 from graphrag.llm.sdk_errors import Refusal, error_of
 
 log = logging.getLogger(__name__)
 
 CONNECT_S = 10.0
 TIMEOUT = httpx2.Timeout(None, connect=CONNECT_S)
-"""The pauses of an answer are `Clock`'s: it also counts lines without content."""
+"""The pauses of an answer are `AnswerClock`'s: it also counts lines without content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class SdkProvider(Identified, ABC):
         context_window: int,
         key: str | None,
         errors: SdkErrors,
-        patience: Patience,
+        timeouts: AnswerTimeouts,
         retry: RetryPolicy | None,
     ) -> None:
         super().__init__(name=name, model=model, context_window=context_window)
-        self._key, self._errors, self._patience = key, errors, patience
+        self._key, self._errors, self._timeouts = key, errors, timeouts
         self._retry = retry or RetryPolicy()
 
     async def stream(
@@ -75,10 +75,10 @@ class SdkProvider(Identified, ABC):
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
         request = self._request(messages, tools, options)
-        patience = self._patience.changed(silence_s=options.silence_s, total_s=options.total_s)
-        attempts = Attempts(self._retry, patience, model=self._model)
+        timeouts = self._timeouts.changed(silence_s=options.silence_s, total_s=options.total_s)
+        attempts = Attempts(self._retry, timeouts, model=self._model)
         while True:
-            clock, reader = Clock(self._name, patience), self._reader(CallIds(messages))
+            clock, reader = AnswerClock(self._name, timeouts), self._reader(CallIds(messages))
             try:
                 pieces = await self._open(request, clock)
                 try:
@@ -114,10 +114,10 @@ class SdkProvider(Identified, ABC):
         """Return what reads an answer."""
 
     @abstractmethod
-    async def _send(self, request: dict[str, Any], clock: Clock) -> Any:
+    async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         """Send the request; returns its answer's beginning, raw. Raises: the package's errors."""
 
-    async def _open(self, request: dict[str, Any], clock: Clock) -> _Pieces:
+    async def _open(self, request: dict[str, Any], clock: AnswerClock) -> _Pieces:
         """Send the request. Raises: ModelError."""
         try:
             return _Pieces(await self._send(request, clock), clock, self)
@@ -151,7 +151,7 @@ class SdkProvider(Identified, ABC):
 class _Pieces:
     """The pieces of one answer: a stream's, or the one of a server that does not stream."""
 
-    def __init__(self, response: Any, clock: Clock, provider: SdkProvider) -> None:
+    def __init__(self, response: Any, clock: AnswerClock, provider: SdkProvider) -> None:
         self._response, self._clock, self._provider = response, clock, provider
         self._http = cast(httpx2.Response, response.http_response)
         self._stream: Any = None

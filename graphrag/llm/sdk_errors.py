@@ -72,7 +72,7 @@ class Refusal:
 
     @property
     def words(self) -> str:
-        """What the body says, most telling part first."""
+        """What the body says, most specific part first."""
         said = list(_said(self.body)) or [self.message]
         return " / ".join(dict.fromkeys(text[:MAX_SAID_CHARS] for text in said if text.strip()))
 
@@ -149,7 +149,7 @@ def _inner(body: object) -> Mapping[str, Any]:
 
 
 def _said(body: object, depth: int = 0) -> Iterator[str]:
-    """Yield the texts of an error's body, most telling first, wherever a server puts them.
+    """Yield the texts of an error's body, most specific first, wherever a server puts them.
 
     As text, as `error`, `message` or `detail` (a text, an object, or a list of either), and as what
     another provider said before, which some hand on as text within `metadata.raw`.

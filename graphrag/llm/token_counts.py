@@ -31,7 +31,7 @@ _SIGNS = "\x00-\x09\x0b-\x1f!-/:-@\\[-`{-\xbf\u2000-\u206f"
 _PART = re.compile(f"( *(?:[^ \n0-9{_SIGNS}]+|[{_SIGNS}]+)| +)")
 
 
-class WordCounts:
+class WordTokenCounts:
     """Counts with one tokenizer that puts a blank before each text. For any thread.
 
     Bounded: when `MAX_WORDS` are known they are forgotten.

@@ -18,7 +18,7 @@ from pathlib import Path
 import tiktoken
 
 from graphrag.embedding.local import packaged_tokenizer
-from graphrag.llm.token_counts import WordCounts
+from graphrag.llm.token_counts import WordTokenCounts
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -96,4 +96,4 @@ def _openai_counter() -> tuple[str, Callable[[str], int]]:
 
 
 def _packaged_counter() -> tuple[str, Callable[[str], int]]:
-    return "llama-2 (packaged, offline)", WordCounts(packaged_tokenizer()).count
+    return "llama-2 (packaged, offline)", WordTokenCounts(packaged_tokenizer()).count

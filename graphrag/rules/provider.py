@@ -17,6 +17,7 @@ from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
     Finished,
+    Identified,
     Message,
     ModelOptions,
     TextDelta,
@@ -26,7 +27,6 @@ from graphrag.llm.base import (
     ToolSchema,
     UsageReport,
 )
-from graphrag.llm.identity import Identified
 from graphrag.llm.tokens import fits
 from graphrag.rules import change_requests, creating, graph_answers, node_answers
 from graphrag.rules.conversation import Conversation, read_conversation

@@ -92,7 +92,7 @@ async def test_a_pending_interrupt_is_decided_and_the_turn_goes_on(
         assert "assistant of a workflow graph editor" in request.messages[0].content
 
 
-async def test_a_pending_interrupt_that_no_longer_fits_is_told_to_the_model_instead() -> None:
+async def test_a_pending_interrupt_that_no_longer_fits_is_reported_to_the_model_instead() -> None:
     call = {**CALL, "args": {**RENAME, "nodeKey": "gone"}}
     with ScriptedProvider("That node is gone.") as model:
         async with setting_of(model) as setting:

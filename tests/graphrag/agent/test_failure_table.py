@@ -13,7 +13,7 @@ import pytest
 
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
-from graphrag.llm.attempts import Patience, RetryPolicy
+from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import LLMProvider, ToolMessage
 from tests.graphrag.llm.wire import (
     KEY,
@@ -44,7 +44,7 @@ ONCE = RetryPolicy(attempts=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`answers` are what the server does in the first turn; `told` what the model hears of each call.
+    """`answers` are what the server does in the first turn; `reported` what the model gets of each call.
 
     `text` is what the person has read at the end of the turn, `fault` and `says` what failed.
     """
@@ -54,7 +54,7 @@ class Row:
     retryable: bool = False
     says: str = ""
     text: str = ""
-    told: Sequence[str] = ()
+    reported: Sequence[str] = ()
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     nobody_listens: bool = False
 
@@ -99,7 +99,7 @@ ROWS = {
         retryable=True,
         says="No answer in time",
         text="Hel",
-        settings={"patience": Patience(silence_s=1.0)},
+        settings={"timeouts": AnswerTimeouts(silence_s=1.0)},
     ),
     "refused": Row(answers=[], fault="network", retryable=True, says="network", nobody_listens=True),
     "dropped": Row(answers=[lambda _: Answer(fault="drop")], fault="network", retryable=True, says="network"),
@@ -166,12 +166,12 @@ ROWS = {
     "malformed arguments": Row(
         answers=[calls(("a", "search_nodes", '{"query": ]error[')), says("Sorry.")],
         text="Sorry.",
-        told=["ERROR malformed_arguments"],
+        reported=["ERROR malformed_arguments"],
     ),
     "malformed arguments that can be put right": Row(
         answers=[calls(("a", "search_nodes", "{'query': 'error',}")), says("Found.")],
         text="Found.",
-        told=["read as"],
+        reported=["read as"],
     ),
     "truncated arguments": Row(
         answers=[
@@ -179,42 +179,42 @@ ROWS = {
             says("Shorter."),
         ],
         text="Shorter.",
-        told=["cut off"],
+        reported=["cut off"],
     ),
     "truncated arguments that are said to be whole": Row(
         answers=[calls(("a", "search_nodes", '{"query": "err')), says("Again.")],
         text="Again.",
-        told=["ERROR malformed_arguments"],
+        reported=["ERROR malformed_arguments"],
     ),
     "unknown tool": Row(
         answers=[calls(("a", "serch_nodes", "{}")), says("My mistake.")],
         text="My mistake.",
-        told=["did you mean search_nodes"],
+        reported=["did you mean search_nodes"],
     ),
     "unknown argument": Row(
         answers=[calls(("a", "search_nodes", '{"query": "x", "colour": 1}')), says("My mistake.")],
         text="My mistake.",
-        told=["unknown argument"],
+        reported=["unknown argument"],
     ),
     "unknown key": Row(
         answers=[calls(("a", NODE, '{"key": "fetch-apy"}')), says("My mistake.")],
         text="My mistake.",
-        told=["fetch-api"],
+        reported=["fetch-api"],
     ),
     "duplicate ids": Row(
         answers=[calls(("a", *SEARCH), ("a", NODE, '{"key": "root"}')), says("Both read.")],
         text="Both read.",
-        told=["found", "root"],
+        reported=["found", "root"],
     ),
     "an id again in the next step": Row(
         answers=[calls(("a", *SEARCH)), calls(("a", NODE, '{"key": "root"}')), says("Both read.")],
         text="Both read.",
-        told=["found", "root"],
+        reported=["found", "root"],
     ),
     "duplicate calls": Row(
         answers=[calls(("a", *SEARCH), ("b", "search_nodes", '{ "query" : "error" }')), says("Once.")],
         text="Once.",
-        told=["found", "The same as call a"],
+        reported=["found", "The same as call a"],
     ),
     "eleven calls": Row(
         answers=[
@@ -222,7 +222,7 @@ ROWS = {
             says("Ten."),
         ],
         text="Ten.",
-        told=["found"] * 10 + ["only 10 calls run in one step"],
+        reported=["found"] * 10 + ["only 10 calls run in one step"],
     ),
     "a call in the text": Row(
         answers=[says("Wait. <tool_call>{}</tool_call>"), says("Here.")],
@@ -264,9 +264,9 @@ async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(nam
             thread_id = only(happened, TurnStarted).thread_id
             messages = await setting.messages(thread_id)
             check_valid(messages)
-            told = [message.content for message in messages if isinstance(message, ToolMessage)]
-            assert len(told) == len(row.told) == len(of(happened, ToolFinished))
-            for text, part in zip(told, row.told, strict=True):
+            reported = [message.content for message in messages if isinstance(message, ToolMessage)]
+            assert len(reported) == len(row.reported) == len(of(happened, ToolFinished))
+            for text, part in zip(reported, row.reported, strict=True):
                 assert part in text
             assert shown(await setting.ask("And now?", thread_id)) == "Next."
             check_valid(await setting.messages(thread_id))

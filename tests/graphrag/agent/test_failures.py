@@ -36,12 +36,12 @@ def made(kind: type[ModelError], reason: str) -> ModelError:
 
 
 @pytest.mark.parametrize("kind", model_errors())
-def test_every_error_of_a_model_is_told_in_two_languages_without_secrets(kind: type[ModelError]) -> None:
+def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(kind: type[ModelError]) -> None:
     fault = classify(made(kind, "key sk-abcdef123456 at http://me:pw@host/?key=hush"))
     assert fault.code in FAULT_CODES
     assert fault.message("en") == fault.en != fault.fr == fault.message("fr")
-    for told in (fault.en, fault.fr):
-        assert not any(secret in told for secret in ("abcdef123456", "me:pw", "hush"))
+    for reported in (fault.en, fault.fr):
+        assert not any(secret in reported for secret in ("abcdef123456", "me:pw", "hush"))
 
 
 @pytest.mark.parametrize(

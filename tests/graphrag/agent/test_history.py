@@ -13,7 +13,7 @@ from graphrag.agent.history import (
     OLD_RESULT_CHARS,
     SUMMARY_CHARS,
     SUMMARY_MARKER,
-    Parts,
+    ConversationParts,
     is_context,
     repaired,
     shortened,
@@ -87,16 +87,9 @@ def test_a_valid_conversation_is_left_as_it_is() -> None:
 def test_a_call_without_answer_is_answered_and_a_late_answer_put_in_its_place() -> None:
     asked = AssistantMessage(tool_calls=(call("a"), call("b"), call("c")))
     broken = [UserMessage(content="q"), asked, answer("c"), UserMessage(content="again"), answer("a")]
-    made = repaired(broken, missing="stopped", answers={"b": answer("b", "from elsewhere")})
-    assert made == [
-        *broken[:2],
-        answer("a"),
-        answer("b", "from elsewhere"),
-        answer("c"),
-        UserMessage(content="again"),
-    ]
-    without = repaired(broken, missing="stopped")
-    assert without[3] == ToolMessage(call_id="b", name="search_nodes", content="stopped", is_error=True)
+    none = ToolMessage(call_id="b", name="search_nodes", content="stopped", is_error=True)
+    made = repaired(broken, missing="stopped")
+    assert made == [*broken[:2], answer("a"), none, answer("c"), UserMessage(content="again")]
 
 
 def test_an_answer_to_no_call_is_dropped_and_of_two_answers_the_first_counts() -> None:
@@ -105,7 +98,7 @@ def test_an_answer_to_no_call_is_dropped_and_of_two_answers_the_first_counts() -
     assert made == [asked, answer("a", "first")]
 
 
-def test_an_id_used_twice_is_told_apart_with_its_answers() -> None:
+def test_an_id_used_twice_is_kept_apart_with_its_answers() -> None:
     asked = AssistantMessage(tool_calls=(call("a"), call("a")))
     made = repaired([asked, answer("a", "one"), answer("a", "two"), asked], missing="none")
     check_valid(made)
@@ -153,11 +146,11 @@ def test_many_turns_are_summarised_and_at_least_six_kept() -> None:
         check_valid(sent)
         kept = len([m for m in sent if isinstance(m, UserMessage)])
         assert min(turns, KEPT_TURNS) <= kept < 2 * KEPT_TURNS
-        told = [m.content for m in sent if m.content.startswith(SUMMARY_MARKER)]
-        assert len(told) == (kept < turns)
-        if told:
-            assert f"{turns - kept}. Person: question {turns - kept}" in told[0]
-            assert "Answer: answer 1" in told[0]
+        reported = [m.content for m in sent if m.content.startswith(SUMMARY_MARKER)]
+        assert len(reported) == (kept < turns)
+        if reported:
+            assert f"{turns - kept}. Person: question {turns - kept}" in reported[0]
+            assert "Answer: answer 1" in reported[0]
 
 
 def test_the_beginning_of_a_prompt_stays_the_same_for_several_turns() -> None:
@@ -167,11 +160,11 @@ def test_the_beginning_of_a_prompt_stays_the_same_for_several_turns() -> None:
 
 def test_a_summary_is_bounded_and_keeps_what_is_newest() -> None:
     sent = shortened(conversation(500))
-    told = sent[1].content
-    assert len(told) < SUMMARY_CHARS + 1_500
-    assert "question 490" in told
-    assert "question 1 " not in told
-    assert "are left out" in told
+    reported = sent[1].content
+    assert len(reported) < SUMMARY_CHARS + 1_500
+    assert "question 490" in reported
+    assert "question 1 " not in reported
+    assert "are left out" in reported
 
 
 def test_an_outcome_of_a_proposal_is_in_the_summary() -> None:
@@ -222,7 +215,7 @@ def test_a_message_larger_than_the_window_is_refused_in_words() -> None:
 def test_a_conversation_is_taken_apart_and_put_together_without_loss() -> None:
     note = SystemMessage(content="decided meanwhile", stable=False)
     whole: Sequence[Message] = [RULES, *turn(1), note, *turn(2)]
-    parts = Parts.of(whole)
+    parts = ConversationParts.of(whole)
     assert parts.joined() == whole
     assert parts.lead == (RULES,)
     assert parts.turns[1][0] == note

@@ -33,7 +33,7 @@ def blocks(asked: Asked) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ORDERS)
-async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_told(text: str) -> None:
+async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_reported(text: str) -> None:
     quiet, loud = ScriptedProvider("fine"), ScriptedProvider("fine")
     async with setting_of(quiet) as setting:
         await write_orders(setting, "x" * len(text))
@@ -41,7 +41,7 @@ async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_told(text: str
     async with setting_of(loud) as setting:
         await write_orders(setting, text)
         await setting.ask("what does fetch-api do?")
-    assert text.split()[-1].strip('"}.') in "".join(blocks(loud.requests[0]))  # it is told, as data
+    assert text.split()[-1].strip('"}.') in "".join(blocks(loud.requests[0]))  # it is reported, as data
     for one, other in zip(blocks(quiet.requests[0]), blocks(loud.requests[0]), strict=True):
         assert other.count(f"\n{CONTEXT_MARKER}") == 0
         assert len(other.splitlines()) == len(one.splitlines())

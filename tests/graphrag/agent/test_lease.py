@@ -211,7 +211,7 @@ async def test_who_died_on_this_machine_is_not_waited_for_and_who_is_elsewhere_i
                     pass
             found = await records.get(KIND, "turn/t")
             assert found is not None
-            assert found.version != version  # the wish to stop is on it
+            assert found.version != version  # the request to stop is on it
             await records.delete(KIND, "turn/t", expected_version=found.version or "")
 
 
@@ -332,7 +332,7 @@ async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_s
             assert (now.turn.status, now.messages[-1].content) == ("idle", "slow")
 
 
-async def test_a_wish_to_stop_does_not_reach_the_next_turn() -> None:
+async def test_a_request_to_stop_does_not_reach_the_next_turn() -> None:
     held = asyncio.Event()
     with ScriptedProvider(Says(text="one", held=held), "two") as model:
         async with setting_of(model) as setting:

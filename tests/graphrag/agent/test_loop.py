@@ -106,9 +106,9 @@ async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() 
     assert (finished.call_id, finished.name, finished.is_error) == (detail.id, detail.name, False)
     assert finished.data["_key"] == "fetch-api"
     assert only(events, ToolStarted) == ToolStarted(call_id=detail.id, name=detail.name)
-    told = model.requests[1].messages[-1]
-    assert isinstance(told, ToolMessage)
-    assert (told.call_id, told.content) == (detail.id, finished.result_text)
+    reported = model.requests[1].messages[-1]
+    assert isinstance(reported, ToolMessage)
+    assert (reported.call_id, reported.content) == (detail.id, finished.result_text)
     assert events[-1].text == "Let me look. It calls an API."  # type: ignore[union-attr]
 
 
@@ -194,7 +194,7 @@ async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools()
     assert isinstance(events[-1], Completed)
 
 
-async def test_a_call_written_as_text_that_cannot_be_read_is_hidden_and_the_model_is_told() -> None:
+async def test_a_call_written_as_text_that_cannot_be_read_is_hidden_and_the_model_is_reported() -> None:
     leaked = Says(pieces=["I look. <tool", '_call>{"name": "search_</tool_call>'])
     with ScriptedProvider(leaked, search(), "Here.") as model:
         async with setting_of(model) as setting:
@@ -203,7 +203,7 @@ async def test_a_call_written_as_text_that_cannot_be_read_is_hidden_and_the_mode
     assert "as text" in model.requests[1].messages[-1].content
 
 
-async def test_a_model_that_only_leaks_is_told_twice_and_the_person_hears_that_there_is_no_answer() -> None:
+async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_there_is_no_answer() -> None:
     with ScriptedProvider(*["<function_calls>x"] * 3) as model:
         async with setting_of(model) as setting:
             events = await setting.ask()
@@ -366,7 +366,7 @@ async def test_a_limit_of_usage_refuses_the_next_call() -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_fault_of_ours_is_told_without_its_words() -> None:
+async def test_a_fault_of_ours_is_reported_without_its_words() -> None:
     def breaks(asked: Asked) -> Says:
         raise KeyError("secret detail")
 

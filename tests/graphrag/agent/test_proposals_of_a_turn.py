@@ -1,4 +1,4 @@
-"""Proposals of a turn: it waits, people decide, the model hears what really happened."""
+"""Proposals of a turn: it waits, people decide, the model gets what really happened."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_proposal_makes_the_turn_wait_and_changes_nothing() -> None:
             }
 
 
-async def test_an_approved_proposal_is_applied_and_the_model_told_so() -> None:
+async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:
     moving = move("root", 11, 22)
     with ScriptedProvider(Says(text="Moving. ", calls=[moving]), "It stands at 11, 22.") as model:
         async with setting_of(model) as setting:
@@ -132,7 +132,7 @@ async def test_a_rejected_proposal_changes_nothing_and_the_feedback_reaches_the_
     assert "too far left" in results(model.requests[-1].messages)[-1]
 
 
-async def test_an_edited_proposal_is_applied_as_edited_and_the_model_told_into_what() -> None:
+async def test_an_edited_proposal_is_applied_as_edited_and_the_model_gets_into_what() -> None:
     edited = {"type": "move_node", "payload": {"nodeKey": "root", "posX": 5, "posY": 6}}
     with ScriptedProvider(Says(calls=[move("root")]), "As you like.") as model:
         async with setting_of(model) as setting:
@@ -183,8 +183,8 @@ async def test_several_proposals_are_decided_in_any_order_each_on_its_own() -> N
             assert isinstance(more[-1], Completed)
             assert await position(setting, "filter-active") == (3, 3)
             assert await position(setting, "fetch-api") == (2, 2)
-    told = results(model.requests[-1].messages)
-    assert [text.split(":")[0].split()[0] for text in told] == ["REJECTED", "APPLIED", "APPLIED"]
+    reported = results(model.requests[-1].messages)
+    assert [text.split(":")[0].split()[0] for text in reported] == ["REJECTED", "APPLIED", "APPLIED"]
 
 
 async def test_a_later_proposal_of_a_turn_may_build_on_an_earlier_one() -> None:
@@ -232,7 +232,7 @@ async def test_what_was_decided_elsewhere_is_seen_when_the_thread_is_looked_at()
             assert isinstance(events[-1], Completed)
 
 
-async def test_a_stale_proposal_is_told_as_stale() -> None:
+async def test_a_stale_proposal_is_reported_as_stale() -> None:
     with ScriptedProvider(Says(calls=[move("root", 7, 7)]), "Too late.") as model:
         async with setting_of(model) as setting:
             pending = only(await setting.ask(), ProposalPending)
@@ -247,7 +247,7 @@ async def test_a_stale_proposal_is_told_as_stale() -> None:
     assert "OUT OF DATE" in results(model.requests[-1].messages)[-1]
 
 
-async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_is_told_later() -> None:
+async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_is_reported_later() -> None:
     with ScriptedProvider(Says(calls=[move("root", 7, 7)]), "About that.", "Seen.", "Later.") as model:
         async with setting_of(model) as setting:
             pending = only(await setting.ask(), ProposalPending)
@@ -347,9 +347,9 @@ async def test_a_turn_restarted_with_two_proposals_decided_in_another_process_co
             assert events[-1] == Completed(thread_id=pending.thread_id, text="Both. One and one not.")
             assert await position(setting, "root") == (1, 1)
             check_valid(await setting.messages(pending.thread_id))
-    told = results(model.requests[0].messages)
-    assert told[0].startswith("APPLIED")
-    assert "not today" in told[1]
+    reported = results(model.requests[0].messages)
+    assert reported[0].startswith("APPLIED")
+    assert "not today" in reported[1]
 
 
 @pytest.mark.parametrize("steps", range(1, 9))

@@ -69,7 +69,7 @@ async def test_nothing_is_stored_before_it_is_saved(shelf: Shelf) -> None:
         await shelf.threads.get(begun.thread.key, EDITOR)
 
 
-async def test_of_two_who_write_the_second_is_told(shelf: Shelf) -> None:
+async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
     stored = await shelf.keep("one")
     await shelf.threads.save(stored, [*HELLO, AssistantMessage(content="first")])
     with pytest.raises(ThreadBusy):

@@ -179,7 +179,7 @@ async def test_a_passing_failure_is_said_at_once_and_may_be_tried_again(
     assert server.requests[0].body == server.requests[1].body
 
 
-async def test_a_failure_is_told_with_what_the_server_said(server: ScriptedServer, make: Make) -> None:
+async def test_a_failure_is_reported_with_what_the_server_said(server: ScriptedServer, make: Make) -> None:
     server.play(refusal(429, "quota used up"))
     with pytest.raises(EmbeddingRefused, match="quota used up") as caught:
         await make().embed(["a"])

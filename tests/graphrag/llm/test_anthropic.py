@@ -195,7 +195,7 @@ def test_every_history_is_sent_in_a_form_that_is_accepted(messages: list[Message
     assert sum("cache_control" in b for b in [*blocks, *made["tools"]]) <= 4
 
 
-async def test_text_thinking_calls_and_usage_are_told_apart() -> None:
+async def test_text_thinking_calls_and_usage_are_kept_apart() -> None:
     chunks, error = await read(
         message_start(cache_read_input_tokens=30, cache_creation_input_tokens=5),
         *block(

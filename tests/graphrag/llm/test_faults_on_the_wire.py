@@ -280,7 +280,7 @@ def provider_of(api: str, server: ScriptedServer | str, pauses: Pauses, **settin
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 @pytest.mark.parametrize("name", ROWS)
-async def test_a_fault_is_named_told_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
+async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
     row, pauses = ROWS[name], Pauses()
     begun = api == "anthropic" and name in _SHAPE  # its text came before the bad piece
     requests = ATTEMPTS if name in _SHAPE and not begun else row.requests
@@ -301,9 +301,9 @@ async def test_a_fault_is_named_told_and_asked_again_only_where_that_helps(name:
     assert (fault.code, fault.retryable) == (row.code, row.retryable)
     if row.status is not None:
         assert error.status == row.status
-    for told in (fault.en, fault.fr, str(error), repr(error)):
-        assert KEY not in told
-        assert "Traceback" not in told
+    for reported in (fault.en, fault.fr, str(error), repr(error)):
+        assert KEY not in reported
+        assert "Traceback" not in reported
     assert fault.en != fault.fr
 
 

@@ -136,7 +136,7 @@ def test_a_history_becomes_messages_of_the_format() -> None:
     assert to_messages(history)[7]["role"] == "system"
 
 
-async def test_text_reasoning_and_usage_are_told_apart() -> None:
+async def test_text_reasoning_and_usage_are_kept_apart() -> None:
     chunks = await read(
         delta(reasoning_content="Hm"),
         delta(content="Hel", reasoning_content=None),
@@ -264,7 +264,7 @@ async def test_a_call_without_a_name_is_no_answer() -> None:
     assert isinstance(error, ModelAnswerMalformed)
 
 
-async def test_a_refusal_in_the_models_words_is_told_as_such() -> None:
+async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
     with ScriptedServer() as server:
         server.play(streamed(sse(delta(refusal="I cannot "), delta(refusal="do that."), delta("stop"))))
         provider = openai_provider(server)

@@ -1,4 +1,4 @@
-"""How long an answer is waited for, and that whoever stops listening ends the request."""
+"""How long an answer is waited for, and that leaving ends the request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from graphrag.agent.failures import classify
 from graphrag.llm import errors
-from graphrag.llm.attempts import Patience, RetryPolicy
+from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import Finished, LLMProvider, ModelOptions, PromptProgress, TextDelta
 from tests.graphrag.llm.wire import (
     ASK,
@@ -170,7 +170,7 @@ async def test_a_server_may_read_for_long_and_its_keep_alives_do_not_end_the_att
     held = threading.Event()
     with ScriptedServer() as server:
         server.play(streamed(b": keep-alive\n\n" * 20 + openai_text("Hello."), held=held))
-        provider = openai_provider(server, patience=Patience(silence_s=0.5, first_s=60.0))
+        provider = openai_provider(server, timeouts=AnswerTimeouts(silence_s=0.5, first_s=60.0))
         asking = asyncio.create_task(chunks_of(provider))
         await asyncio.sleep(0.7)  # longer than a silence may last once an answer has begun
         assert not asking.done()
@@ -183,7 +183,7 @@ async def test_a_server_may_read_for_long_and_its_keep_alives_do_not_end_the_att
 async def test_a_local_server_that_timed_out_is_not_asked_to_read_it_all_again() -> None:
     with ScriptedServer() as server:
         server.play(Answer(pieces=[b": keep-alive\n\n"], headers=EVENT_STREAM, fault="hang"))
-        provider = openai_provider(server, patience=Patience(first_s=0.2, repeats_timeouts=False))
+        provider = openai_provider(server, timeouts=AnswerTimeouts(first_s=0.2, repeats_timeouts=False))
         _, error = await chunks_of(provider)
         await provider.aclose()
     assert isinstance(error, errors.ModelTimedOut)
@@ -191,7 +191,7 @@ async def test_a_local_server_that_timed_out_is_not_asked_to_read_it_all_again()
     assert len(server.requests) == 1
 
 
-async def test_how_much_of_the_prompt_is_read_is_told_and_asked_for() -> None:
+async def test_how_much_of_the_prompt_is_read_is_reported_and_asked_for() -> None:
     pieces = sse(progress(1_114, 5_276), progress(5_276, 5_276), done=False) + openai_text("Hello.")
     with ScriptedServer() as server:
         server.play(streamed(pieces))

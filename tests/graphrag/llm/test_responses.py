@@ -132,7 +132,7 @@ def a_call(
     return [*made, {"type": "response.output_item.done", "output_index": index, "item": whole}]
 
 
-async def test_calls_side_by_side_thinking_and_text_are_told_apart() -> None:
+async def test_calls_side_by_side_thinking_and_text_are_kept_apart() -> None:
     first, second = a_call(1, "c1", "look", '{"a"', ":1}"), a_call(2, "c2", "find", done='{"b":2}')
     thinking = {"type": "response.reasoning_summary_text.delta", "delta": "Hm."}
     body = events(thinking, said("I lo"), said("ok."), first[0], second[0], *first[1:], *second[1:], ended())

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models
 
 from graphrag.embedding.local import packaged_tokenizer
 from graphrag.llm import token_counts
-from graphrag.llm.token_counts import WordCounts
+from graphrag.llm.token_counts import WordTokenCounts
 
 pieces = st.sampled_from(
     [" ", "  ", "\n", "\r\n", "\t", "a", "node", ",api-call,", '"x', "\u2581", "</s>", "<s", "s>", "<0x0A>"]
@@ -25,8 +25,8 @@ def tokenizer() -> Tokenizer:
 
 
 @cache
-def counts() -> WordCounts:
-    return WordCounts(tokenizer())
+def counts() -> WordTokenCounts:
+    return WordTokenCounts(tokenizer())
 
 
 def of_the_whole(text: str) -> int:
@@ -49,12 +49,12 @@ def test_words_count_as_much_as_the_whole_text(text: str) -> None:
 def test_code_counts_as_much_as_a_whole() -> None:
     code = token_counts.__doc__ or ""
     code += "\n".join(f"  const v{i} = items.filter((x) => x.json['k {i}'] >= {i * 37});" for i in range(80))
-    assert WordCounts(tokenizer()).count(code) == of_the_whole(code)
+    assert WordTokenCounts(tokenizer()).count(code) == of_the_whole(code)
 
 
 def test_what_is_remembered_is_bounded_and_long_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_counts, "MAX_WORDS", 50)
-    few = WordCounts(tokenizer())
+    few = WordTokenCounts(tokenizer())
     for start in range(0, 400, 10):
         text = " ".join([f"word{i}" for i in range(start, start + 40)] + ["x" * 500])
         assert few.count(text) == of_the_whole(text)
@@ -66,5 +66,5 @@ def test_a_tokenizer_that_joins_words_counts_whole_texts() -> None:
     vocabulary = {"a": 0, "b": 1, "\u2581": 2, "a\u2581": 3, "a\u2581b": 4, "<0x0A>": 5}
     joining = Tokenizer(models.BPE(vocabulary, [("a", "\u2581"), ("a\u2581", "b")]))
     text = "a\u2581b"
-    assert WordCounts(joining).count(text) == 1
-    assert WordCounts(joining).count(text.replace("\u2581", " ")) == len(joining.encode("a b").ids)
+    assert WordTokenCounts(joining).count(text) == 1
+    assert WordTokenCounts(joining).count(text.replace("\u2581", " ")) == len(joining.encode("a b").ids)

@@ -1,4 +1,4 @@
-"""What was used this month is stored: no restart and no second server begins anew."""
+"""What was used this month is stored: no restart and no second server begins at nothing."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_servers_that_store_at_the_same_moment_lose_nothing() -> None:
     assert await used(fresh, ANN) == {"person": 50, "workspace": 50, "service": 50}
 
 
-async def test_a_new_month_begins_anew() -> None:
+async def test_a_new_month_begins_at_nothing() -> None:
     clock = Clock()
     accounts = UsageAccounts(ALL, MemoryDatabase().records("root"), clock=clock)
     accounts.add(ANN, Used(tokens=60))
