@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import cli.prompt
+import cli.tools
 from graphrag.agent.events import ToolFinished
 from tests.cli.conftest import invoke, printed
 from tests.support.agents import GRAPH, only, setting_of
@@ -35,7 +35,7 @@ WITH_IT = (*READ_TOOLS, COUNT_NODES)
 
 
 def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli.prompt, "_BOX", ToolBox(WITH_IT))
+    monkeypatch.setattr(cli.tools, "TOOLS", ToolBox(WITH_IT))
     assert "count_nodes" in {tool["name"] for tool in printed(invoke("tools", GRAPH, "--json"))}
     (result,) = printed(invoke("tools", GRAPH, "count_nodes", "--args", '{"typeKey": "log-node"}', "--json"))
     assert (result["data"], result["error"]) == ({"count": 2}, False)
