@@ -16,7 +16,7 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMess
 from graphrag.retrieval.context import CONTEXT_MARKER
 from graphrag.rules.normalized_text import read_wording
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tool_tables import Answer, Row, parse_answer
+from graphrag.rules.tool_tables import Row, ToolTables, parse_answer
 
 CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")
 _WORD = re.compile(r"[a-z]+")
@@ -48,7 +48,7 @@ class Conversation:
     language: Language
     nodes: tuple[Row, ...]
     edges: tuple[Row, ...]
-    answered: tuple[tuple[Call, Answer | None], ...]
+    answered: tuple[tuple[Call, ToolTables | None], ...]
     rounds: int
     earlier_texts: tuple[str, ...]
     last_question: str
@@ -97,9 +97,9 @@ def _frenchness(text: str) -> int:
     return sum(word in french for word in words) + accents - sum(word in english for word in words)
 
 
-def _answered(turn: Sequence[Message]) -> tuple[tuple[Call, Answer | None], ...]:
+def _answered(turn: Sequence[Message]) -> tuple[tuple[Call, ToolTables | None], ...]:
     answers = {m.call_id: m for m in turn if isinstance(m, ToolMessage)}
-    found: list[tuple[Call, Answer | None]] = []
+    found: list[tuple[Call, ToolTables | None]] = []
     for message in turn:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             answer = answers.get(call.id)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, NoReturn
 
-from graphrag.rules.change_requests import action, detail_of, edges_at
+from graphrag.rules.change_requests import action
 from graphrag.rules.conversation import Call
-from graphrag.rules.markup import cite, code, ends_of, plain
+from graphrag.rules.markup import cite, code, edges_of, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import (
     Found,
@@ -21,34 +21,36 @@ from graphrag.rules.resolver import (
     the_sheet,
     the_type,
 )
-from graphrag.rules.tool_tables import Answer, Row, cell, key_of
-from graphrag.rules.turn_state import Turn
+from graphrag.rules.tool_tables import ToolTables, cell, key_of
+from graphrag.rules.turn_state import RulesTurn, detail, edges_at
+
+Handles = dict[str, list[Handle]]
 
 
-def create(turn: Turn) -> NoReturn:
+def create(turn: RulesTurn) -> NoReturn:
     """Propose a node: alone, after, before or between others; or the edge that was asked for so."""
+    request, rules = turn.request, turn.request.grammar
     spans = _clauses(turn)
-    mentions = {name: turn.request.mention_at(span) for name, span in spans.items() if name != "named"}
-    head = turn.request.wording.folded[slice(*spans["head"])].strip()
+    mentions = {name: request.mention_at(span) for name, span in spans.items() if name != "named"}
     if "ends" in spans:
         turn.stop(turn.say("incomplete_connect"))
-    if turn.request.grammar.word("not_a_node").fullmatch(head):
+    if rules.word("not_a_node").fullmatch(request.wording.folded[slice(*spans["head"])].strip()):
         turn.stop(turn.say("help_all"))
-    name = turn.request.wording.text(*spans["named"]) if "named" in spans else ""
+    name = request.wording.text(*spans["named"]) if "named" in spans else ""
     kind = mentions.get("type") or mentions.get("head")
     after, before = mentions.get("after"), mentions.get("before")
     if "between" in spans:
-        pair = turn.request.grammar.word("pair").fullmatch(turn.request.wording.folded, *spans["between"])
+        pair = rules.word("pair").fullmatch(request.wording.folded, *spans["between"])
         if pair is None:
             turn.stop(turn.say("incomplete_create"))
-        after, before = turn.request.mention_at(pair.span("a")), turn.request.mention_at(pair.span("b"))
-    if kind is not None and not turn.request.grammar.word("only_noun").sub("", kind.text.lower()).strip(" ,"):
+        after, before = request.mention_at(pair.span("a")), request.mention_at(pair.span("b"))
+    if kind is not None and not rules.word("only_noun").sub("", kind.text.lower()).strip(" ,"):
         kind = None
     _propose_node(turn, kind, name, after, before, mentions.get("sheet"))
 
 
-def _clauses(turn: Turn) -> dict[str, tuple[int, int]]:
-    """Return where each clause of a wish for a node stands; `head` is what comes before the first."""
+def _clauses(turn: RulesTurn) -> dict[str, tuple[int, int]]:
+    """Return where each clause of the request stands; `head` is what comes before the first."""
     rules, folded = turn.request.grammar, turn.request.wording.folded
     start, end = turn.request.spans["rest"]
     found = list(rules.word("clause").finditer(folded, start, end))
@@ -65,7 +67,7 @@ def _clauses(turn: Turn) -> dict[str, tuple[int, int]]:
 
 
 def _propose_node(
-    turn: Turn,
+    turn: RulesTurn,
     kind: EntityMention | None,
     name: str,
     after: EntityMention | None,
@@ -76,26 +78,23 @@ def _propose_node(
     (overview, types), found = turn.together(
         lambda: overview_and_types(turn), lambda: the_nodes(turn, *ends) if ends else []
     )
-    type_key = cell(the_type(turn, kind, types).get("type"))
-    payload: dict[str, Any] = {"typeKey": type_key}
-    if name:
-        payload["data"] = {"name": name}
-    if sheet is not None:
-        payload["sheet"] = cell(the_sheet(turn, sheet, overview).get("sheet"))
-    what = turn.say("new_node", type=code(type_key)) + (f" “{plain(name, 80)}”" if name else "")
+    payload: dict[str, Any] = {"typeKey": cell(the_type(turn, kind, types).get("type"))}
+    payload |= {"data": {"name": name}} if name else {}
+    payload |= {"sheet": the_sheet(turn, sheet, overview)} if sheet is not None else {}
+    what = turn.say("new_node", type=code(payload["typeKey"])) + (f" “{plain(name, 80)}”" if name else "")
     if not found:
         turn.propose("create_node", payload, what)
-    config, *details = turn.read_all(
-        Call(name="read_node_config", arguments={"type": type_key}),
-        *(detail_of(one.key) for one in found),
+    config, *answers = turn.read_all(
+        Call(name="read_node_config", arguments={"typeKey": payload["typeKey"]}),
+        *(detail(one.key) for one in found),
         *([edges_at(found[0].key)] if len(found) == 2 else []),
     )
-    handles = {one.key: handles_of_node(detail) for one, detail in zip(found, details, strict=False)}
-    cut, first, last = None, found[0] if after else None, found[-1] if before else None
+    handles = {one.key: handles_of_node(answer) for one, answer in zip(found, answers, strict=False)}
+    cut, first, last = "", found[0] if after else None, found[-1] if before else None
     if first is not None and last is not None:
         if first.key == last.key:
             turn.stop(turn.say("same_node", node=cite(first.key)))
-        first, last, cut = _between(details[2], first, last, handles)
+        first, last, cut = _in_flow(answers[2], first, last, handles)
     own, edges = handles_of_type(config), list[dict[str, Any]]()
     if first is not None:
         edges.append(_edge(turn, "in", first.key, fitting_pair(handles[first.key], own)))
@@ -103,29 +102,29 @@ def _propose_node(
     if last is not None:
         edges.append(_edge(turn, "out", last.key, fitting_pair(own, handles[last.key])))
         what += " " + turn.say("placed_before", node=cite(last.key))
-    whole = {**payload, "edges": edges}
-    if cut is None:
-        turn.propose("create_node_with_edges", whole, what)
-    actions = [action("create_node_with_edges", **whole), action("delete_edge", edgeKey=key_of(cut))]
-    turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(key_of(cut)))}")
+    payload["edges"] = edges
+    if not cut:
+        turn.propose("create_node_with_edges", payload, what)
+    actions = [action("create_node_with_edges", **payload), action("delete_edge", edgeKey=cut)]
+    turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(cut))}")
 
 
-def _between(
-    edges: Answer, first: Found, last: Found, handles: dict[str, list[Handle]]
-) -> tuple[Found, Found, Row | None]:
-    """Return two nodes in the order of the flow and the edge between them, whose handles are then used."""
-    for row in edges.rows("edges"):
-        ends = ends_of(row, {first.key: 1, last.key: 1})
-        if ends is not None and ends[0] != ends[2]:
-            if ends[0] != first.key:
+def _in_flow(edges: ToolTables, first: Found, last: Found, handles: Handles) -> tuple[Found, Found, str]:
+    """Return two nodes in the order of the flow and the key of the edge between them, if there is one.
+
+    Only the handles of that edge are left in `handles`, so that the new edges take its place.
+    """
+    for edge in edges_of(edges, (first.key, last.key)):
+        if edge.source != edge.target:
+            if edge.source != first.key:
                 first, last = last, first
-            handles[first.key] = named_handles(handles[first.key], ends[1])
-            handles[last.key] = [h for h in handles[last.key] if h.id == ends[3]]
-            return first, last, row
-    return first, last, None
+            handles[first.key] = named_handles(handles[first.key], edge.source_handle)
+            handles[last.key] = [h for h in handles[last.key] if h.id == edge.target_handle]
+            return first, last, key_of(edge.row)
+    return first, last, ""
 
 
-def _edge(turn: Turn, direction: str, key: str, pair: tuple[Handle, Handle] | None) -> dict[str, Any]:
+def _edge(turn: RulesTurn, direction: str, key: str, pair: tuple[Handle, Handle] | None) -> dict[str, Any]:
     if pair is None:
         turn.stop(turn.say("cannot_follow" if direction == "in" else "cannot_precede", node=cite(key)))
     mine, other = (pair[1], pair[0]) if direction == "in" else pair

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 
 from datasources.text import tokenize
-from graphrag.rules.graph_answers import edge_lines
-from graphrag.rules.markup import bullets, cite_row, code, plain
+from graphrag.rules.markup import bullets, cite_row, code, edge_lines, plain
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tool_tables import Answer, Row, cell, key_of
-from graphrag.rules.turn_state import Turn
+from graphrag.rules.tool_tables import Row, ToolTables, cell, key_of
+from graphrag.rules.turn_state import RulesTurn
 from tools.compact import squeeze
 
 SHOWN = 3
@@ -19,7 +18,7 @@ _PIECES = re.compile(r"\n|,(?=[\w.]+:)|(?<=[.!?]) ")
 _WORD = re.compile(r"\w[\w.-]*")
 
 
-def search(turn: Turn, question: str) -> str:
+def search(turn: RulesTurn, question: str) -> str:
     """Name the two or three nodes that match best and what in them does, and the edges among them."""
     common = {token for word in _common() for token in tokenize(word)}
     distinct = [word for word in _WORD.findall(question) if not common.issuperset(tokenize(word))]
@@ -27,11 +26,13 @@ def search(turn: Turn, question: str) -> str:
     rows, edges = _of_context(turn, words), turn.conversation.edges
     if not rows:
         query = (" ".join(distinct) or question)[:MAX_QUERY]
-        rows = list(turn.read("search_nodes", query=query, limit=10).rows("found")) if query.strip() else []
+        rows = (
+            list(turn.read("search_nodes", query=query, maxResults=10).rows("found")) if query.strip() else []
+        )
     if not rows:
         return turn.say("nothing_found", query=code(question[:120]))
     lines = [cite_row(row) + _excerpt(row, words) for row in rows[:SHOWN]]
-    among = edge_lines(Answer(tables={"nodes": tuple(rows[:SHOWN]), "edges": edges}))[:SHOWN]
+    among = edge_lines(ToolTables(tables={"nodes": tuple(rows[:SHOWN]), "edges": edges}))[:SHOWN]
     between = f"\n{turn.say('edges_among')}\n{bullets(among)}" if among else ""
     return f"{turn.say('found')}\n{bullets(lines)}{between}\n{turn.say('ask_more')}"
 
@@ -40,7 +41,7 @@ def _common() -> frozenset[str]:
     return grammar("en").listed("common_list") | grammar("fr").listed("common_list")
 
 
-def _of_context(turn: Turn, words: set[str]) -> list[Row]:
+def _of_context(turn: RulesTurn, words: set[str]) -> list[Row]:
     """Return the context's nodes that share a distinct word with the question, else those near in meaning.
 
     Common words find nodes too, and neighbours come along with them: neither answers anything.

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
-from graphrag.rules.conversation import Call
-from graphrag.rules.graph_answers import REACH, describe_type, edge_lines, neighborhood
-from graphrag.rules.markup import bullets, cite, cite_row, code, ends_of, fenced, plain
+from graphrag.rules.graph_answers import REACH, describe_type
+from graphrag.rules.markup import bullets, cite, cite_row, code, edge_lines, edges_of, fenced, plain
 from graphrag.rules.normalized_text import letters
 from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import (
     Found,
     Unclear,
     ask_which,
+    asked_node,
     find_nodes,
     find_type,
     guess_remark,
     read_types,
-    the_node,
     words_said,
 )
-from graphrag.rules.tool_tables import Answer, Row, cell, key_of
-from graphrag.rules.turn_state import Turn
+from graphrag.rules.tool_tables import Row, ToolTables, cell, key_of
+from graphrag.rules.turn_state import RulesTurn, around, detail
 from tools.toon import compact_json
 
 MAX_CODE_SHOWN = 1200
 MAX_LINES = 30
-AROUND = 100
-FLOW_HANDLE = "ai_"
+MAX_AROUND = 100
+USE_HANDLE = "ai_"
 """Handles of this beginning join what a node uses (a model, a tool), not what follows it."""
 
 _OWN_FIELDS = {
@@ -40,69 +39,77 @@ _OWN_FIELDS = {
 }  # fmt: skip
 
 
-def describe_node(turn: Turn) -> str | None:
+class Neighbour(NamedTuple):
+    """The other end of an edge of a node. `is_use`: one of them uses the other."""
+
+    row: Row
+    label: str
+    is_after: bool
+    is_use: bool
+
+
+def _neighbours(answer: ToolTables, key: str) -> Iterator[Neighbour]:
+    nodes = {key_of(row): row for row in answer.rows("nodes")}
+    for edge in edges_of(answer):
+        if key in (edge.source, edge.target) and edge.source != edge.target:
+            is_after = edge.source == key
+            other = nodes[edge.target if is_after else edge.source]
+            yield Neighbour(other, edge.label, is_after, edge.target_handle.startswith(USE_HANDLE))
+
+
+def describe_node(turn: RulesTurn) -> str | None:
     """Say what a node is and does, or the type of that name: `what is a filter?` asks for the type first."""
     mention = turn.request.mention("node")
-    is_type = "indefinite" in turn.request.spans
     if mention is None:
         return None
-    if is_type and not isinstance(find_type(mention, read_types(turn)), list):
+    asks_type = "indefinite" in turn.request.spans
+
+    def names_type() -> bool:
+        return not isinstance(find_type(mention, read_types(turn)), list)
+
+    if asks_type and names_type():
         return describe_type(turn, mention)
-    found = the_node(turn, mention)
-    if found is None:
-        if is_type or not mention.is_short or isinstance(find_type(mention, read_types(turn)), list):
-            return None
-        return describe_type(turn, mention)
-    detail, around = turn.read_all(
-        Call(name="read_node_detail", arguments={"key": found.key}), neighborhood(found.key, 1, "any", 30)
-    )
-    turn.checked(detail)
-    row = {"_key": found.key, "name": detail.fields.get("name"), "type": detail.fields.get("type")}
-    kind = detail.text_of("type_name") or detail.text_of("type")
-    sheet = plain(detail.text_of("sheet"), 80)
+    asked = asked_node(turn)
+    if asked is None:
+        return describe_type(turn, mention) if not asks_type and mention.is_short and names_type() else None
+    found, remark = asked
+    shown, near = turn.read_all(detail(found.key), around(found.key, 1, "any", 30))
+    turn.checked(shown)
+    row = {"_key": found.key, "name": shown.fields.get("name"), "type": shown.fields.get("type")}
+    kind, sheet = shown.text_of("type_name") or shown.text_of("type"), plain(shown.text_of("sheet"), 80)
     lines = [turn.say("node_is", node=cite_row(row, with_type=False), type=plain(kind, 80), sheet=sheet)]
-    lines += _around_lines(turn, found.key, around)
-    if detail.text_of("data").strip():
-        lines.append(turn.say("data", data=code(plain(detail.text_of("data")))))
-    if detail.text_of("process"):
-        lines.append(turn.say("code_of_type" if detail.text_of("process_from") else "its_code"))
-        text = detail.text_of("process")
+    lines += _around_lines(turn, found.key, near)
+    if shown.text_of("data").strip():
+        lines.append(turn.say("data", data=code(plain(shown.text_of("data")))))
+    text = shown.text_of("process")
+    if text:
+        lines.append(turn.say("code_of_type" if shown.text_of("process_from") else "its_code"))
         lines.append(fenced(text if len(text) <= MAX_CODE_SHOWN else f"{text[:MAX_CODE_SHOWN]}\n…"))
-    return guess_remark(turn, found, mention) + "\n".join(lines)
+    return remark + "\n".join(lines)
 
 
-def _around_lines(turn: Turn, key: str, around: Answer) -> list[str]:
+def _around_lines(turn: RulesTurn, key: str, near: ToolTables) -> list[str]:
     """Return what leads here, what follows, and what the node uses: its model, its tools."""
-    nodes = {key_of(row): row for row in around.rows("nodes")}
     groups: dict[str, dict[str, None]] = {"uses": {}, "used_by": {}, "reached_from": {}, "leads_to": {}}
-    for row in around.rows("edges"):
-        ends = ends_of(row, nodes)
-        if ends is None or ends[0] == ends[2]:
-            continue
-        is_use = ends[3].startswith(FLOW_HANDLE)
-        other, group = (ends[0], "uses" if is_use else "reached_from") if ends[2] == key else (
-            ends[2], "used_by" if is_use else "leads_to")  # fmt: skip
-        label = (
-            f" ({plain(cell(row.get('label')), 40)})"
-            if is_use and group == "uses" and row.get("label")
-            else ""
-        )
-        groups[group][cite(other) + label] = None
+    for other in _neighbours(near, key):
+        after = "used_by" if other.is_use else "leads_to"
+        group = after if other.is_after else "uses" if other.is_use else "reached_from"
+        label = f" ({plain(other.label, 40)})" if group == "uses" and other.label else ""
+        groups[group][cite(key_of(other.row)) + label] = None
     lines = [turn.say(group, nodes=", ".join(list(found)[:10])) for group, found in groups.items() if found]
-    return lines or ([] if around.is_error else [turn.say("nothing_any", node=cite(key))])
+    return lines or ([] if near.is_error else [turn.say("nothing_any", node=cite(key))])
 
 
-def show_code(turn: Turn) -> str | None:
+def show_code(turn: RulesTurn) -> str | None:
     """Show the code that a node runs."""
-    mention = turn.request.mention("node")
-    found = the_node(turn, mention)
-    if found is None:
+    asked = asked_node(turn)
+    if asked is None:
         return None
-    remark = guess_remark(turn, found, mention)
+    found, remark = asked
     own = cell(found.row.get("process"))
     if own and "…+" not in own:  # the context holds it whole
         return f"{remark}{turn.say('code_is', node=cite(found.key))}\n{fenced(own)}"
-    page = turn.checked(turn.read("read_node_detail", key=found.key, field="process", offset=0))
+    page = turn.checked(turn.read("read_node_detail", nodeKey=found.key, field="process", offset=0))
     text = page.text_of("process")
     if not text:
         return remark + turn.say("no_code", node=cite(found.key))
@@ -112,48 +119,37 @@ def show_code(turn: Turn) -> str | None:
     return f"{remark}{phrase}\n{fenced(text)}{more}"
 
 
-def show_field(turn: Turn) -> str | None:
+def show_field(turn: RulesTurn) -> str | None:
     """Say what a field of a node holds."""
-    mention, name = turn.request.mention("node"), turn.request.text("field") or turn.request.text("word")
-    found = the_node(turn, mention) if name else None
-    if found is None:
+    name = turn.request.text("field") or turn.request.text("word")
+    asked = asked_node(turn) if name else None
+    if asked is None:
         return None
-    remark, own = guess_remark(turn, found, mention), _OWN_FIELDS.get(name.casefold())
-    if own is not None:
-        value = turn.read("read_node_detail", key=found.key).text_of(own)
-        if value:
-            return remark + turn.say("field_is", field=code(name), node=cite(found.key), value=code(value))
+    (found, remark), own = asked, _OWN_FIELDS.get(name.casefold())
+    node = cite(found.key)
+    if own is not None and (value := turn.read_all(detail(found.key))[0].text_of(own)):
+        return remark + turn.say("field_is", field=code(name), node=node, value=code(value))
     data = data_of(turn, found.key)
     aliases = grammar(turn.language).words.get(f"field_{letters(name)}_list", "").split()
     paths = [path for alias in (name, *aliases) if (path := field_path(data, alias)) is not None]
-    fields, path = fields_of(data), paths[0] if paths else None
-    if path is None:
-        used = _used(turn, found.key, name)
+    fields = fields_of(data)
+    if not paths:
+        near = turn.checked(turn.read_all(around(found.key, 1, "in", MAX_LINES))[0])
+        used = [cite_row(other.row) for other in _neighbours(near, found.key)
+                if other.is_use and words_said(name) & words_said(other.label)]  # fmt: skip
         if used:
             return remark + turn.say("uses", nodes=", ".join(used))
         shown = ", ".join(code(field) for field in list(fields)[:20]) or "-"
-        return remark + turn.say("no_field", field=code(name), node=cite(found.key), fields=shown)
-    value = fields[path]
+        return remark + turn.say("no_field", field=code(name), node=node, fields=shown)
+    value = fields[paths[0]]
     text = value if isinstance(value, str) else compact_json(value)
     shown = f"\n{fenced(text[:MAX_CODE_SHOWN], '')}" if "\n" in text else code(text)
-    return remark + turn.say("field_is", field=code(path), node=cite(found.key), value=shown)
+    return remark + turn.say("field_is", field=code(paths[0]), node=node, value=shown)
 
 
-def _used(turn: Turn, key: str, name: str) -> list[str]:
-    """Return what a node uses under a name: the model or the tools of an assistant."""
-    around = turn.checked(turn.read_all(neighborhood(key, 1, "in", MAX_LINES))[0])
-    nodes, wanted = {key_of(row): row for row in around.rows("nodes")}, words_said(name)
-    edges = [(ends_of(row, nodes), words_said(cell(row.get("label")))) for row in around.rows("edges")]
-    return [
-        cite_row(nodes[ends[0]])
-        for ends, label in edges
-        if ends is not None and ends[2] == key and ends[3].startswith(FLOW_HANDLE) and wanted & label
-    ]
-
-
-def data_of(turn: Turn, key: str) -> Any:
+def data_of(turn: RulesTurn, key: str) -> Any:
     """Return the data of a node; None where it has none or too much to be read at once."""
-    page = turn.read("read_node_detail", key=key, field="data", offset=0)
+    page = turn.read("read_node_detail", nodeKey=key, field="data", offset=0)
     try:
         return json.loads(page.text_of("data"))
     except (ValueError, RecursionError):
@@ -165,19 +161,16 @@ def fields_of(data: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     level: list[tuple[str, Any]] = [("", data)]
     for _ in range(3):
-        below: list[tuple[str, Any]] = []
-        for prefix, value in level:
-            for name, item in cast(dict[str, Any], value).items() if isinstance(value, dict) else ():
-                fields[f"{prefix}{name}"] = item
-                below.append((f"{prefix}{name}.", item))
-        level = below
+        holders = [(prefix, cast(dict[str, Any], v)) for prefix, v in level if isinstance(v, dict)]
+        inner = {f"{prefix}{name}": item for prefix, holder in holders for name, item in holder.items()}
+        fields |= inner
+        level = [(f"{path}.", item) for path, item in inner.items()]
     return fields
 
 
 def field_path(data: Any, wanted: str) -> str | None:
     """Return the path of the field that is meant: exactly so, else the only one spelt alike, else None."""
-    fields = fields_of(data)
-    name = wanted.removeprefix("data.")
+    fields, name = fields_of(data), wanted.removeprefix("data.")
     if name in fields:
         return name
     alike = [path for path in fields if letters(path) == letters(name)]
@@ -188,52 +181,40 @@ def field_path(data: Any, wanted: str) -> str | None:
 # What surrounds a node
 
 
-def neighbors(turn: Turn) -> str | None:
+def neighbors(turn: RulesTurn) -> str | None:
     """Say what surrounds a node."""
-    mention, direction = turn.request.mention("node"), turn.request.options.get("direction", "any")
-    found = the_node(turn, mention)
-    if found is None:
+    direction, asked = turn.request.options.get("direction", "any"), asked_node(turn)
+    if asked is None:
         return None
-    asked = turn.request.wording.folded[: turn.request.spans["node"][0]]
-    depth = _depth(turn, asked)
-    around = turn.checked(turn.read_all(neighborhood(found.key, depth, direction, MAX_LINES))[0])
-    remark = guess_remark(turn, found, mention)
-    others = [row for row in around.rows("nodes") if key_of(row) != found.key]
+    found, remark = asked
+    depth = _depth(turn, turn.request.wording.folded[: turn.request.spans["node"][0]])
+    near = turn.checked(turn.read_all(around(found.key, depth, direction, MAX_LINES))[0])
+    others = [row for row in near.rows("nodes") if key_of(row) != found.key]
     if not others:
         return remark + turn.say(f"nothing_{direction}", node=cite(found.key))
-    lines = edge_lines(around) if depth > 1 else _near_lines(turn, around, found.key, direction)
-    more = f"\n{turn.say('more_around')}" if _is_cut(around) else ""
+    if depth > 1:
+        lines = edge_lines(near)
+    else:
+        lines = [
+            (turn.say("comes_after" if one.is_after else "comes_before") if direction == "any" else "")
+            + cite_row(one.row)
+            + (f" · {plain(one.label, 60)}" if one.label else "")
+            for one in _neighbours(near, found.key)
+        ]
+    more = f"\n{turn.say('more_around')}" if _is_cut(near) else ""
     head = turn.say(f"around_{direction}", node=cite(found.key))
     return f"{remark}{head}\n{bullets(lines[:MAX_LINES] or list(map(cite_row, others)))}{more}"
 
 
-def _depth(turn: Turn, asked: str) -> int:
+def _depth(turn: RulesTurn, asked: str) -> int:
     numbers = turn.request.grammar.word("steps").search(asked)
     if numbers is not None:
         return next(n for n in (1, 2, 3) if numbers[f"n{n}"] or n == REACH)
     return REACH if turn.request.grammar.word("all_the_way").search(asked) else 1
 
 
-def _near_lines(turn: Turn, around: Answer, key: str, direction: str) -> list[str]:
-    nodes = {key_of(row): row for row in around.rows("nodes")}
-    lines: list[str] = []
-    for row in around.rows("edges"):
-        ends = ends_of(row, nodes)
-        if ends is None or key not in (ends[0], ends[2]):
-            continue
-        is_after = ends[0] == key
-        role = turn.say("comes_after" if is_after else "comes_before") if direction == "any" else ""
-        label = cell(row.get("label"))
-        lines.append(
-            role
-            + cite_row(nodes[ends[2] if is_after else ends[0]])
-            + (f" · {plain(label, 60)}" if label else "")
-        )
-    return lines
-
-
-def _is_cut(answer: Answer) -> bool:
-    cut = any(note.startswith("More nodes than limit") or "more edges" in note for note in answer.notes)
+def _is_cut(answer: ToolTables) -> bool:
+    cut = any(note.startswith("More nodes than") or "more edges" in note for note in answer.notes)
     return cut or not (answer.is_whole("nodes") and answer.is_whole("edges"))
 
 
@@ -241,21 +222,23 @@ Links = dict[str, list[tuple[str, str]]]
 """The next nodes of each, with what stands on the edge."""
 
 
-def path(turn: Turn) -> str | None:
+def path(turn: RulesTurn) -> str | None:
     """Say how one node leads to another."""
     mentions = [mention for slot in ("a", "b") if (mention := turn.request.mention(slot)) is not None]
     found = find_nodes(turn, mentions, sure=False)
     unclear = [one for one in found if isinstance(one, Unclear)]
     if unclear or len(found) < 2:
-        is_named = all(one.mention.is_short for one in unclear)
-        return "\n".join(ask_which(turn, one) for one in unclear) if unclear and is_named else None
+        is_named = unclear and all(one.mention.is_short for one in unclear)
+        return "\n".join(ask_which(turn, one) for one in unclear) if is_named else None
     start, end = (one for one in found if isinstance(one, Found))
     remark = guess_remark(turn, start, mentions[0]) + guess_remark(turn, end, mentions[1])
     if start.key == end.key:
         return remark + turn.say("same_node", node=cite(start.key))
     keys = (start.key, end.key)
-    answers = turn.read_all(*(neighborhood(key, REACH, way, AROUND) for key in keys for way in ("out", "in")))
-    links = _links(answers)
+    answers = turn.read_all(*(around(key, REACH, way, MAX_AROUND) for key in keys for way in ("out", "in")))
+    links: Links = {}
+    for edge in (edge for answer in answers for edge in edges_of(answer)):
+        links.setdefault(edge.source, []).append((edge.target, edge.label))
     there, back = _shortest(links, *keys), _shortest(links, *reversed(keys))
     facts = {"start": cite(start.key), "end": cite(end.key)}
     if there:
@@ -266,36 +249,19 @@ def path(turn: Turn) -> str | None:
     return remark + none + (f"\n{turn.say('path_back')}\n{_written(end.key, back)}" if back else "")
 
 
-def _links(answers: Sequence[Answer]) -> Links:
-    links: Links = {}
-    for answer in answers:
-        nodes: Mapping[str, Row] = {key_of(row): row for row in answer.rows("nodes")}
-        for row in answer.rows("edges"):
-            ends = ends_of(row, nodes)
-            if ends is not None:
-                links.setdefault(ends[0], []).append((ends[2], cell(row.get("label"))))
-    return links
-
-
 def _shortest(links: Links, start: str, end: str) -> list[tuple[str, str]]:
-    came: dict[str, tuple[str, str]] = {start: ("", "")}
+    """Return the steps of a shortest path, each with what stands on its edge; none where there is no path."""
+    came: dict[str, list[tuple[str, str]]] = {start: []}
     queue = deque([start])
     while queue and end not in came:
         key = queue.popleft()
         for other, label in links.get(key, []):
             if other not in came:
-                came[other] = (key, label)
+                came[other] = [*came[key], (other, label)]
                 queue.append(other)
-    steps: list[tuple[str, str]] = []
-    at = end
-    while at in came and at != start:
-        before, label = came[at]
-        steps.append((at, label))
-        at = before
-    return steps[::-1]
+    return came.get(end, [])
 
 
 def _written(start: str, steps: Sequence[tuple[str, str]]) -> str:
-    return cite(start) + "".join(
-        (f" —{plain(label, 60)}→ " if label else " → ") + cite(key) for key, label in steps
-    )
+    arrows = (f" —{plain(label, 60)}→ " if label else " → " for _, label in steps)
+    return cite(start) + "".join(arrow + cite(key) for arrow, (key, _) in zip(arrows, steps, strict=True))

@@ -36,7 +36,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}|(?<!\?P)<(\w+)>|\((?!\?)|\\.|\[[^]]*\]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class UserRequest:
     """What a message asks for: an intent, where each slot stands, and what the pattern adds."""
 
     intent: str
@@ -141,7 +141,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def understand(message: str, languages: tuple[Language, ...]) -> list[Request]:
+def understand(message: str, languages: tuple[Language, ...]) -> list[UserRequest]:
     """Return what a message asks for, in order: one request, or several where it asks in several parts.
 
     What fits no pattern is a `search`. Several commands in one message are the request `several`:
@@ -157,12 +157,12 @@ def understand(message: str, languages: tuple[Language, ...]) -> list[Request]:
         if len(parts) > 1 and all(found):
             requests = [request for request in found if request is not None]
             if any(is_command(request) for request in requests):
-                return [Request(intent="several", wording=wording, grammar=grammar(language))]
+                return [UserRequest(intent="several", wording=wording, grammar=grammar(language))]
             return requests
     return [_first(wording, asked[0], languages) or _search(wording, languages)]
 
 
-def is_command(request: Request) -> bool:
+def is_command(request: UserRequest) -> bool:
     """Return whether a request asks for a change."""
     return request.intent in COMMANDS
 
@@ -173,8 +173,8 @@ COMMANDS = {
 }
 
 
-def _search(wording: NormalizedText, languages: tuple[Language, ...]) -> Request:
-    return Request(intent="search", wording=wording, grammar=grammar(languages[0]))
+def _search(wording: NormalizedText, languages: tuple[Language, ...]) -> UserRequest:
+    return UserRequest(intent="search", wording=wording, grammar=grammar(languages[0]))
 
 
 def _matter(wording: NormalizedText, rules: Grammar) -> tuple[int, int]:
@@ -199,7 +199,9 @@ def _parts(wording: NormalizedText, start: int, end: int, rules: Grammar) -> lis
     return list(zip(starts, ends, strict=True))
 
 
-def _first(wording: NormalizedText, part: tuple[int, int], languages: tuple[Language, ...]) -> Request | None:
+def _first(
+    wording: NormalizedText, part: tuple[int, int], languages: tuple[Language, ...]
+) -> UserRequest | None:
     for language in languages:
         rules = grammar(language)
         start, end = _without_politeness(wording, *part, rules)
@@ -209,5 +211,7 @@ def _first(wording: NormalizedText, part: tuple[int, int], languages: tuple[Lang
                 spans = {
                     name: found.span(name) for name, text in found.groupdict().items() if text is not None
                 }
-                return Request(intent=intent, wording=wording, grammar=rules, spans=spans, options=options)
+                return UserRequest(
+                    intent=intent, wording=wording, grammar=rules, spans=spans, options=options
+                )
     return None

@@ -33,9 +33,9 @@ from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.fallback import MAX_QUERY, search
 from graphrag.rules.markup import cite, plain
 from graphrag.rules.normalized_text import EntityMention, read_wording
-from graphrag.rules.patterns import Request, grammar, is_command, understand
-from graphrag.rules.tool_tables import Answer
-from graphrag.rules.turn_state import Step, Turn, run
+from graphrag.rules.patterns import UserRequest, grammar, is_command, understand
+from graphrag.rules.tool_tables import ToolTables
+from graphrag.rules.turn_state import RulesStep, RulesTurn, run
 
 MAX_NAME_WORDS = 3
 _PIECE = re.compile(r"\S*\s*\S*\s*\S*\s*", re.DOTALL)
@@ -63,33 +63,21 @@ _KEYS = re.compile(
 _CREATED = re.compile(r"(?:new nodes|nœuds créés): (?P<keys>ai_\w+(?:, ai_\w+)*)")
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
-HANDLERS: Mapping[str, Callable[[Turn], str | None]] = {
-    "describe_graph": graph_answers.describe_graph,
-    "starts": graph_answers.starts,
-    "count": graph_answers.count,
-    "list_nodes": graph_answers.list_nodes,
-    "list_types": graph_answers.list_types,
-    "list_sheets": graph_answers.list_sheets,
-    "unconnected": graph_answers.unconnected,
-    "describe_type": graph_answers.describe_type_asked,
-    "describe_node": node_answers.describe_node,
-    "show_code": node_answers.show_code,
-    "show_field": node_answers.show_field,
-    "neighbors": node_answers.neighbors,
-    "path": node_answers.path,
-    "create": creating.create,
-    "connect": change_requests.connect,
-    "delete_node": change_requests.delete_node,
-    "delete_edge": change_requests.delete_edge,
-    "rename": change_requests.rename,
+_BY_NAME = (
+    *(graph_answers.describe_graph, graph_answers.starts, graph_answers.count, graph_answers.list_nodes),
+    *(graph_answers.list_types, graph_answers.list_sheets, graph_answers.unconnected),
+    *(graph_answers.describe_type, node_answers.describe_node, node_answers.show_code),
+    *(node_answers.show_field, node_answers.neighbors, node_answers.path, creating.create),
+    *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
+    *(change_requests.rename, change_requests.move, change_requests.move_sheet, change_requests.tidy),
+    *(change_requests.incomplete, change_requests.several),
+)
+HANDLERS: Mapping[str, Callable[[RulesTurn], str | None]] = {
+    **{handler.__name__: handler for handler in _BY_NAME},
     "set": change_requests.set_field,
-    "move": change_requests.move,
-    "move_sheet": change_requests.move_sheet,
-    "tidy": change_requests.tidy,
-    "incomplete": change_requests.incomplete,
-    "several": change_requests.several,
     "help": lambda turn: turn.say(f"help_{turn.request.options.get('topic', 'all')}"),
 }
+"""What answers each intent of the patterns."""
 
 
 def _new_id() -> str:
@@ -141,7 +129,7 @@ def _names(tools: Sequence[ToolSchema]) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str))
 
 
-def _with_notice(step: Step, conversation: Conversation) -> str:
+def _with_notice(step: RulesStep, conversation: Conversation) -> str:
     """Return the text; the first one of a conversation begins by saying that no model is at work."""
     if not step.text:
         return ""
@@ -158,16 +146,16 @@ def _first_tokens(text: str, max_tokens: int | None) -> str:
     return text
 
 
-def next_step(conversation: Conversation, offered: frozenset[str]) -> Step:
+def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
     requests, meant = _understood(conversation)
-    turns = [Turn(conversation, request, offered, meant) for request in requests]
+    turns = [RulesTurn(conversation, request, offered, meant) for request in requests]
     if turns[0].proposals:  # never a second proposal in a turn, whatever became of the first
-        return Step(text="\n\n".join(_outcome(turns[0], answer) for answer in turns[0].proposals))
+        return RulesStep(text="\n\n".join(_outcome(turns[0], answer) for answer in turns[0].proposals))
     return run(_answer, turns)
 
 
-def _answer(turn: Turn) -> str:
+def _answer(turn: RulesTurn) -> str:
     if is_command(turn.request) and not turn.can_write:
         return turn.say("no_write_tool")
     handler = HANDLERS.get(turn.request.intent)
@@ -175,7 +163,7 @@ def _answer(turn: Turn) -> str:
     return search(turn, turn.conversation.question.strip()[:MAX_QUERY]) if answer is None else answer
 
 
-def _understood(conversation: Conversation) -> tuple[list[Request], dict[str, str]]:
+def _understood(conversation: Conversation) -> tuple[list[UserRequest], dict[str, str]]:
     """Return what the last message asks for, and what stands for a name that had not been clear.
 
     A message that is only a name answers the question which node is meant, where that was asked; then
@@ -194,7 +182,7 @@ def _understood(conversation: Conversation) -> tuple[list[Request], dict[str, st
     request = requests[0]
     whole = {"node": (0, len(request.wording.folded))}
     return [
-        Request(intent="describe_node", wording=request.wording, grammar=request.grammar, spans=whole)
+        UserRequest(intent="describe_node", wording=request.wording, grammar=request.grammar, spans=whole)
     ], {}
 
 
@@ -207,7 +195,7 @@ def _bare_name(message: str, languages: Sequence[Language]) -> EntityMention | N
     return mention if mention.quoted or len(mention.text.split()) <= MAX_NAME_WORDS else None
 
 
-def _outcome(turn: Turn, answer: Answer | None) -> str:
+def _outcome(turn: RulesTurn, answer: ToolTables | None) -> str:
     """Return what became of a proposal, as the answer to its call says."""
     if answer is None:
         return turn.say("outcome_unknown")

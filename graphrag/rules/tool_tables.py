@@ -21,7 +21,7 @@ _CUT_FIELD = re.compile(r'^(?P<name>[A-Za-z_]\w*): "(?P<text>.*)$', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolTables:
     """What a tool answered. `totals` are the rows that each table announced; `notes` are sentences."""
 
     text: str = ""
@@ -59,7 +59,7 @@ def key_of(row: Row) -> str:
     return cell(row.get("_key"))
 
 
-def parse_answer(text: str, *, is_error: bool = False) -> Answer:
+def parse_answer(text: str, *, is_error: bool = False) -> ToolTables:
     """Parse a tool's answer. Never raises: what cannot be read is left out."""
     fields: dict[str, Any] = {}
     tables: dict[str, tuple[Row, ...]] = {}
@@ -84,7 +84,7 @@ def parse_answer(text: str, *, is_error: bool = False) -> Answer:
         elif line.strip():
             notes.append(line)
     is_error = is_error or text.startswith("ERROR ")
-    return Answer(
+    return ToolTables(
         text=text, is_error=is_error, fields=fields, tables=tables, totals=totals, notes=tuple(notes)
     )
 

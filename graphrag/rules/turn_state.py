@@ -14,17 +14,17 @@ from typing import Any, NoReturn
 from graphrag.i18n import Language
 from graphrag.rules.conversation import Call, Conversation
 from graphrag.rules.markup import plain
-from graphrag.rules.patterns import Request, grammar
-from graphrag.rules.tool_tables import Answer, Row, key_of
+from graphrag.rules.patterns import UserRequest, grammar
+from graphrag.rules.tool_tables import ToolTables
 
 MAX_ROUNDS = 3
-"""Answers of one turn that may call tools; the one after speaks."""
+"""Answers of one turn that may call tools; the one after only speaks."""
 
 MAX_CALLS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RulesStep:
     """What the provider says now: text, or calls with or without a text before them."""
 
     text: str = ""
@@ -34,12 +34,12 @@ class Step:
 class _Stop(Exception):
     """Ends a handler: with calls whose answers it needs, or with what is said instead of an answer."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: RulesStep) -> None:
         self.step = step
         super().__init__(step.text)
 
 
-def run(handler: Callable[[Turn], str], turns: Sequence[Turn]) -> Step:
+def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> RulesStep:
     """Return the answers for turns one below the other, or the calls that they need first."""
     texts: list[str] = []
     calls: dict[tuple[str, str], Call] = {}
@@ -50,13 +50,12 @@ def run(handler: Callable[[Turn], str], turns: Sequence[Turn]) -> Step:
             calls |= {call.signature: call for call in stop.step.calls}
             texts += [stop.step.text] if stop.step.text else []
     if calls:
-        return Step(
-            text=texts[-1] if len(turns) == 1 and texts else "", calls=tuple(calls.values())[:MAX_CALLS]
-        )
-    return Step(text="\n\n".join(texts))
+        text = texts[-1] if len(turns) == 1 and texts else ""
+        return RulesStep(text=text, calls=tuple(calls.values())[:MAX_CALLS])
+    return RulesStep(text="\n\n".join(texts))
 
 
-class Turn:
+class RulesTurn:
     """One request of a turn: what was read for it, and what is still to be read.
 
     `meant` gives the key for a name that had been unclear.
@@ -65,7 +64,7 @@ class Turn:
     def __init__(
         self,
         conversation: Conversation,
-        request: Request,
+        request: UserRequest,
         offered: frozenset[str],
         meant: Mapping[str, str] | None = None,
     ) -> None:
@@ -73,7 +72,7 @@ class Turn:
         self.offered, self.meant = offered, meant or {}
         self.language: Language = conversation.language
         self._known = {
-            call.signature: answer or Answer(is_error=True) for call, answer in conversation.answered
+            call.signature: answer or ToolTables(is_error=True) for call, answer in conversation.answered
         }
 
     def say(self, text: str, /, **facts: Any) -> str:
@@ -82,13 +81,13 @@ class Turn:
 
     def stop(self, text: str) -> NoReturn:
         """End the handler with this text."""
-        raise _Stop(Step(text=text))
+        raise _Stop(RulesStep(text=text))
 
-    def read(self, name: str, /, **arguments: Any) -> Answer:
+    def read(self, name: str, /, **arguments: Any) -> ToolTables:
         """Return what a read tool answers; may end the handler."""
         return self.read_all(Call(name=name, arguments=arguments))[0]
 
-    def read_all(self, *calls: Call) -> list[Answer]:
+    def read_all(self, *calls: Call) -> list[ToolTables]:
         """Return what several read tools answer, asked at once; may end the handler."""
         missing = {call.signature: call for call in calls if call.signature not in self._known}
         if missing:
@@ -107,10 +106,10 @@ class Turn:
                     raise
                 calls += stop.step.calls
         if calls:
-            raise _Stop(Step(calls=tuple(calls[:MAX_CALLS])))
+            raise _Stop(RulesStep(calls=tuple(calls[:MAX_CALLS])))
         return found
 
-    def checked(self, answer: Answer) -> Answer:
+    def checked(self, answer: ToolTables) -> ToolTables:
         """Return an answer; end the handler where a read that should not fail has failed."""
         if answer.is_error:
             self.stop(self.say("read_failed", reason=plain(answer.text or "-", 300)))
@@ -130,10 +129,10 @@ class Turn:
             self.stop(self.say("no_tool"))
         if self.conversation.rounds >= MAX_ROUNDS:
             self.stop(self.say("too_many_rounds"))
-        raise _Stop(Step(text=text, calls=tuple(calls)))
+        raise _Stop(RulesStep(text=text, calls=tuple(calls)))
 
     @property
-    def proposals(self) -> list[Answer | None]:
+    def proposals(self) -> list[ToolTables | None]:
         """What was answered to the write tools that were called in this turn."""
         return [a for call, a in self.conversation.answered if call.name.startswith("propose_")]
 
@@ -141,11 +140,25 @@ class Turn:
     def can_write(self) -> bool:
         return any(name.startswith("propose_") for name in self.offered)
 
-    def seen_nodes(self) -> dict[str, Row]:
-        """Return every node that stands in the context or in an answer of this turn, by key."""
-        rows = list(self.conversation.nodes)
-        for _, answer in self.conversation.answered:
-            if answer is not None and not answer.is_error:
-                for table in ("nodes", "found", "entry_points", "hubs", "without_edges"):
-                    rows += answer.rows(table)
-        return {key_of(row): row for row in reversed(rows) if row.get("_key") is not None}
+
+def detail(key: str) -> Call:
+    """Return the call that reads a node whole."""
+    return Call(name="read_node_detail", arguments={"nodeKey": key})
+
+
+def edges_at(key: str) -> Call:
+    """Return the call that reads the edges of a node, with their keys."""
+    return Call(name="list_node_edges", arguments={"nodeKey": key, "maxResults": 100})
+
+
+def around(key: str, depth: int, direction: str, limit: int) -> Call:
+    """Return the call that reads what surrounds a node; `direction` is in, out or any."""
+    way = {"in": "inbound", "out": "outbound"}.get(direction, "any")
+    arguments = {"nodeKey": key, "maxDepth": depth, "direction": way, "maxResults": limit}
+    return Call(name="explore_neighborhood", arguments=arguments)
+
+
+def listing(kind: str, sheet: str, limit: int) -> Call:
+    """Return the call that lists the nodes of a type, of a sheet, or all."""
+    arguments = {"typeKey": kind, "sheetId": sheet, "maxResults": limit}
+    return Call(name="search_nodes", arguments={name: value for name, value in arguments.items() if value})

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from graphrag.retrieval.outline import HEADINGS
-from graphrag.rules.tool_tables import Answer, Row, cell, parse_answer
+from graphrag.rules.tool_tables import Row, ToolTables, cell, parse_answer
 
 HUB_EDGES = 3
 SHOWN = 10
@@ -22,7 +22,7 @@ Link = tuple[str, str, str]
 class Outline:
     """A whole graph: `overview` has what `read_graph_overview` would answer, `links` are all edges."""
 
-    overview: Answer
+    overview: ToolTables
     links: tuple[Link, ...]
 
 
@@ -60,7 +60,7 @@ def _links(flow: Sequence[Row]) -> list[Link]:
     return found
 
 
-def _overview(read: Answer, rows: dict[str, dict[str, Any]], links: Sequence[Link]) -> Answer:
+def _overview(read: ToolTables, rows: dict[str, dict[str, Any]], links: Sequence[Link]) -> ToolTables:
     degree: Counter[str] = Counter()
     for source, target, _ in links:
         degree.update({source, target})
@@ -78,4 +78,4 @@ def _overview(read: Answer, rows: dict[str, dict[str, Any]], links: Sequence[Lin
         tables[name] = shown
         if len(keys) > SHOWN:
             notes.append(f"{len(keys) - SHOWN} more {name}.")
-    return Answer(text=read.text, fields=read.fields, tables=tables, notes=tuple(notes))
+    return ToolTables(text=read.text, fields=read.fields, tables=tables, notes=tuple(notes))
