@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,18 +22,54 @@ from datasources.errors import (
 from graphrag.approvals.approval import SYSTEM, Approval, Decided, Outcome, Reason, Status
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.errors import AlreadyDecided, ApprovalBusy, ApprovalNotFound
-from graphrag.approvals.graph_queues import GraphQueues
 from graphrag.approvals.store import ApprovalStore
 from graphrag.roles import Person, Policy
 from tools.proposals import hash_of
 
 T = TypeVar("T")
 
+MAX_QUEUED = 1_000
+"""Decisions of one graph that wait at most; one more is refused."""
+
 ATTEMPTS = 200
 """So often work begins again because others changed the graph meanwhile."""
 BUSY_ATTEMPTS = 4
 PAUSE_S = 0.02
 """The longest wait before another attempt. It does not grow: whoever waited long would be the last."""
+
+
+class GraphQueues:
+    """One queue of work for each graph of this process, in the order it was asked for.
+
+    A caller that is cancelled before its turn leaves the queue.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._asked: Counter[str] = Counter()
+
+    async def run(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` in its turn; once begun it goes on to its end, also when the caller is cancelled.
+
+        Raises: ApprovalBusy when too many wait, and what `work` raises.
+        """
+        if self._asked[graph_key] >= MAX_QUEUED:
+            raise ApprovalBusy(approval_id=approval_id)
+        lock = self._locks.setdefault(graph_key, asyncio.Lock())
+        self._asked[graph_key] += 1
+        try:
+            await lock.acquire()
+        except asyncio.CancelledError:
+            self._left(graph_key)
+            raise
+        task = asyncio.ensure_future(work())
+        task.add_done_callback(lambda _: (lock.release(), self._left(graph_key)))
+        return await asyncio.shield(task)
+
+    def _left(self, graph_key: str) -> None:
+        self._asked[graph_key] -= 1
+        if not self._asked[graph_key]:
+            del self._asked[graph_key], self._locks[graph_key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +150,7 @@ class ApprovalContext:
         async def write(entry: Sequence[RecordWrite]) -> None:
             await self.store.records.write([ended.write(), *entry])
 
-        return await self.commit(ended, audit_facts(ended, status, reason=reason), write)
+        return await self.commit(ended, audit_facts(ended, status), write)
 
     async def expire(self, approval: Approval) -> Approval:
         """Close a pending approval that nobody decided in time; return how it ended."""
@@ -130,7 +167,6 @@ def already_decided(approval: Approval) -> AlreadyDecided:
         approval_id=approval.id,
         status=approval.status,
         by=decision.by if decision else "?",
-        at=decision.at if decision else approval.created,
     )
 
 
@@ -142,16 +178,10 @@ def change_hash(approval: Approval) -> str | None:
     return hash_of([result.mutation, result.inverse])
 
 
-def audit_facts(
-    approval: Approval,
-    event: str,
-    *,
-    revision: int | None = None,
-    keys: dict[str, list[str]] | None = None,
-    reason: Reason | None = None,
-) -> dict[str, Any]:
+def audit_facts(approval: Approval, event: str) -> dict[str, Any]:
     """Return what an audit entry says of a decision: who asked where, who decided, what changed."""
-    decision = approval.decision
+    decision, result = approval.decision, approval.result
+    revision = result.revision if result else None
     facts: dict[str, Any] = {
         "event": event,
         "approvalId": approval.id,
@@ -168,11 +198,11 @@ def audit_facts(
         "actionHash": approval.action_hash,
         "editedActionHash": decision.action_hash if decision else None,
         "revision": revision,
-        "changes": keys,
+        "changes": (result.keys or None) if result else None,
         "inverse": f"approval/{approval.id}" if revision is not None else None,
         "changeHash": change_hash(approval),
         "undoes": approval.undoes,
         "undoesAlso": list(approval.undoes_also) or None,
-        "why": reason.model_dump(exclude_none=True) if reason else None,
+        "why": result.reason.model_dump(exclude_none=True) if result and result.reason else None,
     }
     return {name: value for name, value in facts.items() if value is not None}

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
-from datasources.base import MutableGraphDataSource, RecordStore
+from datasources.base import GraphDataSource, MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict
 from graphrag.approvals import decisions, imported_changes, proposing, undo
 from graphrag.approvals.approval import Action, Approval, Decision, Status
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.audit import Audit
+from graphrag.approvals.pending_changes import PendingView, additions_of
 from graphrag.approvals.store import ApprovalStore, WriteGuard
-from graphrag.approvals.view import PendingView
-from graphrag.approvals.waiting import additions_of
 from graphrag.leases import now_ms
 from graphrag.roles import Person, Policy
 
@@ -93,12 +93,13 @@ class Approvals:
         )
         return await proposing.propose(self._context, action, asked)
 
-    async def pending_view(self, *, graph_key: str, thread_id: str) -> PendingView:
+    async def pending_view(self, *, graph_key: str, thread_id: str) -> GraphDataSource:
         """Return the source in which the thread's pending new nodes are there: write tools look here."""
         waiting = await self._context.store.find(graph_key=graph_key, thread_id=thread_id, status="pending")
         names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
         additions = [additions_of(approval) for approval in waiting]
-        return PendingView(self._context.source, graph_key, additions, names)
+        view = PendingView(self._context.source, graph_key, additions, names)
+        return cast(GraphDataSource, view)
 
     async def get(self, approval_id: str, by: Person) -> Approval:
         """Return an approval. Raises: ApprovalNotFound, also for another workspace's."""

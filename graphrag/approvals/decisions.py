@@ -13,24 +13,21 @@ from typing import Any
 
 from datasources.base import RecordWrite
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
-from datasources.types import Mutation
 from graphrag.approvals.action_review import Reviewed, review, touched
 from graphrag.approvals.actions.touched import changed_since
+from graphrag.approvals.applied_change import outcome_of
 from graphrag.approvals.approval import (
     Approval,
     ApproveEdited,
     Decided,
     Decision,
-    Outcome,
     Reason,
     Reject,
     Status,
     decided,
 )
 from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
-from graphrag.approvals.codec import mutation_to_document
 from graphrag.approvals.errors import NotAllowed, ProposalExpired, ProposalRefused, ProposalWaits
-from graphrag.approvals.restored_edges import irregular_edges
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot
@@ -80,7 +77,7 @@ async def _to_decide(
         raise already_decided(approval)
     if approval.expires <= context.clock():
         await context.expire(approval)
-        raise ProposalExpired(approval_id=approval.id, expires=approval.expires)
+        raise ProposalExpired(approval_id=approval.id)
     return approval
 
 
@@ -203,43 +200,14 @@ async def _apply(
     """Apply, record and audit in one transaction."""
     revision = snapshot.graph.revision
     mutation, inverse = reviewed.mutation, reviewed.inverse
-    keys, now = keys_of(mutation, inverse), context.clock()
-    applied = approval.changed(
-        status="applied",
-        decision=taken,
-        result=Outcome(
-            at=now,
-            revision=revision + 1,
-            keys=keys,
-            conversion=reviewed.conversion.to_document(),
-            mutation=mutation_to_document(mutation),
-            inverse=mutation_to_document(inverse),
-            irregular=irregular_edges(snapshot, inverse),
-        ),
+    outcome = outcome_of(snapshot, mutation, inverse, at=context.clock()).model_copy(
+        update={"conversion": reviewed.conversion.to_document()}
     )
-    facts = audit_facts(applied, "applied", revision=revision + 1, keys=keys)
+    applied = approval.changed(status="applied", decision=taken, result=outcome)
+    facts = audit_facts(applied, "applied")
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        timed = replace(mutation, changed_at=now)
+        timed = replace(mutation, changed_at=outcome.at)
         await context.source.apply(timed, expected_revision=revision, records=[applied.write(), *entry])
 
     return await context.commit(applied, facts, write)
-
-
-def keys_of(mutation: Mutation, inverse: Mutation) -> dict[str, list[str]]:
-    """Return the keys of what a mutation creates, changes and deletes; lists that are empty are left out."""
-    new_nodes, new_edges = set(inverse.delete_nodes), set(inverse.delete_edges)
-    new_types = set(inverse.delete_configs)
-    put_again = {edge.key for edge in mutation.put_edges}
-    found = {
-        "nodesCreated": sorted(new_nodes),
-        "nodesChanged": sorted(n.key for n in mutation.put_nodes if n.key not in new_nodes),
-        "nodesDeleted": sorted(mutation.delete_nodes),
-        "edgesCreated": sorted(new_edges),
-        "edgesChanged": sorted(e.key for e in mutation.put_edges if e.key not in new_edges),
-        "edgesDeleted": sorted(e.key for e in inverse.put_edges if e.key not in put_again),
-        "typesCreated": sorted(new_types),
-        "typesChanged": sorted(c.key for c in mutation.put_configs if c.key not in new_types),
-        "typesDeleted": sorted(mutation.delete_configs),
-    }
-    return {name: keys for name, keys in found.items() if keys}

@@ -1,8 +1,8 @@
-"""Why a proposal is not taken, or a decision is not carried out.
+"""Why a proposal is not accepted, or a decision is not carried out.
 
 ApprovalError
 ├── ApprovalNotFound   no such approval here: forged, of another workspace, of another thread
-├── NotAllowed       this person may not do that; `code` says why
+├── NotAllowed         this person may not do that; `code` says why
 ├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
 ├── AlreadyProposed    the same change waits for a decision in this conversation
 ├── AlreadyDecided     somebody decided it
@@ -23,29 +23,26 @@ from tools.base import Problem
 
 
 class ApprovalError(LocalizedError):
-    """Base of what proposals and decisions raise on purpose."""
+    """Base of what proposals and decisions raise on purpose. `approval_id` is "" where it is about none."""
 
     code = "conflict"
+
+    def __init__(self, *, approval_id: str = "", **facts: Any) -> None:
+        self.approval_id, self._facts = approval_id, facts
+        super().__init__(approval_id, *facts.values())
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"id": self.approval_id[:80], **self._facts}
 
 
 class ApprovalNotFound(ApprovalError):
     code = "approval_unknown"
 
-    def __init__(self, *, approval_id: str) -> None:
-        self.approval_id = approval_id
-        super().__init__(approval_id)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id[:80]}
-
 
 class NotAllowed(ApprovalError):
     def __init__(self, *, code: str, user_id: str, role: str) -> None:
-        self.code, self.user_id, self.role = code, user_id, role
-        super().__init__(code)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"user": self.user_id, "role": self.role}
+        self.code = code
+        super().__init__(user=user_id, role=role)
 
 
 class ProposalRefused(ApprovalError):
@@ -53,11 +50,8 @@ class ProposalRefused(ApprovalError):
 
     def __init__(self, *, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__(self.problems)
-
-    def facts(self) -> Mapping[str, Any]:
         shown = [f"{p.where}: {p.what}" if p.where else p.what for p in self.problems[:5]]
-        return {"problems": "; ".join(shown)}
+        super().__init__(problems="; ".join(shown))
 
     def details(self, language: Language) -> str:
         return "; ".join(problem.what for problem in self.problems) if language == "fr" else ""
@@ -66,68 +60,35 @@ class ProposalRefused(ApprovalError):
 class AlreadyProposed(ApprovalError):
     code = "already_proposed"
 
-    def __init__(self, *, approval_id: str) -> None:
-        self.approval_id = approval_id
-        super().__init__(approval_id)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id}
-
 
 class AlreadyDecided(ApprovalError):
     """`status` is what it came to."""
 
-    def __init__(self, *, approval_id: str, status: str, by: str, at: int) -> None:
-        self.approval_id, self.status, self.by, self.at = approval_id, status, by, at
-        self.code = f"already_{status}"
-        super().__init__(approval_id, status, by)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id, "by": self.by}
+    def __init__(self, *, approval_id: str, status: str, by: str) -> None:
+        self.status, self.by, self.code = status, by, f"already_{status}"
+        super().__init__(approval_id=approval_id, by=by)
 
 
 class ProposalExpired(ApprovalError):
     code = "already_expired"
-
-    def __init__(self, *, approval_id: str, expires: int) -> None:
-        self.approval_id, self.expires = approval_id, expires
-        super().__init__(approval_id)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id}
 
 
 class ProposalWaits(ApprovalError):
     code = "proposal_waits"
 
     def __init__(self, *, approval_id: str, on: Sequence[str]) -> None:
-        self.approval_id, self.on = approval_id, tuple(on)
-        super().__init__(approval_id, self.on)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id, "others": ", ".join(self.on)}
+        super().__init__(approval_id=approval_id, others=", ".join(on))
 
 
 class ApprovalBusy(ApprovalError):
     code = "approval_busy"
-
-    def __init__(self, *, approval_id: str) -> None:
-        self.approval_id = approval_id
-        super().__init__(approval_id)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id}
 
 
 class NothingToUndo(ApprovalError):
     code = "nothing_to_undo"
 
     def __init__(self, *, graph_key: str, approval_id: str | None = None) -> None:
-        self.graph_key, self.approval_id = graph_key, approval_id
-        super().__init__(graph_key, approval_id)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"what": self.approval_id or self.graph_key}
+        super().__init__(approval_id=approval_id or "", what=approval_id or graph_key)
 
 
 class UndoRefused(ApprovalError):
@@ -136,9 +97,6 @@ class UndoRefused(ApprovalError):
     code = "undo_refused"
 
     def __init__(self, *, approval_id: str, changed: Sequence[str]) -> None:
-        self.approval_id, self.changed = approval_id, tuple(changed)
-        super().__init__(approval_id, self.changed)
-
-    def facts(self) -> Mapping[str, Any]:
+        self.changed = tuple(changed)
         more = f" (+{len(self.changed) - 5})" if len(self.changed) > 5 else ""
-        return {"id": self.approval_id, "changed": "; ".join(self.changed[:5]) + more}
+        super().__init__(approval_id=approval_id, changed="; ".join(self.changed[:5]) + more)

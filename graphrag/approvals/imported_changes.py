@@ -10,13 +10,11 @@ from datasources.base import RecordWrite
 from datasources.types import Mutation
 from graphrag.approvals.action_review import review
 from graphrag.approvals.actions.mutation import after, inverse_mutation
-from graphrag.approvals.approval import Approval, Decided, Outcome, clean
+from graphrag.approvals.applied_change import outcome_of
+from graphrag.approvals.approval import Approval, Decided, clean
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts
-from graphrag.approvals.codec import mutation_to_document
-from graphrag.approvals.decisions import keys_of
 from graphrag.approvals.errors import NotAllowed
 from graphrag.approvals.preview import Preview, preview_of
-from graphrag.approvals.restored_edges import irregular_edges
 from graphrag.roles import Person
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction, canonical_hash
@@ -84,7 +82,7 @@ async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -
     if done is None or done.result is None:
         await context.store.records.write(records)
         return
-    facts = audit_facts(done, "imported", revision=done.result.revision, keys=done.result.keys)
+    facts = audit_facts(done, "imported")
     mutation, revision = replace(change.mutation, changed_at=done.result.at), change.before.graph.revision
 
     async def write(entry: Sequence[RecordWrite]) -> None:
@@ -97,22 +95,13 @@ async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -
 
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     before, mutation, now = change.before, change.mutation, context.clock()
-    revision = before.graph.revision + 1
     applied, waiting = None, None
     if change.is_change:
-        inverse = inverse_mutation(before, mutation)
         applied = _approval(context, change, ImportFile(file=change.file), by).changed(
             preview=preview_of(before, mutation).to_document(),
             status="applied",
             decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
-            result=Outcome(
-                at=now,
-                revision=revision,
-                keys=keys_of(mutation, inverse),
-                mutation=mutation_to_document(mutation),
-                inverse=mutation_to_document(inverse),
-                irregular=irregular_edges(before, inverse),
-            ),
+            result=outcome_of(before, mutation, inverse_mutation(before, mutation), at=now),
         )
     if change.is_proposal:
         left = after(before, mutation)

@@ -10,9 +10,9 @@ from graphrag.approvals.action_review import Reviewed, review
 from graphrag.approvals.approval import Action, Approval, clean
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import AlreadyProposed, ApprovalNotFound, NotAllowed, ProposalRefused
+from graphrag.approvals.pending_changes import additions_of, own_names, renamed, used_by, with_additions
 from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
-from graphrag.approvals.waiting import additions_of, own_names, renamed, used_by, with_additions
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, parse_action
 from tools.write_tools import Snapshot, load_snapshot
@@ -100,7 +100,7 @@ def _reviewed(
 ) -> tuple[Reviewed, tuple[str, ...]]:
     """Review with what is waiting in place; then once more with just what the action needs of it.
 
-    The first review keeps new nodes off places that are spoken for.
+    The first review keeps new nodes off places that are taken.
     """
     additions = [additions_of(approval) for approval in waiting]
     first = review(action, with_additions(snapshot, additions)).reviewed if additions else None

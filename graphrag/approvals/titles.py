@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from datasources.text import node_label
 from graphrag.approvals.approval import Action, Approval
+from graphrag.approvals.pending_changes import types_named
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from tools.compact import cut_name
@@ -26,8 +27,12 @@ from tools.proposals import (
     single_actions,
 )
 from tools.write_tools import Snapshot
+from tools.write_tools.graph_reads import edges_named, nodes_named
 
 MAX_CHARS = 60
+_UNNAMED = (ReorganizeLayoutAction, ImportFileAction)
+"""Actions whose title counts nodes instead of naming them."""
+
 SHOWN = 5
 
 
@@ -44,7 +49,10 @@ def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = (
         ends = (found.get(end, end) for end in (edge.source, edge.target))
         found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
     found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
-    wanted = {name for _, single in single_actions(action) for name in _named(single)}
+    singles = [single for _, single in single_actions(action) if not isinstance(single, _UNNAMED)]
+    wanted = {f"type/{name}" for name in types_named(singles)}
+    wanted |= {name for single in singles for name in nodes_named(single)}
+    wanted |= {f"edge/{name}" for single in singles for name in edges_named(single)}
     return {name: _short(label) for name, label in found.items() if name in wanted}
 
 
@@ -68,24 +76,6 @@ def _short(text: str) -> str:
 def _name_in(data: Any) -> str | None:
     name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None
     return name if isinstance(name, str) and name.strip() else None
-
-
-def _named(single: SingleAction) -> list[str]:
-    match single:
-        case CreateNodeAction(payload=new):
-            return [f"type/{new.type_key}"]
-        case CreateNodeWithEdgesAction(payload=new):
-            return [f"type/{new.type_key}", *(edge.target_node_key for edge in new.edges)]
-        case CreateEdgeAction(payload=edge):
-            return [edge.source_key, edge.target_key]
-        case UpdateNodeAction() | DeleteNodeAction() | MoveNodeAction():
-            return [single.payload.node_key]
-        case DeleteEdgeAction(payload=edge):
-            return [f"edge/{edge.edge_key}"]
-        case ConfigureNodeTypeAction(payload=config):
-            return [f"type/{config.type_key}"]
-        case _:
-            return []
 
 
 class _Titles:

@@ -10,13 +10,13 @@ from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict
 from datasources.types import Mutation, NodeVector
 from graphrag.approvals.actions.mutation import inverse_mutation
-from graphrag.approvals.approval import KIND, Approval, Decided, Outcome
+from graphrag.approvals.applied_change import mutation_from_document, outcome_of
+from graphrag.approvals.approval import KIND, Approval, Decided
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts, change_hash
-from graphrag.approvals.codec import mutation_from_document, mutation_to_document
-from graphrag.approvals.decisions import check_permission, keys_of
+from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
 from graphrag.approvals.preview import preview_of
-from graphrag.approvals.restored_edges import edges_without_handles, irregular_edges
+from graphrag.approvals.restored_edges import edges_without_handles
 from graphrag.changes.change_set import ChangeSet, invert
 from graphrag.changes.graph_draft import GraphDraft, LiveState
 from graphrag.roles import Person
@@ -141,16 +141,14 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
     record = _record_of(context, approvals, mutation, now, by)
     records = [record.write(), *(one.changed(undone_by=record.id).write() for one in approvals)]
     records += await _standing_again(context, approval)
-    outcome = record.result
-    revision = now.graph.revision
-    event, keys = "redone" if approval.undoes else "undone", outcome.keys if outcome else None
+    revision, event = now.graph.revision, "redone" if approval.undoes else "undone"
 
     async def write(entry: Sequence[RecordWrite]) -> None:
         timed = replace(mutation, changed_at=context.clock())
         await context.source.apply(timed, expected_revision=revision, records=[*records, *entry])
 
     try:
-        facts = audit_facts(record, event, revision=revision + 1, keys=keys)
+        facts = audit_facts(record, event)
         return await context.commit(record, facts, write)
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
@@ -184,12 +182,11 @@ def _record_of(
     context: ApprovalContext, approvals: Sequence[Approval], mutation: Mutation, now: Snapshot, by: Person
 ) -> Approval:
     """Return the approval that stands for the undo: applied, with what takes it back in its turn."""
-    at, revision = context.clock(), now.graph.revision + 1
+    at = context.clock()
     approval, action = approvals[0], approvals[0].action
     if len(approvals) > 1:
         actions = [one.effective_action for one in reversed(approvals)][:MAX_BATCH]
         action = BatchAction(payload=Batch(actions=actions))
-    inverse = inverse_mutation(now, mutation)
     return approval.changed(
         id=context.ids(),
         version=None,
@@ -208,14 +205,7 @@ def _record_of(
         undoes_also=tuple(one.id for one in approvals[1:]),
         undone_by=None,
         decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=at),
-        result=Outcome(
-            at=at,
-            revision=revision,
-            keys=keys_of(mutation, inverse),
-            mutation=mutation_to_document(mutation),
-            inverse=mutation_to_document(inverse),
-            irregular=irregular_edges(now, inverse),
-        ),
+        result=outcome_of(now, mutation, inverse_mutation(now, mutation), at=at),
     )
 
 

@@ -127,7 +127,7 @@ def made(kind: type[Exception]) -> Exception:
     if issubclass(kind, approvals.ProposalRefused):
         return kind(problems=[Problem(what=REASON)])
     if issubclass(kind, approvals.AlreadyDecided):
-        return kind(approval_id="a", status="applied", by="ed", at=1)
+        return kind(approval_id="a", status="applied", by="ed")
     if issubclass(kind, LocalizedError) and kind.__init__ is LocalizedError.__init__:
         return kind()
     given = inspect.signature(kind).parameters.values()

@@ -19,7 +19,6 @@ from graphrag.approvals import (
     Approve,
     UndoRefused,
     approval_context,
-    graph_queues,
     outcome_text,
 )
 from graphrag.llm.usage_meter import UsageLimitReached
@@ -179,7 +178,7 @@ async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out() ->
 async def test_more_decisions_of_a_graph_than_may_wait_are_refused_and_stay_pending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(graph_queues, "MAX_QUEUED", 2)
+    monkeypatch.setattr(approval_context, "MAX_QUEUED", 2)
     bench = await a_bench()
     approvals = bench.approvals()
     made = [await bench.propose("create_node", typeKey="task") for _ in range(4)]

@@ -27,9 +27,8 @@ async def test_a_dependent_proposal_waits_for_the_other_and_says_for_which() -> 
     bench = await a_bench()
     first, second, key = await _pair(bench)
     before = await bench.state()
-    with pytest.raises(ProposalWaits, match=first) as caught:
+    with pytest.raises(ProposalWaits, match=first):
         await bench.approvals().decide(second, Approve(), EDITOR)
-    assert caught.value.on == (first,)
     assert await bench.state() == before
     assert first in outcome_text(await bench.approvals().get(second, EDITOR))
     for one in (first, second):

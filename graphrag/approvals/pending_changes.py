@@ -1,4 +1,4 @@
-"""What pending proposals of a thread will create: a later proposal may build on it."""
+"""Shows what pending proposals of a thread will create: a later proposal may build on it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from datasources.types import Edge, Node, NodeTypeConfig, parse_document
+from datasources.base import GraphDataSource
+from datasources.types import E, Edge, Node, NodeTypeConfig, page_of, parse_document
 from graphrag.approvals.approval import Action, Approval
 from tools.proposals import (
     ConfigureNodeTypeAction,
     CreateNodeAction,
     CreateNodeWithEdgesAction,
+    SingleAction,
     UpdateNodeAction,
     parse_action,
     single_actions,
@@ -35,7 +37,8 @@ class Additions:
     def is_used_by(self, action: Action) -> bool:
         """Say whether an action names a node, an edge or a type of these."""
         named = nodes_named(action) | edges_named(action)
-        return bool(named & {*self.nodes, *self.edges}) or bool(_types_named(action) & self.types.keys())
+        types = types_named(single for _, single in single_actions(action))
+        return bool(named & {*self.nodes, *self.edges}) or bool(types & self.types.keys())
 
 
 def additions_of(approval: Approval) -> Additions:
@@ -68,9 +71,9 @@ def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
     return [added for added in additions if added.is_used_by(action)]
 
 
-def own_names(proposed: Action, settled: Action) -> dict[str, str]:
+def own_names(proposed: Action, finalized: Action) -> dict[str, str]:
     """Return the names that an action gave its new nodes, with the keys they got."""
-    pairs = zip(single_actions(proposed), single_actions(settled), strict=True)
+    pairs = zip(single_actions(proposed), single_actions(finalized), strict=True)
     found: dict[str, str] = {}
     for (_, before), (_, after) in pairs:
         if isinstance(before, CreateNodeAction | CreateNodeWithEdgesAction) and before.payload.key:
@@ -115,9 +118,10 @@ def _renamed(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
     return {**document, "payload": payload}
 
 
-def _types_named(action: Action) -> set[str]:
+def types_named(singles: Iterable[SingleAction]) -> set[str]:
+    """Return the node types that actions create, change or give to a node."""
     found: set[str] = set()
-    for _, single in single_actions(action):
+    for single in singles:
         match single:
             case CreateNodeAction() | CreateNodeWithEdgesAction() | ConfigureNodeTypeAction():
                 found.add(single.payload.type_key)
@@ -126,3 +130,69 @@ def _types_named(action: Action) -> set[str]:
             case _:
                 pass
     return found
+
+
+class PendingView:
+    """A source for writing tools in which the pending nodes, edges and types are there: a GraphDataSource.
+
+    A pending node is there under its key and under the name by which the model called it.
+    Searches and walks see the stored graph alone.
+    """
+
+    def __init__(
+        self,
+        source: GraphDataSource,
+        graph_key: str,
+        additions: Iterable[Additions],
+        names: Mapping[str, str],
+    ) -> None:
+        self._source, self._graph_key = source, graph_key
+        self._nodes: dict[str, Node] = {}
+        self._edges: dict[str, Edge] = {}
+        self._types: dict[str, NodeTypeConfig] = {}
+        for added in additions:
+            self._nodes |= added.nodes
+            self._edges |= added.edges
+            self._types |= added.types
+        for name, key in names.items():
+            if key in self._nodes:
+                self._nodes[name] = self._nodes[key].replace(key=name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    async def get_nodes(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Node]:
+        stored = await self._source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit)
+        more = list(self._nodes.values()) if graph_key == self._graph_key else []
+        return _joined(stored, page_of(more, sheet, after, None))[:limit]
+
+    async def get_edges(
+        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[Edge]:
+        stored = await self._source.get_edges(graph_key, sheet=sheet, after=after, limit=limit)
+        more = list(self._edges.values()) if graph_key == self._graph_key else []
+        return _joined(stored, page_of(more, sheet, after, None))[:limit]
+
+    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
+        stored = {node.key: node for node in await self._source.get_nodes_by_key(graph_key, keys)}
+        pending = self._nodes if graph_key == self._graph_key else {}
+        found = (stored.get(key) or pending.get(key) for key in dict.fromkeys(keys))
+        return [node for node in found if node is not None]
+
+    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        pending = self._edges.values() if graph_key == self._graph_key else ()
+        more = [edge for edge in pending if {edge.source, edge.target} & set(keys)]
+        return _joined(await self._source.get_edges_of(graph_key, keys), more)
+
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        stored = await self._source.get_node_configs(types)
+        known = {config.type for config in stored}
+        more = [c for t, c in self._types.items() if t not in known and (types is None or t in types)]
+        return [*stored, *more]
+
+
+def _joined(stored: list[E], more: list[E]) -> list[E]:
+    found = {element.key: element for element in [*more, *stored]}
+    return [found[key] for key in sorted(found)]
