@@ -14,6 +14,7 @@ from cli import (
     audit,
     backup,
     chat,
+    check,
     db,
     demo,
     doctor,
@@ -61,6 +62,7 @@ app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("stream")(stream.stream)
 app.command("graphs")(graphs.list_graphs)
+app.command("check")(check.check)
 app.command("import")(import_files.import_files)
 app.command("export")(graphs.export)
 app.command("context")(prompt.context)

@@ -1,0 +1,45 @@
+"""The command `check`: what is wrong with a graph, found without a model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import EXIT_USAGE, Common, GraphArgument, command, fail, graph_or_fail
+from graphrag.app.wiring import Services
+from tools.checks import Finding
+from tools.checks.checking import RULES
+from tools.read_tools.check import document, findings
+
+
+@command()
+def check(
+    common: Common,
+    graph: GraphArgument,
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")
+    ] = None,
+) -> None:
+    """Find what is wrong with a graph: steps never reached, open error outputs, broken references, …
+
+    A graph switches rules off or weighs them in its `metadata.checks`.
+    """
+    unknown = sorted(set(rule or ()) - set(RULES))
+    if unknown:
+        fail(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}", code=EXIT_USAGE)
+
+    async def work(services: Services) -> list[Finding]:
+        await graph_or_fail(services.source, graph)
+        return await findings(services.source, graph, rule or ())
+
+    found = common.run(work)
+    language = common.settings().language
+    if common.as_json:
+        render.json({"graph": graph, "findings": [document(one, language) for one in found]})
+    elif found:
+        rows = [[one.severity, one.rule, one.sentence(language)] for one in found]
+        render.table(["severity", "rule", "finding"], rows, folded=2)
+    else:
+        render.note(f"The rules find nothing wrong with {graph!r}.")

@@ -1,0 +1,274 @@
+"""Each rule finds what it is for, and nothing in a graph that is in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from datasources.builtin_types import BUILTIN_TYPES
+from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
+from tools.checks import Checks, Finding, GraphView, check
+from tools.checks.checking import RULES, SEVERITIES
+from tools.checks.code import first_error, without_comments
+
+N8N = {"origin": {"format": "n8n"}}
+
+
+def node(
+    key: str, kind: str = "step", *, ins: str = "0", outs: str = "0", process: str | None = None, **data: Any
+) -> Node:
+    """Make a node; `ins` and `outs` are handle ids, each with `=display` or `:accepted type` after it."""
+
+    def point(text: str, direction: Any) -> HandlePoint:
+        rest, _, display = text.partition("=")
+        ident, _, accept = rest.partition(":")
+        return HandlePoint(id=ident, type=direction, accept=accept or "any", display=display or None)
+
+    return Node(
+        key=key,
+        graph_key="g",
+        type=kind,
+        process=process,
+        data={"name": key, **data},
+        handles={
+            "L": HandleGroup(point=tuple(point(text, "in") for text in ins.split())),
+            "R": HandleGroup(point=tuple(point(text, "out") for text in outs.split())),
+        },
+    )
+
+
+def edge(source: str, target: str) -> Edge:
+    """Make an edge between `node` or `node.handle`."""
+    one, _, out = source.partition(".")
+    two, _, into = target.partition(".")
+    return Edge(
+        key=f"{source}-{target}",
+        graph_key="g",
+        source=one,
+        source_handle=out or "0",
+        target=two,
+        target_handle=into or "0",
+    )
+
+
+def kind(name: str) -> NodeTypeConfig:
+    return NodeTypeConfig(key=name, workspace="w", display_name=name.title(), node=TypeTemplate(type=name))
+
+
+def run(nodes: list[Node], *edges: tuple[str, str], metadata: Any = None, **view: Any) -> list[Finding]:
+    types = {**BUILTIN_TYPES, **{name: kind(name) for name in ("step", "note", "merge", "filter")}}
+    return check(
+        GraphView(
+            graph=Graph(key="g", name="G", workspace="w", metadata=metadata),
+            nodes={one.key: one for one in nodes},
+            edges=[edge(*ends) for ends in edges],
+            types=types,
+            **view,
+        )
+    )
+
+
+def found(findings: list[Finding]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(one.rule, one.found.nodes) for one in findings]
+
+
+START, A, B = node("start", ins=""), node("a"), node("b")
+ORDERLY = [("start", "a"), ("a", "b")]
+
+
+def test_a_graph_in_order_has_no_finding() -> None:
+    assert run([START, A, B], *ORDERLY) == []
+    assert run([]) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "expected"),
+    [
+        pytest.param([A, B], [("a", "b")], [("no_start", ("a", "b"))], id="no start"),
+        pytest.param(
+            [START, A, B, node("c")],
+            [("start", "a"), ("b", "c")],
+            [("unreachable", ("b", "c"))],
+            id="unreachable",
+        ),
+        pytest.param(
+            [START, node("if", outs="0=true 1=false")],
+            [("start", "if")],
+            [("dead_end", ("if",))],
+            id="dead end",
+        ),
+        pytest.param(
+            [START, node("get", outs="0 1=error"), A],
+            [("start", "get"), ("get", "a")],
+            [("open_error_output", ("get",))],
+            id="open error output",
+        ),
+        pytest.param(
+            [START, node("m", "merge", ins="0 1")],
+            [("start", "m.0")],
+            [("unjoined_branch", ("m",))],
+            id="unjoined",
+        ),
+        pytest.param(
+            [START, node("each", outs="0=done 1=loop"), A, B],
+            [("start", "each"), ("each.0", "b"), ("each.1", "a")],
+            [("open_loop", ("each",))],
+            id="open loop",
+        ),
+        pytest.param(
+            [START, A, B], [*ORDERLY, ("b", "a")], [("endless_cycle", ("a", "b"))], id="endless cycle"
+        ),
+        pytest.param(
+            [START, A], [("start", "a"), ("a", "gone")], [("missing_end", ("a",))], id="missing end"
+        ),
+        pytest.param(
+            [START, A],
+            [("start", "a"), ("start.9", "a")],
+            [("missing_handle", ("start",))],
+            id="missing handle",
+        ),
+        pytest.param(
+            [START, node("x", "nothing")], [("start", "x")], [("unknown_type", ("x",))], id="unknown type"
+        ),
+        pytest.param(
+            [START, node("c", process="return {;\n")],
+            [("start", "c")],
+            [("broken_code", ("c",))],
+            id="broken code",
+        ),
+        pytest.param(
+            [START, node("off", disabled=True), B],
+            [("start", "off"), ("off", "b")],
+            [("disabled_in_flow", ("off",))],
+            id="disabled",
+        ),
+        pytest.param(
+            [START, node("n", "note", ins="", outs="", text="See the **Fetch all orders** node.")],
+            [],
+            [("note_about_missing", ("n",))],
+            id="note",
+        ),
+    ],
+)
+def test_a_rule_finds_what_it_is_for(nodes: list[Node], edges: Any, expected: Any) -> None:
+    assert found(run(nodes, *edges)) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        pytest.param(
+            [START, node("each", outs="0=done 1=loop"), A],
+            [("start", "each"), ("each.1", "a"), ("a", "each")],
+            id="loop that comes back",
+        ),
+        pytest.param(
+            [START, node("if", outs="0 1"), A],
+            [("start", "if"), ("if.0", "a"), ("a", "if")],
+            id="cycle with an open way out",
+        ),
+        pytest.param(
+            [START, node("f", "filter")], [("start", "f"), ("f", "f")], id="cycle that a filter stops"
+        ),
+        pytest.param(
+            [START, A, node("model", ins="", outs="m:ai")],
+            [("start", "a"), ("model.m", "a.m")],
+            id="part of a step",
+        ),
+        pytest.param([START, node("off", disabled=True)], [("start", "off")], id="disabled at the end"),
+        pytest.param(
+            [START, A, node("n", "note", ins="", outs="", text="the **A** node, the `Merge` node")],
+            [("start", "a")],
+            id="note about nodes that are there",
+        ),
+    ],
+)
+def test_what_is_in_order_is_not_found(nodes: list[Node], edges: Any) -> None:
+    served = [one if one.key != "a" else node("a", ins="0 m:ai") for one in nodes]
+    assert run(served, *edges) == []
+
+
+def test_references_by_name_are_checked_in_expressions_and_code_alone() -> None:
+    nodes = [
+        START,
+        node("expression", url="={{ $('start').item + $('Gone').item }}"),
+        node("text", url="write $('Gone') into a cell"),
+        node("code", process="// $('Gone')\nreturn $('Gone too').all()"),
+    ]
+    edges = [("start", "expression"), ("expression", "text"), ("text", "code")]
+    assert [(one.found.nodes, one.found.facts["target"]) for one in run(nodes, *edges, metadata=N8N)] == [
+        (("code",), "Gone too"),
+        (("expression",), "Gone"),
+    ]
+    assert run(nodes, *edges) == [], "where nodes are not called by name"
+
+
+def test_a_name_that_two_steps_have_is_found_where_nodes_are_called_by_name() -> None:
+    nodes = [START, A, node("b", name="a")]
+    assert found(run(nodes, *ORDERLY, metadata=N8N)) == [("duplicate_name", ("a", "b"))]
+
+
+def test_unused_types_are_found_where_it_was_looked_up() -> None:
+    nodes = [START, A, B]
+    assert run(nodes, *ORDERLY) == []
+    unused = run(nodes, *ORDERLY, used_types=frozenset({"step", "note"}))
+    assert [one.found.facts["type"] for one in unused] == ["merge", "filter"]
+
+
+def test_an_edge_that_leads_nowhere_comes_with_the_proposal_that_deletes_it() -> None:
+    (one,) = run([START, A], ("start", "a"), ("a", "gone"))
+    assert one.found.repair == {"tool": "propose_delete_edge", "arguments": {"edgeKey": "a-gone"}}
+
+
+def test_a_graph_weighs_rules_and_accepts_findings_with_a_reason() -> None:
+    nodes, edges = [START, A, B], [*ORDERLY, ("b", "a"), ("b", "gone")]
+    settings = {
+        "rules": {"missing_end": "info", "endless_cycle": "off", "strange": "off", "unreachable": 7},
+        "allow": [{"rule": "missing_end", "node": "b", "reason": "in work"}, "strange"],
+    }
+    assert found(run(nodes, *edges, metadata={"checks": settings})) == []
+    settings["allow"] = []
+    (one,) = run(nodes, *edges, metadata={"checks": settings})
+    assert (one.rule, one.severity) == ("missing_end", "info")
+    assert Checks.of({"checks": {"rules": [1], "allow": "x"}}) == Checks()
+
+
+def test_every_rule_has_a_function_and_both_sentences() -> None:
+    from tools.checks.checking import _TEXTS
+
+    assert RULES.keys() == _TEXTS.keys() - {"secret"}
+    for text in _TEXTS.values():
+        assert text["severity"] in SEVERITIES
+        assert text["en"] != text["fr"]
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "line"),
+    [
+        ("return await x;", "javascript", None),
+        ("import a from 'b';\nexport default a", "javascript", None),
+        ("const a = 1;\nif (a {\n}", "javascript", 2),
+        ("for await (const x of y) yield x", "javascript", None),
+        ("return [i for i in items]", "python", None),
+        ("x = 1\nreturn (", "python", 2),
+        ("SELECT ((", "sql", None),
+        ("(" * 300_000, "javascript", None),
+        ("", "javascript", None),
+        ("", "python", None),
+    ],
+)
+def test_code_is_parsed_as_the_body_of_a_function(code: str, language: str, line: int | None) -> None:
+    assert first_error(code, language) == line
+
+
+def test_comments_are_blanked_and_nothing_else() -> None:
+    code = "a('//é') // $('x')\n/* $('y') */ b"
+    assert without_comments(code, "javascript").split() == ["a('//é')", "b"]
+
+
+def test_the_rules_end_on_a_graph_of_one_hub_and_on_a_long_chain() -> None:
+    hub = [START, *(node(f"n{i}") for i in range(3000))]
+    assert run(hub, *[("start", f"n{i}") for i in range(3000)]) == []
+    chain = [("start", "n0"), *((f"n{i}", f"n{i + 1}") for i in range(2999))]
+    assert run(hub, *chain) == []

@@ -1,0 +1,88 @@
+"""Parses the code of nodes: JavaScript by tree-sitter, Python by the interpreter's own parser."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from functools import cache
+from typing import Final
+
+import tree_sitter_javascript
+from tree_sitter import Language, Node, Parser, Tree
+
+MAX_CODE_BYTES: Final = 200_000
+"""Longer code is not parsed: it would take longer than a request may."""
+_HEAD: Final = "(async function* () {\n"
+_TAIL: Final = "\n})"
+"""Code of a node is the body of a function: it may return, await and yield."""
+_MODULE = re.compile(r"^\s*(?:import|export)\b", re.MULTILINE)
+
+
+def first_error(code: str, language: str) -> int | None:
+    """Return the line, counted from 1, at which code cannot be parsed; None when it can, or is not known."""
+    if len(code) > MAX_CODE_BYTES:
+        return None
+    if language == "javascript":
+        return _javascript_error(code)
+    if language.startswith("python"):
+        return _python_error(code)
+    return None
+
+
+def without_comments(code: str, language: str) -> str:
+    """Return JavaScript with its comments as blanks; other code as it is."""
+    if language != "javascript" or len(code) > MAX_CODE_BYTES or not ("//" in code or "/*" in code):
+        return code
+    raw = bytearray((_HEAD + code + _TAIL).encode())
+    for node in _of_type(_parse(code), "comment"):
+        raw[node.start_byte : node.end_byte] = b" " * (node.end_byte - node.start_byte)
+    return raw.decode()[len(_HEAD) : -len(_TAIL)]
+
+
+def _javascript_error(code: str) -> int | None:
+    tree = _parse(code)
+    if not tree.root_node.has_error:
+        return None
+    # A module stands by itself: import and export are no statements of a function.
+    if _MODULE.search(code) and not _parser().parse(code.encode()).root_node.has_error:
+        return None
+    lines = [node.start_point.row for node in _wrong(tree)]
+    return min(max(1, min(lines, default=1)), code.count("\n") + 1)
+
+
+def _python_error(code: str) -> int | None:
+    body = "async def _body():\n" + "".join(f" {line}\n" for line in code.splitlines() or ["pass"])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(body + " pass\n")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return max(1, (getattr(error, "lineno", None) or 2) - 1)
+    return None
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_javascript.language()))
+
+
+def _parse(code: str) -> Tree:
+    return _parser().parse((_HEAD + code + _TAIL).encode())
+
+
+def _wrong(tree: Tree) -> list[Node]:
+    return [node for node in _walk(tree) if node.is_error or node.is_missing]
+
+
+def _of_type(tree: Tree, kind: str) -> list[Node]:
+    return [node for node in _walk(tree) if node.type == kind]
+
+
+def _walk(tree: Tree) -> list[Node]:
+    found, left = list[Node](), [tree.root_node]
+    while left:
+        node = left.pop()
+        found.append(node)
+        left.extend(node.children)
+    return found

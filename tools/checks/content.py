@@ -1,0 +1,138 @@
+"""Rules about what stands in a graph: types, names, code, references, notes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from typing import Any
+
+from tools.checks.code import first_error, without_comments
+from tools.checks.found import Found
+from tools.checks.view import GraphView, data_of
+from tools.references import NOTE_TYPE, calls_by_name, mentions, name_of, texts_of
+
+_NAMED_NODE = re.compile(
+    r"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{2,60}?)\s*(?:\*\*|[`\"”»])\s+(?:node|nœud)\b", re.IGNORECASE
+)
+_ALIKE = 0.6
+
+
+def missing_end(view: GraphView) -> Iterator[Found]:
+    """Finds edges of which a node does not exist."""
+    for edge in view.edges:
+        for key, end in ((edge.source, "begins"), (edge.target, "ends")):
+            if key not in view.nodes:
+                facts = {"edge": edge.key, "end": end, "key": key}
+                others = tuple(k for k in (edge.source, edge.target) if k in view.nodes)
+                yield Found(nodes=others, facts=facts, repair=_delete_edge(edge.key))
+
+
+def missing_handle(view: GraphView) -> Iterator[Found]:
+    """Finds edges at handles that their node does not have."""
+    for edge in view.edges:
+        for key, handle in (
+            (edge.source, f"out {edge.source_handle}"),
+            (edge.target, f"in {edge.target_handle}"),
+        ):
+            if key in view.nodes and handle not in view.points[key]:
+                facts = {"edge": edge.key, "handle": handle.partition(" ")[2], "name": view.name(key)}
+                yield Found(nodes=(key,), facts=facts, repair=_delete_edge(edge.key))
+
+
+def unknown_type(view: GraphView) -> Iterator[Found]:
+    """Finds nodes of a type that neither is built in nor stored."""
+    for node in view.nodes.values():
+        if node.type not in view.types and node.type != NOTE_TYPE:
+            yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "type": node.type})
+
+
+def unused_type(view: GraphView) -> Iterator[Found]:
+    """Finds types that the workspace stores and no graph uses, where that was looked up."""
+    if view.used_types is None:
+        return
+    for config in view.types.values():
+        if config.workspace == view.graph.workspace and config.type not in view.used_types:
+            yield Found(nodes=(), facts={"type": config.type})
+
+
+def duplicate_name(view: GraphView) -> Iterator[Found]:
+    """Finds names that several steps have, in graphs whose nodes call each other by name."""
+    if not calls_by_name(view.graph):
+        return
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for node in view.steps:
+        if (name := name_of(node)) is not None:
+            by_name[name].append(node.key)
+    for name, keys in by_name.items():
+        if len(keys) > 1:
+            yield Found(nodes=tuple(keys), facts={"name": name, "count": len(keys)})
+
+
+def broken_code(view: GraphView) -> Iterator[Found]:
+    """Finds code that cannot be parsed."""
+    for node in view.nodes.values():
+        if node.process:
+            line = first_error(node.process, str(data_of(node).get("language") or "javascript"))
+            if line is not None:
+                yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "line": line})
+
+
+def missing_reference(view: GraphView) -> Iterator[Found]:
+    """Finds expressions and code that call a node by a name that no node has."""
+    if not calls_by_name(view.graph):
+        return
+    names = {name_of(node) for node in view.steps}
+    for node in view.steps:
+        missing: dict[str, None] = {}
+        for path, text in texts_of(node):
+            if path == ("process",):
+                text = without_comments(text, str(data_of(node).get("language") or "javascript"))
+            elif not text.startswith("="):
+                continue  # no expression: the text is used as it stands
+            called = (found.name for found in mentions(text))
+            missing.update((name, None) for name in called if name not in names and not _is_computed(name))
+        for target in missing:
+            yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "target": target})
+
+
+def note_about_missing(view: GraphView) -> Iterator[Found]:
+    """Finds notes that name a node ("the `Fetch` node") where nothing has a name like it."""
+    known = {_plain(name) for node in view.steps if (name := name_of(node))}
+    known |= {
+        _plain(text)
+        for config in view.types.values()
+        for text in (config.display_name, config.type.rpartition(".")[2])
+    }
+    for node in view.nodes.values():
+        text = data_of(node).get("text")
+        if node.type != NOTE_TYPE or not isinstance(text, str):
+            continue
+        for target in dict.fromkeys(found[1] for found in _NAMED_NODE.finditer(text[:20_000])):
+            # A short name is most often that of a kind of node.
+            if len(target.split()) > 2 and not _is_known(_plain(target), known):
+                yield Found(nodes=(node.key,), facts={"target": target})
+
+
+def _is_computed(name: str) -> bool:
+    """Tell whether a name is put together by code: `"' + file + '"`."""
+    return name.strip().startswith("+") or name.strip().endswith("+") or "${" in name
+
+
+def _is_known(target: str, known: set[str]) -> bool:
+    if not target or any(target in name or (len(name) > 2 and name in target) for name in known):
+        return True
+    words = set(target.split())
+    if any(words & set(name.split()) for name in known):
+        return True
+    return any(SequenceMatcher(None, target, name).ratio() >= _ALIKE for name in known)
+
+
+def _plain(text: str) -> str:
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return re.sub(r"[^\w]+", " ", spaced).strip().lower()
+
+
+def _delete_edge(key: str) -> Mapping[str, Any]:
+    return {"tool": "propose_delete_edge", "arguments": {"edgeKey": key}}
