@@ -32,9 +32,9 @@ def preview_lines(preview: Mapping[str, Any]) -> Iterator[Line]:
             yield f"{sign} edge {edge['_key']}: {_ends(edge)}", style
         for config in preview.get(f"types{part}", ()):
             yield f"{sign} type {config['node']['type']} “{_short(config['displayName'])}”", style
-    for noun in ("nodes", "edges", "types"):
+    for noun in ("nodes", "edges", "types", "graph"):
         for change in preview.get(f"{noun}Changed", ()):
-            yield from _changed(noun[:-1], change)
+            yield from _changed(noun.removesuffix("s"), change)
     for change in preview.get("nodesMoved", ()):
         before, after = (_place(change["fields"], when) for when in ("before", "after"))
         yield f"> node {change['key']}{_quoted(change)} moves from {before} to {after}", CHANGED

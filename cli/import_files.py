@@ -15,7 +15,9 @@ from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, run
 from graphrag.app.wiring import Services
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
+from graphrag.i18n import Language, text
 from graphrag.importers.exchange import ImportOutcome, import_file
+from graphrag.importers.report import counted, reason_in
 
 MANY = 10
 """From so many files on, what was dropped is summed up instead of said file by file."""
@@ -58,9 +60,9 @@ def import_files(
                 )
                 update(i, len(files))
         if common.as_json:
-            render.json([outcome.as_dict() for outcome in done])
+            render.json([outcome.as_dict(settings.language) for outcome in done])
         else:
-            _show(done)
+            _show(done, settings.language)
         changed = {o.graph_key for o in done if o.action in ("created", "updated")}
         if changed:
             await _embed(services, sorted(changed), quiet=common.as_json)
@@ -87,15 +89,15 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
         raise
 
 
-def _show(outcomes: Sequence[ImportOutcome]) -> None:
+def _show(outcomes: Sequence[ImportOutcome], language: Language) -> None:
     many = len(outcomes) > MANY
     for outcome in outcomes:
         if outcome.refused or not many:
-            show_outcome(outcome)
+            show_outcome(outcome, language)
     for first, second in _same_graph(outcomes):
         render.line(f"{second.file}: the same workflow as {first.file}, which it replaced", "yellow")
     if many:
-        for remark in summed_remarks(outcomes):
+        for remark in summed_remarks(outcomes, language):
             render.line(remark, "yellow")
         render.note("What was left out of which file: nodius import --json FILE…")
     if len(outcomes) > 1:
@@ -105,7 +107,7 @@ def _show(outcomes: Sequence[ImportOutcome]) -> None:
         render.line(f"{len(outcomes)} files: {', '.join([*parts, f'{refused} refused'])}")
 
 
-def show_outcome(outcome: ImportOutcome) -> None:
+def show_outcome(outcome: ImportOutcome, language: Language = "en") -> None:
     """Print what one import did: its graph, its counts, and each thing that was dropped or repaired."""
     if outcome.refused:
         render.line(f"{outcome.file}: refused: {outcome.refused}", "red")
@@ -114,26 +116,28 @@ def show_outcome(outcome: ImportOutcome) -> None:
         f"{outcome.file}: {outcome.action} graph {outcome.graph_key} "
         f"({outcome.format}; {outcome.nodes} nodes, {outcome.edges} edges)"
     )
-    for remark in outcome.remarks:
+    for remark in outcome.remarks(language):
         render.line(f"  {remark}", "yellow")
 
 
-def summed_remarks(outcomes: Sequence[ImportOutcome]) -> list[str]:
+def summed_remarks(outcomes: Sequence[ImportOutcome], language: Language = "en") -> list[str]:
     """Return what was dropped or repaired in all files together, like with like, the most frequent first."""
     things, files = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
     for outcome in outcomes:
         if outcome.report is None:
             continue
-        found = [("left out", item.kind, item.reason, item.count) for item in outcome.report.dropped]
+        found = [("dropped", item.kind, item.reason, item.count) for item in outcome.report.dropped]
         found += [("repaired", item.kind, item.what, item.count) for item in outcome.report.repaired]
         for verb, kind, what, count in found:
             things[verb, kind, what] += count
             files[verb, kind, what] += 1
-    return [
-        f"{verb} {count} {kind if count == 1 else f'{kind}s'} in "
-        f"{'1 file' if (where := files[verb, kind, what]) == 1 else f'{where} files'}: {what}"
-        for (verb, kind, what), count in things.most_common()
-    ]
+    lines: list[str] = []
+    for (verb, kind, what), count in things.most_common():
+        where = files[verb, kind, what]
+        shown = counted(kind, count, language), counted("file", where, language)
+        why = reason_in(what, language)
+        lines.append(text(f"import_{verb}_in", language, things=shown[0], files=shown[1], why=why))
+    return lines
 
 
 def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, ImportOutcome]]:

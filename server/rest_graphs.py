@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.importers.exchange import ImportOutcome, import_bytes
+from graphrag.importers.exchange import import_bytes
 from server.downloads import Step
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
 from server.openapi_errors import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, NamedGraph, Workspaces, state_of
+from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, NamedGraph, Workspaces, state_of
 from server.workspaces import WorkspaceContext
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
@@ -109,6 +109,7 @@ _WORKFLOW: dict[str, Any] = {
 async def import_graph(
     request: Request,
     workspaces: Workspaces,
+    language: InLanguage,
     graph_key: Annotated[
         str | None,
         Query(alias="graphKey", min_length=1, max_length=200, description="Key of the graph it becomes."),
@@ -119,7 +120,7 @@ async def import_graph(
     replace: Annotated[
         bool, Query(description="Make a graph as the file is, whatever people changed in it since.")
     ] = False,
-) -> ImportOutcome:
+) -> ImportAnswer:
     """Import a workflow as a new graph, or merge it into the graph that it made before. For editors.
 
     Of a graph that is there, what only the file changed is taken and what people changed stays; where
@@ -138,7 +139,7 @@ async def import_graph(
         replaces=replace,
     )
     place.services.embedding_queue.add(done.graph_key, None)
-    return done
+    return ImportAnswer.model_validate({**done.as_dict(language), "graph_key": done.graph_key})
 
 
 class GraphDetail(GraphSummary):

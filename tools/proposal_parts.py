@@ -208,11 +208,34 @@ class ReorganizeLayout(Part):
     positions: Annotated[list[Position] | None, Field(max_length=2_000), CHOSEN] = None
 
 
+FIXED_GRAPH_FIELDS = frozenset({"_key", "workspace", "revision", "createdTime", "lastUpdatedTime"})
+"""Fields of a graph that no file changes."""
+
+
+def _changeable(fields: dict[str, Any]) -> dict[str, Any]:
+    fixed = sorted(FIXED_GRAPH_FIELDS & fields.keys())
+    if fixed:
+        raise ValueError(f"a file does not change {fixed[0]}")
+    return fields
+
+
 class ImportFile(Part):
-    """Documents as a file has them, where the graph has them otherwise. No model is offered this."""
+    """Documents as a file has them, where the graph has them otherwise. No model is offered this.
+
+    `put_graph` holds fields of the graph itself, null for one that goes; of `sheetsList` only the names that
+    differ.
+    """
 
     file: Annotated[str, AfterValidator(_json)]
     put_nodes: list[Json] = []
     put_edges: list[Json] = []
     delete_nodes: list[KeyText] = []
     delete_edges: list[KeyText] = []
+    put_types: list[Json] | None = None
+    put_graph: Annotated[dict[Name, Json] | None, AfterValidator(lambda v: v and _changeable(v))] = None
+
+    @property
+    def count(self) -> int:
+        """How many documents it is about; none for a file that was taken over without a question."""
+        lists = (self.put_nodes, self.put_edges, self.delete_nodes, self.delete_edges, self.put_types or [])
+        return sum(map(len, lists)) + bool(self.put_graph)

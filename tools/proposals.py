@@ -234,8 +234,7 @@ def describe(action: SingleAction | BatchAction) -> str:
     elif isinstance(action, ConfigureNodeTypeAction):
         facts["mode"] = {"create": "create", "update": "change"}[action.payload.mode]
     elif isinstance(action, ImportFileAction):
-        lists = ("put_nodes", "put_edges", "delete_nodes", "delete_edges")
-        count = sum(len(facts[name]) for name in lists)
+        count = action.payload.count
         facts |= {"file": action.payload.file[:120], "changes": _counted(count, "change")}
         kind = action.type if count else "imported"
     return _KINDS[kind].format(**facts)

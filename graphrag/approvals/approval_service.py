@@ -180,6 +180,10 @@ class Approvals:
             await self._announced(stored.applied)
         return stored
 
+    async def pending_imports(self, graph_key: str) -> list[Approval]:
+        """Return what earlier imports proposed for a graph and nobody has decided. Raises: SourceError."""
+        return await imported_changes.pending_imports(self._context, graph_key)
+
     @property
     def source(self) -> MutableGraphDataSource:
         """The graphs of its workspace, each with a stored revision."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from datasources.base import RecordWrite
+from datasources.errors import RecordConflict
 from datasources.types import Mutation
 from graphrag.approvals.action_review import review
 from graphrag.approvals.actions.mutation import after, inverse_mutation
 from graphrag.approvals.applied_change import outcome_of
-from graphrag.approvals.approval import Approval, Decided, clean
+from graphrag.approvals.approval import Approval, Decided, Reason, clean
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts
 from graphrag.approvals.errors import NotAllowed
 from graphrag.approvals.preview import Preview, preview_of
@@ -20,6 +23,7 @@ from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction, canonical_hash
 from tools.write_tools import Snapshot
 
+_PREVIEW_PART = re.compile("(Added|Removed|Changed|Moved)$")
 THREAD = "import"
 """Stands for the conversation of what nobody asked for in one."""
 
@@ -28,7 +32,8 @@ THREAD = "import"
 class FileChange:
     """What a file changes in a graph as it was `before`, and what of it is left to people: `proposed`.
 
-    `before` holds the whole graph. `records` join the transaction.
+    `before` holds the whole graph. `records` join the transaction. `older` are pending proposals of earlier
+    imports, which this one replaces.
     """
 
     file: str
@@ -36,6 +41,7 @@ class FileChange:
     mutation: Mutation
     proposed: ImportFile
     records: Sequence[RecordWrite] = ()
+    older: Sequence[Approval] = ()
 
     @property
     def is_change(self) -> bool:
@@ -45,8 +51,7 @@ class FileChange:
 
     @property
     def is_proposal(self) -> bool:
-        p = self.proposed
-        return bool(p.put_nodes or p.put_edges or p.delete_nodes or p.delete_edges)
+        return self.proposed.count > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,33 @@ async def store(context: ApprovalContext, change: FileChange, by: Person) -> Sto
     change = replace(change, before=replace(change.before, vectors=vectors))
     stored = await asyncio.to_thread(_approvals, context, change, by)
     await _write(context, change, stored)
+    decided = Decided(verdict="expire", by=by.user_id, role=by.role, at=context.clock())
+    for approval in change.older:
+        with suppress(RecordConflict):  # somebody decided it meanwhile
+            await context.close(approval, "stale", decided, Reason(code="stale_superseded"))
     return stored
+
+
+async def pending_imports(context: ApprovalContext, graph_key: str) -> list[Approval]:
+    """Return what earlier imports proposed for a graph and nobody has decided."""
+    found = await context.store.find(graph_key=graph_key, thread_id=THREAD, status="pending")
+    return [approval for approval in found if approval.expires > context.clock()]
+
+
+def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
+    """Return the fields that proposals ask to change, by (`nodes`, `edges`, `types` or `graph`; key).
+
+    Of a document that they add or delete there are none.
+    """
+    found: dict[tuple[str, str], frozenset[tuple[str, ...]]] = {}
+    for approval in older:
+        for part, items in approval.preview.items():
+            kind = _PREVIEW_PART.sub("", part)
+            for item in items if kind != part else ():
+                name = (kind, str(item.get("key") or item["_key"]))
+                paths = frozenset(tuple(field["path"]) for field in item.get("fields", ()))
+                found[name] = found.get(name, frozenset()) | paths
+    return found
 
 
 async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasources.text import node_label
-from datasources.types import Mutation, Node
+from datasources.types import Graph, Mutation, Node
 from graphrag.changes.field_diff import MISSING, FieldChange, field_changes
+from tools.proposal_parts import FIXED_GRAPH_FIELDS
 from tools.references import Reference
 from tools.write_tools.field_changes import json_document
 from tools.write_tools.graph_reads import Snapshot
@@ -50,6 +51,7 @@ class Preview:
     edges_changed: tuple[DocumentChange, ...] = ()
     types_added: tuple[dict[str, Any], ...] = ()
     types_changed: tuple[DocumentChange, ...] = ()
+    graph_changed: tuple[DocumentChange, ...] = ()
     references_broken: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -114,6 +116,7 @@ def preview_of(before: Snapshot, mutation: Mutation, broken: Sequence[Reference]
             for old, config in types
             if old is not None and (fields := field_changes(json_document(old), json_document(config)))
         ),
+        graph_changed=_changed_graph(before.graph, mutation.graph),
         references_broken=tuple(
             {
                 "key": reference.node_key,
@@ -124,6 +127,14 @@ def preview_of(before: Snapshot, mutation: Mutation, broken: Sequence[Reference]
             for reference in dict.fromkeys(broken)
         ),
     )
+
+
+def _changed_graph(before: Graph, after: Graph | None) -> tuple[DocumentChange, ...]:
+    if after is None:
+        return ()
+    found = field_changes(before.to_document(), after.to_document())
+    fields = tuple(change for change in found if change.path[0] not in FIXED_GRAPH_FIELDS)
+    return (DocumentChange(key=before.key, name=before.name, fields=fields),) if fields else ()
 
 
 def _changed_nodes(

@@ -130,9 +130,9 @@ class _Titles:
             case ReorganizeLayoutAction(payload=payload):
                 return self._says("arrange", count=len(payload.node_keys))
             case ImportFileAction(payload=file):
-                parts = (file.put_nodes, file.put_edges, file.delete_nodes, file.delete_edges)
-                count = sum(len(part) for part in parts)
-                return self._says("conflicts" if count else "import", n=count, file=_short(file.file))
+                return self._says(
+                    "conflicts" if file.count else "import", n=file.count, file=_short(file.file)
+                )
 
     def _update(self, single: UpdateNodeAction) -> str:
         payload = single.payload

@@ -22,7 +22,8 @@ from datasources.errors import (
 )
 from datasources.types import Graph
 from graphrag.approvals import Approvals, Person
-from graphrag.approvals.imported_changes import FileChange
+from graphrag.approvals.imported_changes import FileChange, open_conflicts
+from graphrag.i18n import Language
 from graphrag.importers import (
     GraphContent,
     ImportReport,
@@ -35,6 +36,8 @@ from graphrag.importers import (
 from graphrag.importers.align import aligned, under_key
 from graphrag.importers.readable_keys import key_fault, own_key
 from graphrag.importers.reading_files import no_collecting, read_file
+from graphrag.importers.report import Remark
+from graphrag.importers.three_way_merge import OpenConflicts
 from graphrag.leases import now_ms
 from tools.proposal_parts import ImportFile
 from tools.write_tools import Snapshot
@@ -66,15 +69,15 @@ class ImportOutcome:
     conflicts: int = 0
     approval: str | None = None
     report: ImportReport | None = None
-    merge_remarks: tuple[str, ...] = ()
+    merge_remarks: tuple[Remark, ...] = ()
     refused: str | None = None
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was dropped, repaired, kept or left to people, one sentence each."""
-        return (*(self.report.lines() if self.report else ()), *self.merge_remarks)
+    def remarks(self, language: Language = "en") -> list[str]:
+        """Return what was dropped, repaired, kept or left to people, one sentence each."""
+        report = self.report.lines(language) if self.report else []
+        return [*report, *(remark.line(language) for remark in self.merge_remarks)]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, language: Language = "en") -> dict[str, Any]:
         return {
             "file": self.file,
             "graph": self.graph_key or None,
@@ -86,7 +89,7 @@ class ImportOutcome:
             "kept": self.kept,
             "conflicts": self.conflicts,
             "approval": self.approval,
-            "remarks": list(self.remarks),
+            "remarks": self.remarks(language),
             "refused": self.refused,
         }
 
@@ -202,7 +205,8 @@ async def _create(approvals: Approvals, result: ImportResult, by: Person, file_n
             raise
         reason = f"the graph key {graph.key!r} is taken in another workspace; choose another key"
         raise UnreadableWorkflow(file=file_name, reason=reason) from exc
-    return _outcome(result, file_name, action="created", merge_remarks=new.remarks)
+    remarks = (*new.remarks, *(Remark("type_kept", type=config.type) for config in new.types.values()))
+    return _outcome(result, file_name, action="created", merge_remarks=remarks)
 
 
 async def _merge(
@@ -218,61 +222,60 @@ async def _merge(
     kept = _kept(record, ours.graph)
     if kept == result.kept and not replaces:
         return _outcome(result, file_name, action="unchanged")
-    base = ours if replaces else None
+    older = await approvals.pending_imports(ours.graph.key)
     before = None if kept is None or replaces else await read_kept(kept, ours.graph)
-    change, plan = await asyncio.to_thread(_planned, ours, base, before, result, file_name)
+    asked = {} if replaces else open_conflicts(older)
+    change, plan = await asyncio.to_thread(
+        _planned, ours, before, result, file_name, asked, replaces=replaces
+    )
     write = _record(result, ours.graph, record, file_name)
-    stored = await approvals.store_file(replace(change, records=[write]), by)
-    waiting = stored.waiting
-    conflicts = len(plan.nodes) + len(plan.edges)
-    said = [*plan.remarks]
+    stored = await approvals.store_file(replace(change, records=[write], older=older), by)
+    waiting = stored.waiting.id if stored.waiting else None
+    remarks = [*plan.remarks]
     if plan.kept:
-        said.append(f"kept {plan.kept} nodes and edges that people changed")
-    if conflicts:
-        how = f"{waiting.id} proposes the file's version" if waiting else "the file's does not fit there"
-        said.append(f"left {conflicts} nodes and edges that people and the file changed as they are: {how}")
+        remarks.append(Remark("kept", n=plan.kept))
+    if plan.conflicts:
+        code = "proposed" if waiting else "unfit"
+        remarks.append(Remark(code, n=plan.conflicts, approval=waiting or ""))
     return _outcome(
         result,
         file_name,
         action="updated" if stored.applied else "unchanged",
         taken=plan.taken,
         kept=plan.kept,
-        conflicts=conflicts,
-        approval=waiting.id if waiting else None,
-        merge_remarks=tuple(said),
+        conflicts=plan.conflicts,
+        approval=waiting,
+        merge_remarks=tuple(remarks),
     )
 
 
 def _planned(
     ours: GraphContent,
-    base: GraphContent | None,
     before: ImportResult | None,
     result: ImportResult,
     file_name: str,
+    asked: OpenConflicts,
+    *,
+    replaces: bool,
 ) -> tuple[FileChange, Merged]:
     """Compare the file with the graph. `before` is the file as it was imported the last time."""
-    if before is not None:
-        base = GraphContent.of(aligned(before, ours))
+    base = None if before is None else GraphContent.of(aligned(before, ours))
     known = [ours] if base is None else [base, ours]
     theirs = GraphContent.of(aligned(result, *known))
-    if base is ours:
+    if replaces:
         base = replace(ours, types={})
-    plan = merged(ours, base, theirs, form=result.report.format)
-    return (
-        FileChange(
-            file=file_name,
-            before=Snapshot(graph=ours.graph, nodes=ours.nodes, edges=ours.edges, types=ours.types),
-            mutation=plan.mutation,
-            proposed=ImportFile(
-                file=file_name,
-                put_nodes=[json_document(node) for node in plan.nodes.values() if node is not None],
-                put_edges=[json_document(edge) for edge in plan.edges.values() if edge is not None],
-                delete_nodes=[key for key, node in plan.nodes.items() if node is None],
-                delete_edges=[key for key, edge in plan.edges.items() if edge is None],
-            ),
-        ),
-        plan,
+    plan = merged(ours, base, theirs, form=result.report.format, asked=asked)
+    proposed = ImportFile(
+        file=file_name,
+        put_nodes=[json_document(node) for node in plan.nodes.values() if node is not None],
+        put_edges=[json_document(edge) for edge in plan.edges.values() if edge is not None],
+        delete_nodes=[key for key, node in plan.nodes.items() if node is None],
+        delete_edges=[key for key, edge in plan.edges.items() if edge is None],
+        put_types=[json_document(config) for config in plan.types.values()] or None,
+        put_graph=dict(plan.fields) or None,
     )
+    snapshot = Snapshot(graph=ours.graph, nodes=ours.nodes, edges=ours.edges, types=ours.types)
+    return FileChange(file=file_name, before=snapshot, mutation=plan.mutation, proposed=proposed), plan
 
 
 async def read_kept(kept: bytes, graph: Graph) -> ImportResult:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from graphrag.i18n import Language, catalogue, text
 
 NATIVE = "nodius"
 """The format that graphs are written in: it has their keys, and its documents say whose they are."""
@@ -31,8 +34,8 @@ class Dropped:
     reason: str
     examples: tuple[str, ...] = ()
 
-    def line(self) -> str:
-        return f"left out {_counted(self.kind, self.count)}: {self.reason}{_examples(self)}"
+    def line(self, language: Language = "en") -> str:
+        return _line("dropped", self, self.reason, language)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +47,8 @@ class Repaired:
     what: str
     examples: tuple[str, ...] = ()
 
-    def line(self) -> str:
-        return f"repaired {_counted(self.kind, self.count)}: {self.what}{_examples(self)}"
+    def line(self, language: Language = "en") -> str:
+        return _line("repaired", self, self.what, language)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +67,25 @@ class ImportReport:
         """Return how many things of a kind (`node`, `edge`, …) were left out."""
         return sum(item.count for item in self.dropped if item.kind == kind)
 
-    def lines(self) -> list[str]:
+    def lines(self, language: Language = "en") -> list[str]:
         """Return one sentence for each thing a person should know; none when all went in as it was."""
-        return [item.line() for item in (*self.dropped, *self.repaired)]
+        return [item.line(language) for item in (*self.dropped, *self.repaired)]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a merge left as it was. `code` names the text, `facts` stand in its places."""
+
+    code: str
+    facts: Mapping[str, str | int]
+
+    def __init__(self, code: str, **facts: str | int) -> None:
+        object.__setattr__(self, "code", code)
+        object.__setattr__(self, "facts", facts)
+
+    def line(self, language: Language) -> str:
+        """Return its sentence."""
+        return text(f"import_{self.code}", language, **self.facts)
 
 
 @dataclass(slots=True)
@@ -118,12 +137,21 @@ def _shortened(example: str) -> str:
     return text if len(text) <= MAX_EXAMPLE_CHARS else text[: MAX_EXAMPLE_CHARS - 1] + "…"
 
 
-def _counted(kind: str, count: int) -> str:
-    return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
+def counted(kind: str, number: int, language: Language) -> str:
+    """Return so many things of a kind, as `3 edges`; a kind that the catalogue lacks is named in English."""
+    key = f"import_kind_{kind.replace(' ', '_')}"
+    if key not in catalogue(language):
+        return f"{number} {kind}" + ("" if number == 1 else "s")
+    return text(key, language, n=number)
 
 
-def _examples(item: Dropped | Repaired) -> str:
-    if not item.examples:
-        return ""
-    more = ", …" if item.count > len(item.examples) else ""
-    return f" ({', '.join(item.examples)}{more})"
+def reason_in(reason: str, language: Language) -> str:
+    """Return a reader's reason, which it gives in English; one that the catalogue lacks stays English."""
+    return str(catalogue(language).get(reason, reason))
+
+
+def _line(code: str, item: Dropped | Repaired, why: str, language: Language) -> str:
+    things = counted(item.kind, item.count, language)
+    line = text(f"import_{code}", language, things=things, why=reason_in(why, language))
+    shown = ", ".join(item.examples) + (", …" if item.count > len(item.examples) else "")
+    return f"{line} ({shown})" if item.examples else line

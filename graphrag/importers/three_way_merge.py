@@ -4,42 +4,53 @@ Three graphs are compared: the file as it was imported before (base), the graph 
 the file as it is now (theirs). What only the file changed is taken, what only people changed stays.
 
 Decision: where both changed the same field, or one deleted what the other changed, the graph stays as
-people left it, and the file's version is proposed to them. Node types are shared by workflows: of them
-only what is new is taken. Where nothing is known of an earlier import (of a graph imported before files
-were kept, or made by hand), all that stands is people's work and every difference is proposed.
+people left it, and the file's version is proposed to them: of nodes, edges, the graph itself and node
+types. Types are shared by workflows: their handles and sizes only gain what is new. Where nothing is known of
+an earlier import (of a graph imported before files were kept, or made by hand), all that stands is people's
+work and every difference is proposed. What an older proposal asks and nobody decided is asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
-from graphrag.changes.field_diff import field_changes, merge, same
+from graphrag.changes.field_diff import merge, same
 from graphrag.importers.align import GraphContent, is_imported, origin_of
 from graphrag.importers.json_values import Json
-from graphrag.importers.report import NATIVE
+from graphrag.importers.report import NATIVE, Remark
+from tools.proposal_parts import FIXED_GRAPH_FIELDS
 
 E = TypeVar("E", Node, Edge)
-OWN = frozenset({"_key", "workspace", "revision", "createdTime", "lastUpdatedTime"})
-"""Fields of a graph that a file has no say in."""
-
-MAX_SHOWN = 5
+Path = tuple[str, ...]
+OpenConflicts = Mapping[tuple[str, str], frozenset[Path]]
+"""What an older proposal asks: the fields by (`nodes`, `edges`, `types` or `graph`; key). Of a document that
+only one side has there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
     """What is done to the graph, and what is proposed: documents by key, None for a deletion.
 
-    `kept` counts the documents that people changed and the file has otherwise, without those proposed.
+    Of the graph itself `fields` are proposed, None for one that goes; of `sheetsList` only the names that
+    differ. `kept` counts the documents that people changed and the file has otherwise, without those
+    proposed.
     """
 
     mutation: Mutation
     nodes: Mapping[str, Node | None]
     edges: Mapping[str, Edge | None]
+    types: Mapping[str, NodeTypeConfig]
+    fields: Mapping[str, Any]
     kept: int
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def conflicts(self) -> int:
+        """How many documents are proposed to change."""
+        return len(self.nodes) + len(self.edges) + len(self.types) + bool(self.fields)
 
     @property
     def taken(self) -> int:
@@ -49,19 +60,27 @@ class Merged:
         return sum(map(len, parts)) + (m.graph is not None)
 
 
-def merged(ours: GraphContent, base: GraphContent | None, theirs: GraphContent, *, form: str) -> Merged:
+def merged(
+    ours: GraphContent,
+    base: GraphContent | None,
+    theirs: GraphContent,
+    *,
+    form: str,
+    asked: OpenConflicts | None = None,
+) -> Merged:
     """Merge a file into a graph. All three have the same keys for the same things.
 
     With `base` the graph itself, everything that differs is taken: the graph becomes as the file is.
     """
-    nodes = _Documents(Node, base.nodes if base else None, ours.nodes, theirs.nodes, form)
-    edges = _Documents(Edge, base.edges if base else None, ours.edges, theirs.edges, form)
+    asked = asked or {}
+    before = (base.nodes, base.edges) if base else (None, None)
+    nodes = _Documents(Node, before[0], ours.nodes, theirs.nodes, form, _of(asked, "nodes"))
+    edges = _Documents(Edge, before[1], ours.edges, theirs.edges, form, _of(asked, "edges"))
     _join_ends(nodes, edges)
     _keep_handles(nodes, edges)
-    types, remarks = _types(ours, base, theirs, form)
-    graph, differing = _graph(ours, base, theirs, [nodes, edges])
-    if differing:
-        remarks.append(f"kept as people left it, though the file has it otherwise: {_shown(differing)}")
+    types = _types(ours, base, theirs, form, _of(asked, "types"))
+    used = {d.sheet for part in (nodes, edges) for d in part.all()}
+    graph, fields = _graph(ours, base, theirs, used, _of(asked, "graph").get(ours.graph.key, frozenset()))
     return Merged(
         mutation=Mutation(
             graph_key=ours.graph.key,
@@ -69,14 +88,20 @@ def merged(ours: GraphContent, base: GraphContent | None, theirs: GraphContent, 
             put_edges=edges.changed(),
             delete_nodes=sorted(ours.nodes.keys() - nodes.final.keys()),
             delete_edges=sorted(ours.edges.keys() - edges.final.keys()),
-            put_configs=types,
+            put_configs=sorted(types.put, key=lambda config: config.key),
             graph=graph,
         ),
         nodes=nodes.wanted,
         edges=edges.wanted,
+        types=types.wanted,
+        fields=fields,
         kept=len(nodes.kept - nodes.wanted.keys()) + len(edges.kept - edges.wanted.keys()),
-        remarks=tuple(remarks),
+        remarks=tuple(types.remarks),
     )
+
+
+def _of(asked: OpenConflicts, kind: str) -> dict[str, frozenset[Path]]:
+    return {key: paths for (of, key), paths in asked.items() if of == kind}
 
 
 @dataclass(slots=True)
@@ -88,12 +113,12 @@ class _Documents(Generic[E]):
     ours: Mapping[str, E]
     theirs: Mapping[str, E]
     form: str
-    final: dict[str, E] = field(init=False)
-    wanted: dict[str, E | None] = field(init=False)
-    kept: set[str] = field(init=False)
+    asked: Mapping[str, frozenset[Path]]
+    final: dict[str, E] = field(default_factory=dict[str, E])
+    wanted: dict[str, E | None] = field(default_factory=dict[str, E | None])
+    kept: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
-        self.final, self.wanted, self.kept = {}, {}, set()
         for key in {**self.ours, **self.theirs}:
             self._decide(key, self.ours.get(key), self.theirs.get(key))
 
@@ -103,7 +128,13 @@ class _Documents(Generic[E]):
             return
         base = self.base.get(key)
         result = ours
-        if alike(theirs, base):
+        if key in self.asked and not alike(ours, theirs):
+            self.kept.add(key)
+            if ours is None or theirs is None:
+                self.wanted[key] = theirs
+            else:
+                result = self._fields_of_both(key, base, ours, theirs)
+        elif alike(theirs, base):
             if not alike(ours, base):
                 self.kept.add(key)
         elif alike(ours, base):
@@ -129,11 +160,19 @@ class _Documents(Generic[E]):
             self._fields_of_both(key, None, ours, theirs)
 
     def _fields_of_both(self, key: str, base: E | None, ours: E, theirs: E) -> E:
-        old, mine, other = ({} if d is None else _by_handle(d.to_document()) for d in (base, ours, theirs))
+        old = {} if base is None else base.to_document()
+        for path in self.asked.get(key, ()):
+            old = _without(old, path)
+        old, mine, other = map(_by_handle, (old, ours.to_document(), theirs.to_document()))
         stays, asked = merge(old, mine, other), merge(old, other, mine)
         if not same(stays, asked):
             self.wanted[key] = parse_document(self.model, _with_lists(asked), "import")
         return parse_document(self.model, _with_lists(stays), "import")
+
+    def all(self) -> Iterator[E]:
+        """Yield what will stand and what is proposed."""
+        yield from self.final.values()
+        yield from (document for document in self.wanted.values() if document is not None)
 
     def changed(self) -> list[E]:
         return [d for key, d in sorted(self.final.items()) if not alike(d, self.ours.get(key))]
@@ -210,73 +249,112 @@ def _point(node: Node, handle: str, way: str) -> tuple[str, Json] | None:
     return None
 
 
+@dataclass(slots=True)
+class _Types:
+    """Types to store (new ones, and others with what the file has anew), and those that are proposed."""
+
+    put: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
+    wanted: dict[str, NodeTypeConfig] = field(default_factory=dict[str, NodeTypeConfig])
+    remarks: list[Remark] = field(default_factory=list[Remark])
+
+
 def _types(
-    ours: GraphContent, base: GraphContent | None, theirs: GraphContent, form: str
-) -> tuple[list[NodeTypeConfig], list[str]]:
-    """Return the types to store: new ones, and others with what the file has anew."""
-    put: list[NodeTypeConfig] = []
-    remarks: list[str] = []
+    ours: GraphContent,
+    base: GraphContent | None,
+    theirs: GraphContent,
+    form: str,
+    asked: Mapping[str, frozenset[Path]],
+) -> _Types:
+    found = _Types()
     workspace = ours.graph.workspace
     for name, new in theirs.types.items():
         old, before = ours.types.get(name), base.types.get(name) if base else None
         if old is None:
-            put.append(new)
+            found.put.append(new)
             continue
-        is_ours = old.workspace == workspace
-        if alike(new, before) or alike(old.replace(workspace=workspace), new):
+        is_ours, is_native = old.workspace == workspace, form == NATIVE
+        is_asked = new.key in asked
+        if (alike(new, before) and not is_asked) or alike(old.replace(workspace=workspace), new):
             continue
-        if form == NATIVE and (not is_ours or new.version > old.version):
-            put.append(new)
-            remarks.append(f"the node type {name} is newer in the file and replaces the one there was")
-        elif not is_ours or (form != NATIVE and origin_of(old) is None):
-            remarks.append(f"a node type of the name {name} was there before and is used as it is")
+        if is_native and (not is_ours or new.version > old.version):
+            found.put.append(new)
+            found.remarks.append(Remark("type_newer", type=name))
+        elif not is_ours or (not is_native and origin_of(old) is None):
+            found.remarks.append(Remark("type_used", type=name))
         else:
-            wider = _widened(before, old, new)
-            if not alike(wider, old):
-                put.append(wider)
-            if form == NATIVE and not alike(wider, new):
-                remarks.append(f"the node type {name} was changed here and keeps those changes")
-    return sorted(put, key=lambda config: config.key), remarks
+            stays, wanted = _types_of_both(before, old, new, asked.get(new.key, frozenset()), is_native)
+            if not alike(stays, old):
+                found.put.append(stays)
+            if not alike(stays, wanted) and (is_native or before is not None):
+                found.wanted[wanted.key] = wanted
+    return found
 
 
-def _widened(base: NodeTypeConfig | None, ours: NodeTypeConfig, theirs: NodeTypeConfig) -> NodeTypeConfig:
-    """Return the stored type with what is new in the file's; handles never go, other workflows use them."""
-    old, mine, other = ({} if c is None else _type_by_handle(c.to_document()) for c in (base, ours, theirs))
+def _types_of_both(
+    base: NodeTypeConfig | None,
+    ours: NodeTypeConfig,
+    theirs: NodeTypeConfig,
+    asked: frozenset[Path],
+    is_native: bool,
+) -> tuple[NodeTypeConfig, NodeTypeConfig]:
+    """Return the stored type with what is new in the file's, and the one that is proposed.
+
+    Handles never go: other workflows use them. What other workflows share with a foreign file's type (its
+    handles and size) is no conflict, for each of them has it otherwise.
+    """
+    before = {} if base is None else base.to_document()
+    for path in asked:
+        before = _without(before, path)
+    mine, other = _type_by_handle(ours.to_document()), _type_by_handle(theirs.to_document())
     for side, group in mine["node"].get("handles", {}).items():
         others = other["node"].setdefault("handles", {}).setdefault(side, {**group, "point": {}})
         others["point"] = {**group["point"], **others["point"]}
-    made = merge(old, mine, other)
-    return parse_document(NodeTypeConfig, {**made, "node": _with_lists(made["node"])}, "import")
+    old = _type_by_handle(before)
+    stays, wanted = merge(old, mine, other), merge(old, other, mine)
+    if not is_native:
+        wanted = {**wanted, "node": stays["node"]}
+    made = ({**found, "node": _with_lists(found["node"])} for found in (stays, wanted))
+    first, second = (parse_document(NodeTypeConfig, document, "import") for document in made)
+    return first, second
 
 
 def _type_by_handle(document: Json) -> Json:
-    return {**document, "node": _by_handle(document["node"])}
+    return {**document, "node": _by_handle(document["node"])} if "node" in document else document
+
+
+def _without(document: Json, path: Path) -> Json:
+    """Return a copy without a field; where the path leads into a list, without that."""
+    head, *rest = path
+    inner = document.get(head)
+    if head not in document or not rest or not isinstance(inner, dict):
+        return {name: value for name, value in document.items() if name != head}
+    return {**document, head: _without(cast(Json, inner), tuple(rest))}
 
 
 def _graph(
     ours: GraphContent,
     base: GraphContent | None,
     theirs: GraphContent,
-    parts: Iterable[_Documents[Any]],
-) -> tuple[Graph | None, list[str]]:
-    """Return the graph document if it changes, and the fields in which the file has it otherwise."""
+    used: Set[str],
+    asked: frozenset[Path],
+) -> tuple[Graph | None, Json]:
+    """Return the graph document if it changes, and the fields that are proposed; `used` are sheets."""
     old, mine, other = (
-        {} if c is None else {k: v for k, v in c.graph.to_document().items() if k not in OWN}
+        {} if c is None else {k: v for k, v in c.graph.to_document().items() if k not in FIXED_GRAPH_FIELDS}
         for c in (base, ours, theirs)
     )
-    made, asked = merge(old, mine, other), merge(old, other, mine)
+    for path in asked:
+        old = _without(old, path)
+    made, wanted = {**merge(old, mine, other)}, {**merge(old, other, mine)}
     labels = {s: name for c in (base, theirs, ours) if c for s, name in c.graph.sheets_list.items()}
-    used = {d.sheet for part in parts for d in (*part.final.values(), *part.wanted.values()) if d is not None}
     listed = made.setdefault("sheetsList", {})
     made["sheetsList"] = {**listed, **{s: labels.get(s, s) for s in sorted(used - listed.keys())}}
-    differing = [
-        ".".join(change.path) for change in field_changes(made, asked) if change.path[0] != "sheetsList"
-    ]
+    names = wanted.pop("sheetsList", {})
+    others = [k for k in {**made, **wanted} if k != "sheetsList" and not same(made.get(k), wanted.get(k))]
+    fields: Json = {name: wanted.get(name) for name in others}
+    sheets = {s: name for s, name in names.items() if made["sheetsList"].get(s, name) != name}
+    fields |= {"sheetsList": sheets} if sheets else {}
     if same(made, mine):
-        return None, differing
-    own = {k: v for k, v in ours.graph.to_document().items() if k in OWN}
-    return parse_document(Graph, {**own, **made}, "graphs"), differing
-
-
-def _shown(names: list[str]) -> str:
-    return ", ".join(names[:MAX_SHOWN]) + (", …" if len(names) > MAX_SHOWN else "")
+        return None, fields
+    own = {k: v for k, v in ours.graph.to_document().items() if k in FIXED_GRAPH_FIELDS}
+    return parse_document(Graph, {**own, **made}, "graphs"), fields

@@ -51,6 +51,8 @@ class ActionConversionResult:
     edge_keys_to_delete: list[str] = field(default_factory=list[str])
     node_configs_to_upsert: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
     node_keys_to_reorganize: list[str] = field(default_factory=list[str])
+    graph_fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the graph itself, None for one that goes; only stores carry them out."""
 
     def to_document(self) -> dict[str, Any]:
         """Return it as clients know it (`ai:apply_action`)."""
@@ -129,6 +131,7 @@ class _Conversion:
     sheetless: set[str] = field(default_factory=set[str])
     placeless: set[str] = field(default_factory=set[str])
     sheetless_edges: set[str] = field(default_factory=set[str])
+    graph_fields: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def add(self, single: SingleAction) -> None:
         match single:
@@ -176,6 +179,10 @@ class _Conversion:
         self.new_edges += [parse_document(Edge, raw, "edges") for raw in payload.put_edges]
         self.gone.update(dict.fromkeys(payload.delete_nodes))
         self.cut.update(dict.fromkeys(payload.delete_edges))
+        self.configs += [
+            parse_document(NodeTypeConfig, raw, "node_configs") for raw in payload.put_types or ()
+        ]
+        self.graph_fields |= payload.put_graph or {}
 
     def type_of(self, name: str) -> NodeTypeConfig | None:
         found = self.types.get(name)
@@ -322,4 +329,5 @@ class _Conversion:
             edge_keys_to_delete=list(cut),
             node_configs_to_upsert=self.configs,
             node_keys_to_reorganize=list(self.arranged),
+            graph_fields=self.graph_fields,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
-from datasources.types import Edge, Mutation, Node, NodeVector, parse_document
+from datasources.types import Edge, Graph, Mutation, Node, NodeVector, parse_document
 from graphrag.approvals.actions.converter import ActionConversionResult
 from tools.write_tools.field_changes import json_document
 from tools.write_tools.graph_reads import Snapshot
@@ -43,6 +43,7 @@ def to_mutation(result: ActionConversionResult, snapshot: Snapshot) -> Mutation:
             config if config.workspace == workspace else config.replace(workspace=workspace)
             for config in result.node_configs_to_upsert
         ],
+        graph=_graph_with(snapshot.graph, result.graph_fields) if result.graph_fields else None,
     )
 
 
@@ -66,6 +67,14 @@ def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
         vectors={k: v for k, v in snapshot.vectors.items() if k not in gone}
         | {vector.key: vector for vector in mutation.put_vectors},
     )
+
+
+def _graph_with(graph: Graph, fields: Mapping[str, Any]) -> Graph:
+    """Return the graph with these fields; of sheets, only the names given are others. Raises: BadDocument."""
+    document = {**graph.to_document(), **fields}
+    if isinstance(names := fields.get("sheetsList"), Mapping):
+        document["sheetsList"] = {**graph.sheets_list, **names}
+    return parse_document(Graph, {k: v for k, v in document.items() if v is not None}, "graphs")
 
 
 def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:

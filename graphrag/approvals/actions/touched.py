@@ -39,7 +39,7 @@ def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str,
     A rename rests on the fields that refer to the node by its name, too.
 
     Shapes: `field/NODE/data.name`, `content/NODE`, `position/NODE`, `handles/NODE`, `edges/NODE`,
-    `edge/KEY`, `type/NAME`, `sheet/ID`.
+    `edge/KEY`, `type/NAME`, `sheet/ID`, `sheet-name/ID`, `graph/FIELD`.
     """
     found: dict[str, str] = {}
     for _, single in single_actions(with_references(action, snapshot)):
@@ -92,6 +92,13 @@ def _names_of(single: SingleAction) -> Iterator[str]:
                 yield f"edges/{key}"
             for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
                 yield f"edge/{key}"
+            for config in payload.put_types or ():
+                yield f"type/{config['_key']}"
+            for name, value in (payload.put_graph or {}).items():
+                if name == "sheetsList" and isinstance(value, dict):
+                    yield from (f"sheet-name/{sheet}" for sheet in cast(dict[str, Any], value))
+                else:
+                    yield f"graph/{name}"
 
 
 def _hash(kind: str, key: str, snapshot: Snapshot) -> str:
@@ -103,6 +110,10 @@ def _hash(kind: str, key: str, snapshot: Snapshot) -> str:
         return hash_of(config.to_document()) if config else ABSENT
     if kind == "sheet":
         return hash_of(key) if key in snapshot.graph.sheets_list else ABSENT
+    if kind == "sheet-name":
+        return hash_of(snapshot.graph.sheets_list.get(key))
+    if kind == "graph":
+        return hash_of(snapshot.graph.to_document().get(key))
     if kind == "field":
         return _field_hash(key, snapshot)
     node = snapshot.nodes.get(key)

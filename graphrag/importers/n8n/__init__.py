@@ -89,7 +89,7 @@ def _workflow_fields(draft: WorkflowDraft, document: Json) -> Json:
         size = len(orjson.dumps(value)) if value else 0
         if size > MAX_KEPT_BYTES:
             del kept[field]
-            draft.tally.drop(field, f"it is larger than {MAX_KEPT_BYTES // 1000} kB", f"{size // 1000} kB")
+            draft.tally.drop(field, "it is larger than a graph keeps", f"{size // 1000} kB")
     if document.get("shared"):
         draft.tally.drop("sharing list", "it names persons and projects of another server")
     return scrub({k: v for k, v in kept.items() if v not in (None, {}, [])}, draft.tally, "workflow settings")

@@ -123,8 +123,8 @@ def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot, seen: set[tuple[int
     shown = f"{slot.source} → {target_name}"
     source, target = ends.find(slot.source), ends.find(target_name)
     if source is None or target is None:
-        missing = "source" if source is None else "target"
-        draft.tally.drop("edge", f"its {missing} is not in the file", shown)
+        why = "its source is not in the file" if source is None else "its target is not in the file"
+        draft.tally.drop("edge", why, shown)
         return
     index = as_index(slot.target.get("index", 0))
     if index is None:

@@ -73,7 +73,7 @@ def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
     if given is None:
         draft.tally.repair("node", "no name; called by its type or place", name)
     if foreign_type is None:
-        draft.tally.repair("node", "no type; it is n8n.unknown", name)
+        draft.tally.repair("node", "no type; it is called unknown", name)
     origin = without_empty(
         format="n8n", id=as_id(raw.get("id")), name=name, fields=scrub(rest(raw, _READ), draft.tally, name)
     )

@@ -43,7 +43,7 @@ def start_node(draft: WorkflowDraft, raw: Json, sheet: str) -> DraftNode:
     """Return a node with its name, type and origin."""
     foreign_type = clean(as_text(raw.get("type")) or "", limit=120)
     if not foreign_type:
-        draft.tally.repair("node", "no type; it is node-red.unknown", as_id(raw.get("id")) or "")
+        draft.tally.repair("node", "no type; it is called unknown", as_id(raw.get("id")) or "")
     type_name = foreign_type or "node-red.unknown"
     given = as_text(raw.get("name"))
     name = given or _stand_in_name(foreign_type, raw)

@@ -54,7 +54,7 @@ class _Wires:
             elif place >= MAX_OUTPUTS:
                 if ids:
                     self.draft.tally.drop(
-                        "edge", f"a node has at most {MAX_OUTPUTS} outputs", node.name, count=len(ids)
+                        "edge", "there are more outputs than are read", node.name, count=len(ids)
                     )
             else:
                 for target in ids:

@@ -101,7 +101,7 @@ async def test_type_of_another_file_replaces_one_only_if_it_is_newer(version: fl
     config |= {"displayName": "Sieve", "version": version}
     outcome = await bench.take(document, graph_key="another")
     assert [c.display_name for c in await bench.source.get_node_configs(["filter"])] == [name]
-    assert "the node type filter" in outcome.remarks[-1]
+    assert "the node type filter" in outcome.remarks()[-1]
 
 
 async def test_type_that_the_file_alone_changed_is_changed() -> None:
@@ -110,7 +110,7 @@ async def test_type_that_the_file_alone_changed_is_changed() -> None:
     config = next(c for c in document["configs"] if c["_key"] == "filter")
     config |= {"displayName": "Sieve"}
     outcome = await bench.take(document)
-    assert (outcome.taken, outcome.remarks) == (1, ())
+    assert (outcome.taken, outcome.remarks()) == (1, [])
     assert [c.display_name for c in await bench.source.get_node_configs(["filter"])] == ["Sieve"]
 
 
@@ -118,7 +118,7 @@ async def test_type_that_every_workspace_sees_is_not_copied() -> None:
     document, bench = await _nba(), Workbench()
     for config in read(document).configs:
         await bench.database.source("root").put_node_config(config.replace(workspace="root"))
-    assert (await bench.take(document)).remarks == ()
+    assert (await bench.take(document)).remarks() == []
     assert {c.workspace for c in await bench.source.get_node_configs()} == {"root"}
 
 

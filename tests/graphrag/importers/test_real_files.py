@@ -76,5 +76,5 @@ async def test_published_workflow_imports_whole_and_again_without_change(path: P
     assert (as_it_is.action, as_it_is.conflicts) == ("unchanged", 0)
 
     copy, other = await bench.exported(first.graph.key), Workbench()
-    assert (await other.take(copy, file_name="copy.json")).remarks == ()
+    assert (await other.take(copy, file_name="copy.json")).remarks() == []
     assert await other.exported(first.graph.key) == copy

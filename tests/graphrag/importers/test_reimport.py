@@ -10,7 +10,7 @@ import pytest
 
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node, NodeTypeConfig, TypeTemplate
-from graphrag.approvals import Approve, title
+from graphrag.approvals import Approve, reason_text, title
 from graphrag.importers.align import aligned
 from graphrag.leases import now_ms
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, n8n, n8n_node, read, to
@@ -40,7 +40,7 @@ async def _renamed(bench: Workbench, key: str, name: str, **changes: Any) -> Non
 async def test_same_file_targets_the_same_graph_and_changes_nothing() -> None:
     bench = await _imported()
     again = await bench.take(_two())
-    assert (again.graph_key, again.action, again.remarks) == (KEY, "unchanged", ())
+    assert (again.graph_key, again.action, again.remarks()) == (KEY, "unchanged", [])
     assert (await bench.source.get_graph(KEY)).revision == 1
 
 
@@ -129,7 +129,7 @@ async def test_an_approved_rename_and_a_moved_node_outlive_a_new_version_of_the_
     assert content.nodes["a"].data == {"name": "Fetch", "parameters": {"x": 1}}
     assert (content.nodes["b"].pos_x, set(content.nodes)) == (900, {"a", "b", "c"})
     assert (outcome.action, outcome.kept, outcome.conflicts, outcome.approval) == ("updated", 2, 0, None)
-    assert outcome.remarks == ("kept 2 nodes and edges that people changed",)
+    assert outcome.remarks() == ["kept 2 nodes and edges that people changed"]
     undo = await bench.approvals.undo(KEY, renamed.id, by=bench.person)
     assert undo.status == "applied"
     assert (await bench.content(KEY)).nodes["a"].data == {"name": "A", "parameters": {"x": 1}}
@@ -335,7 +335,7 @@ async def test_type_that_a_person_made_is_left_alone() -> None:
     flow = [{"id": "1", "type": "filter", "z": "t", "name": "F", "x": 1, "y": 1, "wires": [[]]}]
     outcomes = [await bench.take(flow, file_name="f.json") for _ in range(2)]
     assert [outcome.action for outcome in outcomes] == ["created", "unchanged"]
-    assert "a node type of the name filter was there before" in outcomes[0].remarks[-1]
+    assert "a node type of the name filter was there before" in outcomes[0].remarks()[-1]
     assert await bench.source.get_node_configs() == [own]
 
 
@@ -377,3 +377,91 @@ def test_caller_may_choose_the_graph_key() -> None:
     result = read(_two(), graph_key="mine")
     assert result.graph.key == "mine"
     assert {node.graph_key for node in result.nodes} == {"mine"}
+
+
+def _flow(tab: str, subflow: str) -> list[Any]:
+    return [
+        {"id": "t", "type": "tab", "label": tab},
+        {"id": "s", "type": "subflow", "name": subflow},
+        {"id": "n", "type": "subflow:s", "z": "t", "name": "use", "x": 1, "y": 1, "wires": []},
+    ]
+
+
+async def test_fields_of_the_graph_that_both_changed_are_proposed_approved_and_undone() -> None:
+    bench = await _imported()
+    graph = (await bench.content(KEY)).graph
+    await _put(bench, graph=graph.replace(name="Ours", description="What we say"))
+    outcome = await bench.take(_two(name="Theirs"), graph_key=KEY)
+    assert (await bench.content(KEY)).graph.name == "Ours"
+    assert outcome.conflicts == 1
+    assert outcome.approval
+    waiting = await bench.approvals.get(outcome.approval, bench.person)
+    (change,) = waiting.preview["graphChanged"]
+    assert [(f["path"], f["before"], f["after"]) for f in change["fields"]] == [(["name"], "Ours", "Theirs")]
+    decided = await bench.approvals.decide(waiting.id, Approve(), bench.person)
+    assert decided.status == "applied"
+    graph = (await bench.content(KEY)).graph
+    assert (graph.name, graph.description) == ("Theirs", "What we say")
+    await bench.approvals.undo(KEY, waiting.id, by=bench.person)
+    assert (await bench.content(KEY)).graph.name == "Ours"
+
+
+async def test_names_of_sheets_and_types_that_both_changed_are_proposed() -> None:
+    bench = Workbench()
+    await bench.take(_flow("Tab", "Sub"), graph_key="f")
+    graph = (await bench.content("f")).graph
+    sheets = {**graph.sheets_list, "0": "Our tab", "9": "mine"}
+    await bench.source.apply(Mutation(graph_key="f", graph=graph.replace(sheets_list=sheets)))
+    (config,) = await bench.source.get_node_configs()
+    await bench.source.put_node_config(config.replace(display_name="Our subflow"))
+    outcome = await bench.take(_flow("Their tab", "Their sub"), graph_key="f")
+    content = await bench.content("f")
+    assert content.graph.sheets_list["0"] == "Our tab"
+    assert content.types["subflow:s"].display_name == "Our subflow"
+    assert outcome.approval
+    await bench.source.apply(
+        Mutation(
+            graph_key="f", graph=content.graph.replace(sheets_list={**content.graph.sheets_list, "8": "x"})
+        )
+    )
+    decided = await bench.approvals.decide(outcome.approval, Approve(), bench.person)
+    assert decided.status == "applied"
+    content = await bench.content("f")
+    assert content.graph.sheets_list == {"0": "Their tab", "1": "subflow Their sub", "8": "x", "9": "mine"}
+    assert content.types["subflow:s"].display_name == "Subflow: Their sub"
+
+
+async def test_a_newer_import_closes_the_proposal_of_an_older_one_and_asks_again() -> None:
+    bench = await _imported()
+    await _renamed(bench, "a", "Ours")
+    graph = (await bench.content(KEY)).graph
+    await _put(bench, graph=graph.replace(name="Ours"))
+    theirs = n8n([n8n_node("Theirs", id="id-of-A"), n8n_node("B")], name="Theirs")
+    first = await bench.take(theirs, graph_key=KEY)
+    newer = n8n([n8n_node("Theirs", id="id-of-A"), n8n_node("B", parameters={"x": 1})], name="Theirs")
+    second = await bench.take(newer, graph_key=KEY)
+    assert first.approval
+    closed = await bench.approvals.get(first.approval, bench.person)
+    assert closed.status == "stale"
+    assert reason_text(closed.result, "fr").startswith("une version plus récente de son fichier")
+    assert (second.taken, second.conflicts) == (1, 2)
+    assert second.approval
+    await bench.approvals.decide(second.approval, Approve(), bench.person)
+    content = await bench.content(KEY)
+    assert (content.nodes["a"].data["name"], content.graph.name) == ("Theirs", "Theirs")
+    assert content.nodes["b"].data["parameters"] == {"x": 1}
+    third = await bench.take(n8n([n8n_node("Theirs", id="id-of-A")], name="Theirs"), graph_key=KEY)
+    assert (third.conflicts, third.approval) == (0, None)
+
+
+async def test_what_is_said_of_an_import_is_french_on_demand() -> None:
+    bench = await _imported()
+    await _renamed(bench, "a", "Ours")
+    outcome = await bench.take(
+        n8n([n8n_node("Theirs", id="id-of-A"), n8n_node("B")], {"A": {"main": [[to("gone")]]}})
+    )
+    assert outcome.remarks("fr") == [
+        "laissé de côté, 1 arête : la source n’est pas dans le fichier (A → gone)",
+        f"modifié ici et dans le fichier, laissé tel quel : 1 ; {outcome.approval} propose la version "
+        "du fichier",
+    ]

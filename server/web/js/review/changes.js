@@ -23,6 +23,7 @@ export function renderChanges(app, preview, { canZoom = true } = {}) {
     ...each(preview.edgesChanged, (change) => changeSection(page, "changed", change, "edge")),
     ...each(preview.typesAdded, (type) => typeSection(page, type)),
     ...each(preview.typesChanged, (change) => changeSection(page, "changed", change, "type")),
+    ...each(preview.graphChanged, (change) => changeSection(page, "changed", change, "graph")),
     ...each(preview.referencesBroken, (one) => brokenSection(page, one)),
   ];
   const shown = sections.slice(0, MAX_SHOWN).map((make) => make());

@@ -27,8 +27,8 @@ export function describeAction(app, action, preview) {
     case "reorganize_layout":
       return t("action.reorganize_layout", { count: payload.nodeKeys?.length ?? 0 });
     case "import_file": {
-      const parts = ["putNodes", "putEdges", "deleteNodes", "deleteEdges"];
-      const count = parts.reduce((sum, part) => sum + (payload[part]?.length ?? 0), 0);
+      const parts = ["putNodes", "putEdges", "deleteNodes", "deleteEdges", "putTypes"];
+      const count = parts.reduce((sum, part) => sum + (payload[part]?.length ?? 0), payload.putGraph ? 1 : 0);
       return t(count ? "action.import_conflicts" : "action.import_file", { file: payload.file, n: count });
     }
     case "batch":
