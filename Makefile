@@ -104,7 +104,7 @@ arango-token: ## Print a token to sign in to that page with, good for 12 hours
 
 ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_database.py \
   tests/cli/test_embed_arango.py tests/graphrag/test_one_trip.py tests/graphrag/approvals/test_on_arango.py \
-  tests/concurrency/test_on_arango.py tests/server/test_two_on_arango.py
+  tests/concurrency/test_decisions.py tests/concurrency/test_kill.py tests/server/test_two_servers.py
 
 arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@127.0.0.1:8529 make arango-test
 	@test -n "$$ARANGO_URL" || { echo "set ARANGO_URL, as http://root:PASSWORD@127.0.0.1:8529"; exit 2; }

@@ -64,7 +64,7 @@ class Conversations:
 
     async def chat(self, place: WorkspaceContext, asked: AiChat, sign_in: SignIn) -> None:
         """Begin to answer a message; returns at once."""
-        log.debug("ws_chat")
+        log.debug("ws_chat", extra={"threadId": asked.thread_id} if asked.thread_id else {})
         events = place.agent.run(
             asked.thread_id,
             asked.graph_key,
@@ -149,7 +149,10 @@ class Conversations:
         except Exception as exc:  # every failure becomes an answer
             facts = {"thread_id": turn.wire.thread_id, "error": type(exc).__name__}
             log.warning("ws_turn_failed", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
-            await self._last_word(turn, fault_message(turn.wire.id, exc, self._language))
+            fault = fault_message(turn.wire.id, exc, self._language)
+            if turn.wire.thread_id:
+                fault["details"] = {"threadId": turn.wire.thread_id, **fault.get("details", {})}
+            await self._last_word(turn, fault)
 
     def _left(self, turn: ActiveTurn) -> None:
         facts = {"threadId": turn.wire.thread_id, "tokensStreamed": len(turn.wire.text)}

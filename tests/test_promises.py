@@ -19,7 +19,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "server/test_rest_review.py::test_feedback_on_an_approval_is_kept_and_the_model_reads_it",
         "server/test_rest_review.py::test_feedback_on_a_resumed_approval_is_kept_and_the_model_reads_it",
         "server/test_ws_ai.py::test_feedback_on_an_approval_is_kept_and_the_model_reads_it",
-        "cli/test_review.py::test_approve_keeps_the_feedback_too",
+        "cli/test_review.py::test_approve_with_an_edit_carries_the_edit_out_and_keeps_the_feedback",
         "e2e/test_review_news.py::test_a_remark_goes_with_an_approval_and_stays_with_it",
     ),
     "a failing embedding service stalls no question and no approval": (

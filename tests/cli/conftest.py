@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from datasources.sqlite import SqliteDatabase
+from graphrag.approvals import Approvals, Person
+from mock_data import load_json
 from tests.support.commands import run_command as invoke
 
 __all__ = ["invoke"]
@@ -43,6 +48,50 @@ def demo_db(demo_file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     url = f"sqlite:{demo_file}"
     monkeypatch.setenv("NODIUS_DB", url)
     return url
+
+
+@pytest.fixture(scope="session")
+def nba_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("nba") / "nba.db"
+    source = write(file.with_name("nba.json"), load_json("nba.json"))
+    result = invoke("import", source, "--no-embed", "--db", f"sqlite:{file}")
+    assert result.exit_code == 0, result.output
+    return file
+
+
+@pytest.fixture
+def db(nba_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database file of one's own with the NBA graph, not embedded."""
+    file = folder / "graphs.db"
+    shutil.copyfile(nba_file, file)
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
+    return file
+
+
+def propose(db: Path, kind: str, *, by: str = "ed", reason: str = "it is too slow", **payload: Any) -> str:
+    """Store a proposal about the NBA graph; return its id."""
+
+    async def work() -> str:
+        async with SqliteDatabase(db) as database:
+            approval = await Approvals(database.source("default"), database.records("default")).propose(
+                graph_key="testgraph001",
+                thread_id="t1",
+                turn=1,
+                tool_call_id="c1",
+                action={"type": kind, "payload": payload},
+                asker=Person(by, "editor", "default"),
+                model="a-model",
+                reason=reason,
+            )
+            return approval.id
+
+    return asyncio.run(work())
+
+
+def name_of(key: str) -> str:
+    """Return the name of a node of the NBA graph."""
+    document = printed(invoke("export", "testgraph001", "--json"))
+    return next(node["data"]["name"] for node in document["nodes"] if node["_key"] == key)
 
 
 def n8n(*steps: str, name: str = "Flow", identity: str | None = None, **more: Any) -> dict[str, Any]:

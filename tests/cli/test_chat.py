@@ -15,25 +15,16 @@ from typing import Any
 
 import pytest
 
+from graphrag.i18n import Language, text
 from graphrag.retrieval.context import CONTEXT_MARKER
-from mock_data import load_json
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import invoke, name_of, printed
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
 
 GRAPH = "testgraph001"
 ROOT = Path(__file__).parents[2]
 
-
-@pytest.fixture(autouse=True)
-def db(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database file with the NBA graph, to be changed."""
-    file = folder / "graphs.db"
-    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
-    (folder / "nba.json").write_text(json.dumps(load_json("nba.json")))
-    result = invoke("import", "nba.json")
-    assert result.exit_code == 0, result.output
-    return file
+pytestmark = pytest.mark.usefixtures("db")
 
 
 @pytest.fixture
@@ -49,11 +40,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[ScriptedServer]:
 def typed(*lines: str, command: tuple[str, ...] = ("chat", GRAPH)) -> Any:
     """Run a conversation in which a person types these lines."""
     return invoke(*command, typed="".join(f"{line}\n" for line in lines))
-
-
-def name_of(key: str) -> str:
-    document = printed(invoke("export", GRAPH, "--json"))
-    return next(node["data"]["name"] for node in document["nodes"] if node["_key"] == key)
 
 
 def says(text: str) -> Answer:
@@ -107,21 +93,21 @@ def test_a_script_gets_answer_tools_usage_and_proposals_as_json(server: Scripted
     assert proposed["approvals"][0]["preview"]["nodesChanged"][0]["key"] == "fetch-api"
 
 
-def test_a_viewer_is_told_that_nothing_can_be_changed() -> None:
+def test_a_viewer_can_propose_nothing() -> None:
     result = invoke("ask", GRAPH, "delete node fetch-api", "--role", "viewer")
     assert result.exit_code == 0, result.output
     assert invoke("review", "list").exit_code == 3
 
 
-def test_a_failing_model_is_told_and_ends_with_1(server: ScriptedServer) -> None:
+def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> None:
     server.play(Answer(status=401, body={"error": {"message": "bad key"}}))
     result = invoke("ask", GRAPH, "anything")
     assert result.exit_code == 1
     assert "The key is not accepted" in result.stderr
     server.play(Answer(status=401, body={"error": {"message": "bad key"}}))
-    told = invoke("ask", GRAPH, "anything", "--json")
-    assert told.exit_code == 1
-    assert printed(told)["error"]["code"] == "auth_error"
+    document = invoke("ask", GRAPH, "anything", "--json")
+    assert document.exit_code == 1
+    assert printed(document)["error"]["code"] == "auth_error"
 
 
 @pytest.mark.parametrize(
@@ -165,10 +151,27 @@ def test_prompt_and_context_show_what_a_model_is_sent(
     assert context["outline"] == (question != "Where do errors go?")
 
 
+def test_a_question_that_words_alone_were_searched_for_says_so(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert invoke("embed-nodes").exit_code == 0
+    with ScriptedServer() as embedding:
+        monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "wordllama-l2-256")
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{embedding.url}/v1")
+        embedding.play(*(Answer(status=400, body={"error": {"message": "away"}}) for _ in range(2)))
+        server.play(says("Found."), says("Trouvé."))
+        languages: tuple[Language, ...] = ("en", "fr")
+        for language in languages:
+            result = invoke("ask", GRAPH, "Where do errors go?", "--lang", language)
+            assert result.exit_code == 0, result.output
+            assert text("words_only", language) in " ".join(result.stderr.split())
+
+
 # chat
 
 
-def test_a_change_is_approved_in_conversation_and_the_model_told(server: ScriptedServer) -> None:
+def test_a_change_is_approved_in_conversation_and_the_model_informed(server: ScriptedServer) -> None:
     server.play(rename("Load players"), says("Renamed."))
     result = typed("rename it", "a", "/exit")
     assert result.exit_code == 0, result.output
@@ -176,17 +179,17 @@ def test_a_change_is_approved_in_conversation_and_the_model_told(server: Scripte
     assert "Renamed." in result.stdout
     assert name_of("fetch-api") == "Load players"
     assert "--thread" in result.stderr
-    told = server.requests[-1].json["messages"]
-    assert any(message["role"] == "tool" and message["content"].startswith("APPLIED") for message in told)
+    sent = server.requests[-1].json["messages"]
+    assert any(message["role"] == "tool" and message["content"].startswith("APPLIED") for message in sent)
 
 
-def test_a_change_is_rejected_with_the_reason_that_the_model_hears(server: ScriptedServer) -> None:
+def test_a_change_is_rejected_with_the_reason_that_the_model_gets(server: ScriptedServer) -> None:
     server.play(rename("Load players"), says("Kept."))
     result = typed("rename it", "r", "the old one is fine")
     assert result.exit_code == 0, result.output
     assert name_of("fetch-api") == "Fetch NBA players"
-    told = server.requests[-1].json["messages"]
-    assert any(m["role"] == "tool" and "the old one is fine" in m["content"] for m in told)
+    sent = server.requests[-1].json["messages"]
+    assert any(m["role"] == "tool" and "the old one is fine" in m["content"] for m in sent)
 
 
 def test_a_change_is_edited_in_the_persons_editor(

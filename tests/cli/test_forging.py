@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli import render
-from datasources.sqlite import SqliteDatabase
-from graphrag.approvals import Approvals, Person
-from mock_data import load_json
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import invoke, printed, propose
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.scripted_http import ScriptedServer
 
@@ -30,42 +25,15 @@ FORGERIES = [
 ]
 
 
-@pytest.fixture
-def db(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    file = folder / "graphs.db"
-    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
-    (folder / "nba.json").write_text(json.dumps(load_json("nba.json")))
-    assert invoke("import", "nba.json").exit_code == 0
-    return file
-
-
-def propose(db: Path, text: str) -> str:
+def propose_node(db: Path, text: str) -> str:
     """Propose a node named `text`, connected by an edge labelled so, for that reason."""
     edge = {"direction": "in", "handleId": "0", "targetNodeKey": "fetch-api", "targetHandleId": "0"}
-    payload: dict[str, Any] = {"typeKey": "log-node", "data": {"name": text}}
-
-    async def work() -> str:
-        async with SqliteDatabase(db) as database:
-            approval = await Approvals(database.source("default"), database.records("default")).propose(
-                graph_key=GRAPH,
-                thread_id="t1",
-                turn=1,
-                tool_call_id="c1",
-                action={
-                    "type": "create_node_with_edges",
-                    "payload": payload | {"edges": [edge | {"label": text}]},
-                },
-                asker=Person("ed", "editor", "default"),
-                model="a-model",
-                reason=text,
-            )
-            return approval.id
-
-    return asyncio.run(work())
+    node: dict[str, Any] = {"typeKey": "log-node", "data": {"name": text}, "edges": [edge | {"label": text}]}
+    return propose(db, "create_node_with_edges", reason=text, **node)
 
 
 def check(output: str, *, genuine: int = 0, rows: int = 80) -> None:
-    """Fail where a row begins as one that tells of an applied change, but for the genuine ones."""
+    """Fail where a row begins as the report of an applied change, but for the genuine ones."""
     lines = output.splitlines()
     assert len(lines) <= rows
     assert sum(line.lstrip().startswith("APPLIED") for line in lines) == genuine, output
@@ -82,7 +50,7 @@ def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
 ) -> None:
     if width:
         monkeypatch.setenv("COLUMNS", width)
-    approval_id = propose(db, text)
+    approval_id = propose_node(db, text)
     check(invoke("review", "list").output)
     check(invoke("review", "show", approval_id).output)
     check(invoke("review", "approve", approval_id, "--feedback", text).output, genuine=1)

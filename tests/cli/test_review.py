@@ -11,46 +11,10 @@ import pytest
 
 from datasources.base import Record
 from datasources.sqlite import SqliteDatabase
-from graphrag.approvals import Approvals, Person
 from graphrag.approvals.audit import KIND
-from mock_data import load_json
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import invoke, name_of, printed, propose
 
 GRAPH = "testgraph001"
-
-
-@pytest.fixture
-def db(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database file with the NBA graph."""
-    file = folder / "graphs.db"
-    monkeypatch.setenv("NODIUS_DB", f"sqlite:{file}")
-    (folder / "nba.json").write_text(json.dumps(load_json("nba.json")))
-    result = invoke("import", "nba.json")
-    assert result.exit_code == 0, result.output
-    return file
-
-
-def propose(db: Path, kind: str, *, by: str = "ed", **payload: Any) -> str:
-    async def work() -> str:
-        async with SqliteDatabase(db) as database:
-            approval = await Approvals(database.source("default"), database.records("default")).propose(
-                graph_key=GRAPH,
-                thread_id="t1",
-                turn=1,
-                tool_call_id="c1",
-                action={"type": kind, "payload": payload},
-                asker=Person(by, "editor", "default"),
-                model="a-model",
-                reason="it is too slow",
-            )
-            return approval.id
-
-    return asyncio.run(work())
-
-
-def name_of(key: str) -> str:
-    document = printed(invoke("export", GRAPH, "--json"))
-    return next(node["data"]["name"] for node in document["nodes"] if node["_key"] == key)
 
 
 def rename(db: Path, name: str = "Fetch it") -> str:
@@ -157,25 +121,16 @@ def test_reject_keeps_the_graph_and_the_feedback(db: Path) -> None:
     assert "the old name is fine" in result.stdout
 
 
-def test_approve_keeps_the_feedback_too(db: Path, folder: Path) -> None:
+def test_approve_with_an_edit_carries_the_edit_out_and_keeps_the_feedback(db: Path, folder: Path) -> None:
     approval_id = rename(db)
     action = printed(invoke("review", "show", approval_id, "--json"))["action"]
     action["payload"]["changes"]["data.name"] = "Fetched"
     (folder / "edit.json").write_text(json.dumps(action))
     result = invoke("review", "approve", approval_id, "--edit", "edit.json", "--feedback", "shorter")
-    assert result.exit_code == 0
+    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetched")
     assert "Feedback: shorter" in result.stdout
     newest, _imported = printed(invoke("audit", "--json"))
     assert newest["feedback"] == "shorter"
-
-
-def test_approve_with_an_edit_carries_the_edit_out(db: Path, folder: Path) -> None:
-    approval_id = rename(db)
-    action = printed(invoke("review", "show", approval_id, "--json"))["action"]
-    action["payload"]["changes"]["data.name"] = "Fetched"
-    (folder / "edit.json").write_text(json.dumps(action))
-    result = invoke("review", "approve", approval_id, "--edit", "edit.json")
-    assert (result.exit_code, name_of("fetch-api")) == (0, "Fetched")
     assert "was edited to" in invoke("review", "show", approval_id).stdout
 
 

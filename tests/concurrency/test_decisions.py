@@ -1,4 +1,4 @@
-"""Many who decide at once: one decision wins, it is carried out once, the others are told."""
+"""Many who decide at once: one decision wins and is carried out once, the others are refused."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import AlreadyDecided, Approval, Approve, Person, Reject
+from graphrag.leases import now_ms
 from tests.concurrency import workers
 from tests.contracts.samples import WORKSPACE
 from tests.datasources.sqlite.helpers import finish, line_of, start
 from tests.graphrag.approvals.helpers import FLOW, REVIEWER, Bench, a_bench
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("arango", marks=pytest.mark.slow)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    return MemoryDatabase() if request.param == "memory" else SqliteDatabase(tmp_path / "graphs.db")
+    match request.param:
+        case "memory":
+            return MemoryDatabase()
+        case "sqlite":
+            return SqliteDatabase(tmp_path / "graphs.db")
+        case _:
+            return ArangoDatabase(parse_address(request.getfixturevalue("arango_address")))
 
 
 async def _all_decide(bench: Bench, approval_id: str, count: int) -> list[Approval | BaseException]:
@@ -49,7 +57,7 @@ async def test_of_a_thousand_simultaneous_approvals_one_is_applied(database: Dat
         assert [entry.facts["event"] for entry in entries] == ["applied"]
 
 
-async def test_of_two_different_decisions_one_wins_and_the_other_is_told(database: Database) -> None:
+async def test_of_two_different_decisions_one_wins_and_the_other_is_refused(database: Database) -> None:
     async with database:
         bench = await a_bench(database)
         for _ in range(10):
@@ -85,15 +93,17 @@ async def test_many_approvals_decided_at_once_are_each_applied_once(database: Da
 
 
 @pytest.mark.slow
-async def test_processes_that_race_apply_each_approval_once(tmp_path: Path) -> None:
-    path = tmp_path / "graphs.db"
-    async with SqliteDatabase(path) as database:
-        bench = await a_bench(database)
-        bench.clock = _RealClock()
+@pytest.mark.parametrize("kind", ["sqlite", "arango"])
+async def test_processes_that_race_apply_each_approval_once(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    where = str(tmp_path / "n.db") if kind == "sqlite" else request.getfixturevalue("arango_address")
+    async with workers.database_at(where) as database:
+        bench = await a_bench(database, clock=now_ms)
         ids = [(await bench.propose("create_node", typeKey="task", data={"n": n})).id for n in range(4)]
         before = await bench.revision()
         processes = [
-            start(workers.decide_with_others, path, f"r{n}", ",".join(ids), "approve,reject,approve")
+            start(workers.decide_with_others, where, f"r{n}", ",".join(ids), "approve,reject,approve")
             for n in range(3)
         ]
         for process in processes:
@@ -102,20 +112,11 @@ async def test_processes_that_race_apply_each_approval_once(tmp_path: Path) -> N
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-        told = Counter()
+        outcomes = Counter[str]()
         for process in processes:
-            told.update((await asyncio.to_thread(finish, process)).split())
-        assert told["AlreadyDecided"] == 3 * 3 * 4 - 4
-        assert told["applied"] + told["rejected"] == 4
-        assert await bench.revision() == before + told["applied"]
+            outcomes.update((await asyncio.to_thread(finish, process)).split())
+        assert outcomes["AlreadyDecided"] == 3 * 3 * 4 - 4
+        assert outcomes["applied"] + outcomes["rejected"] == 4
+        assert await bench.revision() == before + outcomes["applied"]
         assert (await bench.approvals().audit.verify()).is_sound
         assert len(await bench.approvals().audit.entries()) == 4
-
-
-class _RealClock:
-    """The clock that the processes have too."""
-
-    def __call__(self) -> int:
-        from graphrag.leases import now_ms
-
-        return now_ms()

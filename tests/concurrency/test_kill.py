@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Approve
 from graphrag.leases import now_ms
 from tests.concurrency import workers
@@ -29,10 +28,18 @@ STEPS = [
 ]
 
 
-async def _prepared(path: Path, what: str) -> tuple[str, int, bytes]:
+@pytest.fixture(params=["sqlite", "arango"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a database of one's own is."""
+    if request.param == "sqlite":
+        return str(tmp_path / "graphs.db")
+    return request.getfixturevalue("arango_address")
+
+
+async def _prepared(where: str, what: str) -> tuple[str, int, bytes]:
     """Store a proposal (for an undo: applied); return its id, the graph's revision and content."""
-    async with SqliteDatabase(path) as database:
-        bench = await a_bench(database, clock=now_ms)  # type: ignore[arg-type]
+    async with workers.database_at(where) as database:
+        bench = await a_bench(database, clock=now_ms)
         approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
         if what == "undo":
             await bench.approvals().decide(approval.id, Approve(), EDITOR)
@@ -41,8 +48,8 @@ async def _prepared(path: Path, what: str) -> tuple[str, int, bytes]:
         return approval.id, await bench.revision(), await bench.stored_bytes()
 
 
-async def _die(path: Path, approval_id: str, what: str, writes: int) -> None:
-    process = start(workers.decide_and_die, path, approval_id, what, writes)
+async def _die(where: str, approval_id: str, what: str, writes: int) -> None:
+    process = start(workers.decide_and_die, where, approval_id, what, writes)
     output, _ = await asyncio.to_thread(process.communicate)
     assert process.returncode == -9, output
     is_last = writes == 1
@@ -56,13 +63,12 @@ async def _events(approvals: Approvals) -> list[str]:
 
 @pytest.mark.parametrize(("what", "writes", "status"), STEPS)
 async def test_after_a_kill_every_approval_is_where_it_belongs(
-    tmp_path: Path, what: str, writes: int, status: str
+    where: str, what: str, writes: int, status: str
 ) -> None:
-    path = tmp_path / "graphs.db"
-    approval_id, revision, content = await _prepared(path, what)
-    await _die(path, approval_id, what, writes)
-    async with SqliteDatabase(path) as database:
-        bench = Bench(database=database, clock=now_ms)  # type: ignore[arg-type]
+    approval_id, revision, content = await _prepared(where, what)
+    await _die(where, approval_id, what, writes)
+    async with workers.database_at(where) as database:
+        bench = Bench(database=database, clock=now_ms)
         approvals = bench.approvals()
         await approvals.recover()
         approval = await approvals.get(approval_id, REVIEWER)
@@ -81,12 +87,11 @@ async def test_after_a_kill_every_approval_is_where_it_belongs(
 
 
 @pytest.mark.parametrize("writes", [0, 1])
-async def test_a_killed_undo_is_done_or_not(tmp_path: Path, writes: int) -> None:
-    path = tmp_path / "graphs.db"
-    approval_id, revision, content = await _prepared(path, "undo")
-    await _die(path, approval_id, "undo", writes)
-    async with SqliteDatabase(path) as database:
-        bench = Bench(database=database, clock=now_ms)  # type: ignore[arg-type]
+async def test_a_killed_undo_is_done_or_not(where: str, writes: int) -> None:
+    approval_id, revision, content = await _prepared(where, "undo")
+    await _die(where, approval_id, "undo", writes)
+    async with workers.database_at(where) as database:
+        bench = Bench(database=database, clock=now_ms)
         approvals = bench.approvals()
         approval = await approvals.get(approval_id, REVIEWER)
         assert (approval.undone_by is not None) is bool(writes)

@@ -19,7 +19,8 @@ from tests.contracts.samples import FLOW, WORKSPACE
 _WRITES = ("put", "write", "apply", "delete")
 
 
-def _database(where: str) -> Database:
+def database_at(where: str) -> Database:
+    """Return the database at an address of ArangoDB or in a file."""
     return ArangoDatabase(parse_address(where)) if is_arango(where) else SqliteDatabase(Path(where))
 
 
@@ -43,18 +44,17 @@ class Mortal:
         return counted
 
 
-def decide_and_die(path: str, approval_id: str, what: str, writes: str) -> None:
+def decide_and_die(where: str, approval_id: str, what: str, writes: str) -> None:
     """Decide, undo or expire; die when so many writes are done, at the latest before saying so."""
 
     async def work() -> None:
-        async with _database(path) as database:
+        async with database_at(where) as database:
             count = [int(writes)]
             source = Mortal(database.source(WORKSPACE), count)
             records = Mortal(database.records(WORKSPACE), count)
             by = Person("rita", "reviewer", WORKSPACE)
             if what == "expire":
-                approvals = Approvals(source, records, clock=lambda: 1 << 50)
-                await approvals.get(approval_id, by)
+                await Approvals(source, records, clock=lambda: 1 << 50).expire_due(limit=10)
             elif what == "undo":
                 await Approvals(source, records).undo(FLOW, approval_id, by=by)
             else:
@@ -66,11 +66,11 @@ def decide_and_die(path: str, approval_id: str, what: str, writes: str) -> None:
     asyncio.run(work())
 
 
-def decide_with_others(path: str, who: str, approval_ids: str, decisions: str) -> None:
-    """Wait for a line, then take every decision many times at once; print who was told what."""
+def decide_with_others(where: str, who: str, approval_ids: str, decisions: str) -> None:
+    """Wait for a line, then take every decision many times at once; print the outcomes."""
 
     async def work() -> None:
-        async with _database(path) as database:
+        async with database_at(where) as database:
             approvals = Approvals(database.source(WORKSPACE), database.records(WORKSPACE))
             by = Person(who, "reviewer", WORKSPACE)
             print("ready", flush=True)
@@ -83,9 +83,9 @@ def decide_with_others(path: str, who: str, approval_ids: str, decisions: str) -
                 except ApprovalError as exc:
                     return type(exc).__name__
 
-            told = await asyncio.gather(
+            outcomes = await asyncio.gather(
                 *(one(i, decision) for decision in decisions.split(",") for i in approval_ids.split(","))
             )
-            print(" ".join(told), flush=True)
+            print(" ".join(outcomes), flush=True)
 
     asyncio.run(work())

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from fastapi import APIRouter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +20,8 @@ from server.error_responses import error_response
 from server.errors import TooManyRequests
 from server.health import WriteProbe
 from server.limits import RateLimiter
+from server.openapi_errors import ERRORS
+from server.requests import AnswerBody, RequestBody, Workspaces
 from server.rest_ai import CHAT_EXAMPLES, RESUME_EXAMPLES, ChatRequest, ResumeRequest
 from server.rest_review import DECISION_EXAMPLES, DecisionRequest
 from tests.server.test_isolation import described, endpoints
@@ -34,7 +37,7 @@ def test_every_refusal_of_a_token_has_its_words_in_both_languages() -> None:
         assert one.message != other.message
 
 
-async def test_an_error_nobody_foresaw_is_logged_and_told_without_its_text(
+async def test_an_unexpected_error_is_logged_and_answered_without_its_text(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with service() as running, running.as_() as ed:
@@ -132,7 +135,7 @@ def test_nobody_gets_more_calls_than_the_rate_allows(pauses: list[float], rate: 
             limiter.spend("ed")
         except TooManyRequests as exc:
             refused_at, now = now, now + exc.retry_after_s + 1e-6
-            limiter.spend("ed")  # after the pause it was told, it is let in
+            limiter.spend("ed")  # after the pause that it named, it is let in
             times.append(now)
             assert now > refused_at
         else:
@@ -151,6 +154,33 @@ def test_the_examples_of_the_description_are_bodies_that_are_taken() -> None:
         for example in named.values():
             taken = model.model_validate_json(json.dumps(example["value"]))
             assert taken.model_dump(mode="json", by_alias=True, exclude_unset=True) == example["value"]
+
+
+class Greeting(RequestBody):
+    name: str
+
+
+class Greeted(AnswerBody):
+    display_name: str
+    graphs: int
+
+
+async def test_a_new_endpoint_is_one_function_beside_its_bodies() -> None:
+    router = APIRouter(prefix="/api", responses=ERRORS)
+
+    @router.post("/greetings")
+    async def greet(workspaces: Workspaces, body: Greeting) -> Greeted:
+        (place,) = await workspaces.all()
+        return Greeted(display_name=body.name, graphs=len(await place.services.source.list_graphs()))
+
+    async with service() as running, running.as_() as ed, running.client() as anyone:
+        running.app.include_router(router)
+        answer = await ed.post("/api/greetings", json={"name": "Ann"})
+        assert answer.json() == {"displayName": "Ann", "graphs": 1}
+        refused = await ed.post("/api/greetings", json={"name": "Ann", "more": 1})
+        assert error_of(refused)["code"] == "invalid_message"
+        assert error_of(await anyone.post("/api/greetings", json={"name": "Ann"}))["code"] == "unauthorized"
+        assert "/api/greetings" in running.app.openapi()["paths"]
 
 
 BODY_FIELDS = (

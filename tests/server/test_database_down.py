@@ -7,7 +7,7 @@ import asyncio
 import httpx2
 import pytest
 
-from tests.server.test_two_on_arango import prepared
+from tests.server.test_two_servers import prepared
 from tests.support.arango import ArangoServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.served import served

@@ -20,9 +20,8 @@ from websockets.exceptions import ConnectionClosed
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Person
-from tests.server.test_two_on_arango import EVENTS, a_process, streamed
+from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
 from tests.server.test_ws_sync import apply, move, node, register
-from tests.server.test_ws_two import opened
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.valid_history import check_valid
 from tests.support.ws_server import GRAPH, Client

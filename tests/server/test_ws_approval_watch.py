@@ -6,7 +6,7 @@ from typing import Any
 
 from graphrag.approvals import Approve, Reject
 from graphrag.roles import Person
-from tests.server.test_ws_two import chat
+from tests.server.test_ws_ai import chat
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 

@@ -63,7 +63,7 @@ async def stored_x(server: Running, key: str) -> float:
     return found.pos_x
 
 
-async def test_an_edit_is_echoed_to_its_sender_and_told_to_the_others() -> None:
+async def test_an_edit_is_echoed_to_its_sender_and_sent_to_the_others() -> None:
     async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
         await register(a)
         await register(b)
@@ -71,15 +71,15 @@ async def test_an_edit_is_echoed_to_its_sender_and_told_to_the_others() -> None:
         answer = await apply(a, sent)
         assert answer["_response"] == {"status": True}
         assert answer["instructions"] == [sent]
-        told = await b.until("applyInstructionToGraph")
-        assert told["instructions"] == [sent]
-        assert (told["userId"], told["timestamp"]) == ("a", answer["timestamp"])
-        assert "_id" not in told
+        received = await b.until("applyInstructionToGraph")
+        assert received["instructions"] == [sent]
+        assert (received["userId"], received["timestamp"]) == ("a", answer["timestamp"])
+        assert "_id" not in received
         assert await stored_x(server, "root") == 42.5
         assert not [m for m in a.seen if m["type"] == "applyInstructionToGraph" and "_id" not in m]
 
 
-async def test_editors_of_other_sheets_are_not_told() -> None:
+async def test_editors_of_other_sheets_are_sent_nothing() -> None:
     async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
         await register(a)
         await register(b, sheet="1")
@@ -99,27 +99,27 @@ async def test_a_batch_with_one_bad_instruction_changes_nothing() -> None:
         assert await stored_x(server, "root") == before
 
 
-@pytest.mark.parametrize(
-    ("bad", "told"),
-    [
-        ({"i": {"o": 99, "p": []}, "sheetId": "0", "nodeId": "root"}, "instructions.0"),
-        ({"i": {"o": 1, "p": ["_key"], "v": "x"}, "sheetId": "0", "nodeId": "root"}, "_key"),
-        ({"i": {"o": 1, "p": ["sheet"], "v": "1"}, "sheetId": "0", "nodeId": "root"}, "sheet"),
-        ({"i": {"o": 1, "p": ["data", "__proto__"], "v": 1}, "sheetId": "0", "nodeId": "root"}, "__proto__"),
-        ({"i": {"o": 1, "p": ["posX"], "v": 1}, "sheetId": "9", "nodeId": "root"}, "sheet"),
-        ({"i": {"o": 1, "p": ["posX"], "v": 1}, "sheetId": "0"}, "nodeId"),
-        (move("root", 1, targetedIdentifier="another"), "targetedIdentifier"),
-        (move("root", 1, surprise=1), "surprise"),
-    ],
+BAD_INSTRUCTIONS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"i": {"o": 99, "p": []}, "sheetId": "0", "nodeId": "root"}, "instructions.0"),
+    ({"i": {"o": 1, "p": ["_key"], "v": "x"}, "sheetId": "0", "nodeId": "root"}, "_key"),
+    ({"i": {"o": 1, "p": ["sheet"], "v": "1"}, "sheetId": "0", "nodeId": "root"}, "sheet"),
+    ({"i": {"o": 1, "p": ["data", "__proto__"], "v": 1}, "sheetId": "0", "nodeId": "root"}, "__proto__"),
+    ({"i": {"o": 1, "p": ["posX"], "v": 1}, "sheetId": "9", "nodeId": "root"}, "sheet"),
+    ({"i": {"o": 1, "p": ["posX"], "v": 1}, "sheetId": "0"}, "nodeId"),
+    (move("root", 1, targetedIdentifier="another"), "targetedIdentifier"),
+    (move("root", 1, surprise=1), "surprise"),
 )
-async def test_a_bad_instruction_is_refused_by_name(bad: dict[str, Any], told: str) -> None:
+
+
+async def test_bad_instructions_are_refused_by_name() -> None:
     async with ws_server() as server, server.client(token()) as client:
         await register(client)
         before = await stored_x(server, "root")
-        refused = await apply(client, bad)
-        assert not refused["_response"]["status"]
-        assert told in refused["_response"]["message"]
-        assert "internal" not in refused["_response"]["message"].lower()
+        for bad, named in BAD_INSTRUCTIONS:
+            refused = await apply(client, bad)
+            assert not refused["_response"]["status"]
+            assert named in refused["_response"]["message"]
+            assert "internal" not in refused["_response"]["message"].lower()
         assert await stored_x(server, "root") == before
 
 
@@ -140,8 +140,8 @@ async def test_elements_are_created_and_deleted_in_batches() -> None:
         assert not twice["_response"]["status"]
         gone = await a.ask("batchDeleteElements", _id=4, sheetId="0", nodeKeys=["n1"], edgeKeys=[])
         assert gone["_response"]["status"]
-        told = await b.until("batchDeleteElements")
-        assert (told["nodeKeys"], told["edgeKeys"]) == (["n1"], ["e1"])
+        received = await b.until("batchDeleteElements")
+        assert (received["nodeKeys"], received["edgeKeys"]) == (["n1"], ["e1"])
         foreign = node("n3", graphKey="another")
         refused = await a.ask("batchCreateElements", _id=5, sheetId="0", nodes=[foreign], edges=[])
         assert "graphKey" in refused["_response"]["message"]
@@ -171,7 +171,7 @@ async def test_who_comes_back_gets_what_was_missed() -> None:
     assert back["missingComplete"] is True
 
 
-async def test_saving_is_asked_for_and_told_to_everybody() -> None:
+async def test_saving_is_asked_for_and_everybody_gets_the_state() -> None:
     async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
         await register(a)
         await register(b)
@@ -312,7 +312,7 @@ async def test_who_sends_more_bytes_than_allowed_is_read_more_slowly_and_loses_n
         assert await stored_x(server, "root") == 9
 
 
-async def test_who_would_have_to_wait_for_long_is_told_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_would_have_to_wait_for_long_gets_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.ws_sync.EDIT_PATIENCE_S", 1.0)
     async with ws_server() as server, server.client(token()) as client:
         await register(client)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from server.ws_turns import TurnLog
-from tests.server.test_ws_two import chat
+from tests.server.test_ws_ai import chat
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, token, ws_server
 

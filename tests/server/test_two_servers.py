@@ -1,4 +1,5 @@
-"""Two services on one ArangoDB: threads roam, decisions wake, late owners are refused, the dead replaced."""
+"""Two servers on one database: a thread goes on at the other one, a lease that lapsed saves nothing, a
+killed server is replaced."""
 
 from __future__ import annotations
 
@@ -6,17 +7,21 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.thread_store import Threads
+from graphrag.app.wiring import open_database
 from graphrag.approvals import Approve, Person
 from graphrag.live import LiveElsewhere
 from graphrag.llm.base import AssistantMessage, UserMessage
@@ -24,8 +29,7 @@ from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.graphrag.live.helpers import a_bench, rename
 from tests.server.test_ws_ai import chat, propose
-from tests.server.test_ws_sync import LATE, apply, move, register
-from tests.server.test_ws_two import edit_until_gone, free_port, opened
+from tests.server.test_ws_sync import LATE, apply, move, node, register
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.valid_history import check_valid
@@ -46,10 +50,13 @@ async def prepared(address: str) -> None:
         await write.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
 
 
-@pytest.fixture
-async def db(arango_address: str) -> str:
-    await prepared(arango_address)
-    return arango_address
+@pytest.fixture(params=["sqlite", pytest.param("arango", marks=pytest.mark.slow)])
+def db(request: pytest.FixtureRequest) -> str:
+    """The address of a database with the sample graph."""
+    if request.param == "sqlite":
+        return f"sqlite:{request.getfixturevalue('file')}"
+    asyncio.run(prepared(address := request.getfixturevalue("arango_address")))
+    return address
 
 
 async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(db: str) -> None:
@@ -68,6 +75,7 @@ async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(db: str) 
             await at_a.until("ai:token", 2)
             refused = (await chat(at_b, 1, threadId=thread))[-1]
             assert (refused["type"], refused["code"], refused["retryable"]) == ("ai:error", "busy", True)
+            assert refused["details"]["threadId"] == thread
             held.set()
             assert (await at_a.turn(2))[-1]["fullText"] == "Two."
             assert (await chat(at_b, 2, threadId=thread))[-1]["fullText"] == "Three."
@@ -80,10 +88,13 @@ async def test_a_turn_is_stopped_through_another_server(db: str) -> None:
             b = await stack.enter_async_context(ws_server(db=db))
             at_a = await stack.enter_async_context(a.client(token()))
             at_b = await stack.enter_async_context(b.client(token()))
+            foreign = await stack.enter_async_context(b.client(token("b")))
             await at_a.send("ai:chat", _id=1, graphKey=GRAPH, message="more")
             await at_a.until("ai:token", 1)
             services = await a.state.services("default")
             (thread,) = await services.threads.list(Person("ed", "editor", "default"))
+            refused = await foreign.ask("ai:interrupt", _id=1, threadId=thread.key)
+            assert refused["code"] == "not_found"
             await at_b.send("ai:interrupt", _id=1, threadId=thread.key)
             last = (await at_a.turn(1))[-1]
     assert (last["type"], last["fullText"], last["stopped"]) == ("ai:complete", "Two.", True)
@@ -114,6 +125,7 @@ async def test_a_graph_is_edited_through_one_server_at_a_time_and_then_through_a
             refused = await at_b.ask("registerUserOnGraph", _id=1, **fields)
             assert not refused["_response"]["status"]
             assert "another server" in refused["_response"]["message"]
+            assert refused["_response"]["code"] == "busy"
             assert (await apply(at_a, move("root", 3)))["_response"]["status"]
         joined = await at_b.ask("registerUserOnGraph", _id=2, **fields)
         assert joined["_response"]["status"]
@@ -122,7 +134,7 @@ async def test_a_graph_is_edited_through_one_server_at_a_time_and_then_through_a
         assert root.pos_x == 3
 
 
-async def test_a_late_owner_of_a_graph_saves_nothing_whatever_its_clock_says(arango_address: str) -> None:
+async def test_a_server_whose_lease_lapsed_saves_nothing_whatever_its_clock_says(arango_address: str) -> None:
     address = parse_address(arango_address)
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(ArangoDatabase(address))
@@ -136,6 +148,36 @@ async def test_a_late_owner_of_a_graph_saves_nothing_whatever_its_clock_says(ara
                 assert (await owner.stored.get_graph("flow")).revision == before
                 await owner.live.save()
                 assert (await owner.stored_node("b")).data == {"name": "late"}
+
+
+async def edit_until_gone(client: Client, acknowledged: dict[str, float]) -> None:
+    number = 0
+    while True:
+        number += 1
+        key = f"made{number}"
+        try:
+            made = await client.ask(
+                "batchCreateElements", _id=number, sheetId="0", nodes=[node(key, posX=number)], edges=[]
+            )
+        except ConnectionClosed:
+            return
+        assert made["_response"]["status"]
+        acknowledged[key] = number
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+async def opened(port: int) -> Any:
+    """Connect as soon as the server answers."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await connect(f"ws://127.0.0.1:{port}/ws", proxy=None)
+            except OSError:
+                await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
@@ -173,7 +215,9 @@ EVENTS = {"content-type": "text/event-stream"}
 
 
 @pytest.mark.slow
-async def test_a_turn_whose_server_is_killed_is_completed_by_another(db: str) -> None:
+async def test_a_turn_whose_server_is_killed_is_completed_by_another(arango_address: str) -> None:
+    db = arango_address
+    await prepared(db)
     with ScriptedServer() as model:
         model.play(Answer(pieces=streamed("Half an ", ends=False), headers=EVENTS, fault="hang"))
         async with a_process(db, model.url) as (first, port_a), a_process(db, model.url) as (_, port_b):
@@ -219,7 +263,7 @@ async def test_every_acknowledged_edit_survives_a_killed_server(db: str) -> None
             pass
         process.send_signal(signal.SIGINT)
         await process.wait()
-    async with ArangoDatabase(parse_address(db)) as database:
+    async with open_database(db, "default") as database:
         nodes = {node.key: node for node in await database.source("default").get_nodes(GRAPH)}
     assert not {key for key, x in acknowledged.items() if key not in nodes or nodes[key].pos_x != x}
     assert len(acknowledged) >= 40
