@@ -145,15 +145,6 @@ class UnmarkedVectors(Protocol):
 
 
 @runtime_checkable
-class AnswersFromMemory(Protocol):
-    """Optional ability of a source: it holds small graphs, and there is nothing to gain by asking at once."""
-
-    def is_small(self, graph_key: str) -> bool:
-        """Tell whether this graph is held, or will be with the first question. Raises: GraphNotFound."""
-        ...
-
-
-@runtime_checkable
 class LinkTables(Protocol):
     """Optional ability of a source: edges as ranking computes with them, without a key for each end."""
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from datasources.base import AnswersFromMemory, GraphDataSource, LinkTables, MemoryGraphProvider
+from datasources.base import GraphDataSource, LinkTables, MemoryGraphProvider
 from datasources.batch_reads import OneTripSource, SearchedAtOnce
 from datasources.builtin_types import types_by_name
 from datasources.lexical import LexicalIndex
@@ -214,10 +214,6 @@ class MemoryOverlay:
         return [
             Link(edge.source, edge.target) for edge in (edges if limit is None else edges[: max(0, limit)])
         ]
-
-    def is_small(self, graph_key: str) -> bool:
-        """Implements AnswersFromMemory as the stored source does."""
-        return isinstance(self.stored, AnswersFromMemory) and self.stored.is_small(graph_key)
 
     async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
         if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):

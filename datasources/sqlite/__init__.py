@@ -1,4 +1,7 @@
-"""The embedded database: one SQLite file, full-text search inside, vector indexes beside it."""
+"""The embedded database: one SQLite file, with full-text search inside and indexes of large graphs beside it.
+
+From outside: `SqliteDatabase`, its `Limits`, and `backup`.
+"""
 
 from datasources.sqlite.database import SqliteDatabase
 from datasources.sqlite.engine import Limits

@@ -13,8 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceUnavailable
-from datasources.sqlite.private import make_file, make_folder
-from datasources.sqlite.schema import APPLICATION_ID, BUSY_S, VERSION, translate
+from datasources.sqlite.schema import APPLICATION_ID, BUSY_S, VERSION, make_file, make_folder, translate
 
 PAGES = 2_000
 """Pages copied between two reports of progress: 16 MB."""

@@ -1,31 +1,30 @@
-"""Which nodes of a graph changed since an index file was made: in their text, or in their vectors.
+"""Which nodes of a graph changed since an index was made: in their text, or in their vectors.
 
 One row a node, with the version at which it last changed. A write that changes more nodes than an
-index would ever look through itself only raises the floor: every older file is then of no use.
+index would ever look through itself only raises the floor: every older index is then of no use.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Literal
 
-from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow
 
 MAX_BEHIND = 2_000
 """Changes that a search looks through itself; an index that lags further behind is not used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLog:
-    """The statements of one log."""
+    """The log of one kind of change: the table `KIND_log`, and its floor in `graphs`."""
 
-    add: str
-    floor: str
-    raise_floor: str
-    since: str
-    clean: str
+    def __init__(self, kind: Literal["text", "vector"]) -> None:
+        self.add = f"""INSERT INTO {kind}_log (rid, graph, number) VALUES (?, ?, ?)
+            ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
+        self.floor = f"SELECT {kind}_log_floor FROM graphs WHERE id = :graph"
+        self.raise_floor = f"UPDATE graphs SET {kind}_log_floor = :number WHERE id = :graph"
+        self.since = f"SELECT rid FROM {kind}_log WHERE graph = :graph AND number > :number LIMIT :limit"
 
     def note(self, connection: sqlite3.Connection, graph: int, rids: Sequence[int], number: int) -> None:
         """Note inside a write that nodes change with version `number`."""
@@ -43,23 +42,6 @@ class ChangeLog:
         rows = connection.execute(self.since, values).fetchall()
         return None if len(rows) > MAX_BEHIND else [rid for (rid,) in rows]
 
-    def trim(self, connection: sqlite3.Connection, graph: int, number: int) -> None:
-        """Forget changes up to a version, inside a write, once every file in use knows them."""
-        connection.execute(self.clean, {"graph": graph, "number": number})
-        connection.execute(self.raise_floor, {"graph": graph, "number": number})
 
-
-TEXT_LOG = ChangeLog(
-    add=sql.TEXT_LOG_ADD,
-    floor=sql.TEXT_LOG_FLOOR,
-    raise_floor=sql.TEXT_LOG_RAISE,
-    since=sql.TEXT_LOG_SINCE,
-    clean=sql.TEXT_LOG_CLEAN,
-)
-VECTOR_LOG = ChangeLog(
-    add=sql.VECTOR_LOG_ADD,
-    floor=sql.VECTOR_LOG_FLOOR,
-    raise_floor=sql.VECTOR_LOG_RAISE,
-    since=sql.VECTOR_LOG_SINCE,
-    clean=sql.VECTOR_LOG_CLEAN,
-)
+TEXT_LOG = ChangeLog("text")
+VECTOR_LOG = ChangeLog("vector")

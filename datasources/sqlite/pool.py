@@ -31,7 +31,7 @@ MANY_ROWS = 2_000
 
 
 class _Asked(NamedTuple):
-    """One read under way."""
+    """One read that was asked for."""
 
     work: Callable[[sqlite3.Connection], Any]
     done: asyncio.Future[Any]
@@ -46,7 +46,7 @@ class _Outcome(NamedTuple):
     error: BaseException | None
 
 
-def _settle(outcomes: Sequence[_Outcome]) -> None:
+def _answer(outcomes: Sequence[_Outcome]) -> None:
     for done, result, error in outcomes:
         if done.done():  # who asked has gone away
             continue
@@ -55,17 +55,13 @@ def _settle(outcomes: Sequence[_Outcome]) -> None:
             continue
         try:
             done.set_exception(error)
-        except TypeError as exc:  # a future takes no StopIteration; the others must still be told
+        except TypeError as exc:  # a future takes no StopIteration; the others still need their answers
             exc.__cause__ = error
             done.set_exception(exc)
 
 
 class Pool:
-    """Runs work on connections of one file. Reads see one moment: each is one transaction.
-
-    `look_up` is for the event loop's own thread: look-ups of a few microseconds are not worth a change
-    of thread. A WAL reader never waits for a writer, so it cannot block the loop.
-    """
+    """Runs work on connections of one file, in threads. Reads see one moment: each is one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,8 +78,6 @@ class Pool:
         self._lock = threading.Lock()
         self._closed = False
         self._asked: list[_Asked] = []
-        self._here = self._connect()
-        self._here_lock = threading.Lock()
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -99,16 +93,6 @@ class Pool:
         if connection is None:
             connection = self._local.connection = self._connect()
         return connection
-
-    def look_up(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work`, of microseconds, in the caller's thread. Raises: SourceUnavailable when closed."""
-        try:
-            # SQLite crashes when a connection is closed by one thread while another one reads with it.
-            with self._here_lock:
-                self.check_open()
-                return work(self._here)
-        except sqlite3.Error as exc:
-            raise translate(exc, self.path) from exc
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, apart: bool = False) -> T:
         """Run `work` in a reader's thread, on a snapshot of the database.
@@ -132,7 +116,7 @@ class Pool:
         for together in (*alone, *(others[i : i + TOGETHER] for i in range(0, len(others), TOGETHER))):
             try:
                 self.check_open()
-                # Not awaited: `_read` tells each who asked, and to be told twice takes as long again.
+                # Not awaited: `_read` answers each who asked, and a second answer takes as long again.
                 self._readers.submit(self._read, together)
             except (SourceUnavailable, RuntimeError) as exc:  # closed between the asking and now
                 for one in together:
@@ -140,14 +124,14 @@ class Pool:
                         one.done.set_exception(exc)
 
     def _read(self, asked: Sequence[_Asked]) -> None:
-        """Do the work in one transaction; each has its own result or failure, all are told at once."""
+        """Do the work in one transaction; each has its own result or failure, all are answered at once."""
         outcomes = [self._outcome(one) for one in asked]
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is not None:  # None: it could not be made, and each outcome says why
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
         with suppress(RuntimeError):  # the event loop was closed: nobody waits any more
-            asked[0].done.get_loop().call_soon_threadsafe(_settle, outcomes)
+            asked[0].done.get_loop().call_soon_threadsafe(_answer, outcomes)
 
     def _outcome(self, asked: _Asked) -> _Outcome:
         result, error = None, None
@@ -220,9 +204,13 @@ class Pool:
         with suppress(sqlite3.Error), closing(connect(self.path, once_through=True)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def background(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Run long reading work apart from the readers, on a connection of its own, without a transaction."""
-        return self._submit(self._builders, lambda: self._once_through(work))
+    def background(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Run long reading work apart from the readers, on a connection of its own, without a transaction.
+
+        From any thread.
+        """
+        self.check_open()
+        return self._builders.submit(self._once_through, work)
 
     def _once_through(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with closing(connect(self.path, once_through=True)) as connection:
@@ -247,7 +235,7 @@ class Pool:
         self._syncer.shutdown(wait=True)
         with suppress(SourceUnavailable):  # where nothing was written there is no log
             self._sync_log()
-        with self._lock, self._here_lock:
+        with self._lock:
             for connection in self._open:
                 with suppress(sqlite3.Error):
                     connection.close()

@@ -1,4 +1,4 @@
-"""Small conversions between rows and our shapes that every part of the source uses."""
+"""Conversions between rows and our shapes, and the best of many scores, for every part of the source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ MAX_TIES = 1_000
 
 SAMPLE = 2_048
 """Scores looked at to guess how great the best are."""
+
+LOWEST = float(np.finfo(np.float32).min)
+
+BULK_ROWS = 100
+"""Rows of at most nine values, so that no SQLite finds too many variables (older ones take 999)."""
 
 _as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
 
@@ -55,22 +61,41 @@ class GraphRow:
 
 def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
     """Read a graph's row. Raises: GraphNotFound, also for a graph of another workspace."""
-    return _found(connection, sql.GRAPH_ROW, workspace, graph_key)
-
-
-def graph_versions(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
-    """Read just what tells whether something held in memory is still true. Raises: GraphNotFound."""
-    return _found(connection, sql.GRAPH_VERSIONS, workspace, graph_key)
-
-
-def _found(connection: sqlite3.Connection, statement: str, workspace: str, graph_key: str) -> GraphRow:
     try:
-        row = connection.execute(statement, {"key": graph_key, "workspace": workspace}).fetchone()
+        row = connection.execute(sql.GRAPH_ROW, {"key": graph_key, "workspace": workspace}).fetchone()
     except UnicodeEncodeError:  # a lone surrogate: nothing can be stored under such a key
         row = None
     if row is None:
         raise GraphNotFound(graph_key=graph_key)
     return GraphRow(*row)
+
+
+def graph_row_by_id(connection: sqlite3.Connection, graph: int) -> GraphRow | None:
+    """Read a graph's row; None: it was deleted."""
+    row = connection.execute(sql.GRAPH_ROW_BY_ID, {"graph": graph}).fetchone()
+    return None if row is None else GraphRow(*row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkInsert:
+    """An INSERT for one row, and for a hundred in one statement: a statement costs as much as its row."""
+
+    one: str
+    many: str
+
+    @staticmethod
+    def of(statement: str) -> BulkInsert:
+        """Take an INSERT with `VALUES (?, …)`, and perhaps what to do on a conflict."""
+        head, values, rest = statement.partition("VALUES ")
+        row, end, tail = rest.partition(")")
+        return BulkInsert(one=statement, many=head + values + ", ".join([row + end] * BULK_ROWS) + tail)
+
+    def put(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert all rows. Raises: sqlite3.Error, some rows may be in then: the transaction must end."""
+        full = len(rows) - len(rows) % BULK_ROWS
+        for start in range(0, full, BULK_ROWS):
+            connection.execute(self.many, list(chain.from_iterable(rows[start : start + BULK_ROWS])))
+        connection.executemany(self.one, rows[full:])
 
 
 def array(values: Iterable[str] | Iterable[int]) -> str:
@@ -106,28 +131,26 @@ def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) 
     return [_as_hit((key, -score)) for score, key in ordered]
 
 
-def likely_bound(scores: NDArray[np.floating[Any]], count: int) -> float:
-    """Guess a score that the best `count` reach and few others: it spares ordering all of them.
+def best_rows(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
+    """Return the rows of the greatest scores, ascending, and some of those that tie with the last.
 
-    It may be wrong; of few scores it is minus infinity.
+    Rows of minus infinity are left out. A guess of how great the best are, from a sample, spares
+    ordering all of them; where it was wrong all are ordered.
     """
-    if len(scores) <= 4 * SAMPLE or count <= 0:
-        return -np.inf
-    some = scores[:: len(scores) // SAMPLE]
-    place = min(len(some), 8 + 2 * count * len(some) // len(scores))
-    return float(np.partition(some, len(some) - place)[len(some) - place])
-
-
-def best_among(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
-    """Return the rows of the `count` best scores and of some that tie with the last, ascending.
-
-    Shapes: `scores` is [len(rows)]; `rows` ascend.
-    """
+    bound = LOWEST
+    if len(scores) > 4 * SAMPLE and count > 0:
+        some = scores[:: len(scores) // SAMPLE]
+        place = min(len(some), 8 + 2 * count * len(some) // len(scores))
+        bound = max(LOWEST, float(np.partition(some, len(some) - place)[len(some) - place]))
+    rows = np.flatnonzero(scores >= bound)
+    if len(rows) < count and bound > LOWEST:
+        rows = np.flatnonzero(scores >= LOWEST)
     if len(rows) <= count:
         return rows
-    least = np.partition(scores, len(rows) - count)[len(rows) - count]
-    best = rows[scores >= least]
+    found = scores[rows]
+    least = np.partition(found, len(rows) - count)[len(rows) - count]
+    best = rows[found >= least]
     if len(best) <= count + MAX_TIES:
         return best
-    better = rows[scores > least]
-    return np.sort(np.concatenate([better, rows[scores == least][: count + MAX_TIES - len(better)]]))
+    better = rows[found > least]
+    return np.sort(np.concatenate([better, rows[found == least][: count + MAX_TIES - len(better)]]))

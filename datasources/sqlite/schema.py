@@ -16,17 +16,20 @@ the log: an index file that is older than the floor is of no use any more.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
 from pathlib import Path
 
+from datasources.base import RECORD_INDEXES
 from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
-from datasources.sqlite.private import make_file, make_folder
-from datasources.sqlite.record_indexes import index_statements
 
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
-VERSION = 2
+VERSION = 3
 BUSY_S = 10.0
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+"""Conversations and code lie in them. What exists already keeps the permissions that somebody gave it."""
+
 PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
 CACHE_KIB = 64 << 10
@@ -133,10 +136,35 @@ FIRST = (
 TUNING = "INSERT INTO words (words, rank) VALUES ('automerge', 8)"
 """For a new file, which keeps it: less merging than at FTS5's own setting, and more parts to search."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (*FIRST, *index_statements()),
-    tuple(index_statements()),  # version 2: records of more kinds may be queried
+RECORD_INDEX_STATEMENTS = tuple(
+    f"CREATE INDEX IF NOT EXISTS records_{kind}_{name} "
+    f"ON records (workspace, json_extract(data, '$.{name}'), key) WHERE kind = '{kind}'"
+    for kind, names in RECORD_INDEXES.items()
+    for name in names
 )
+"""The indexes of the record fields that may be queried (names come from RECORD_INDEXES alone)."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (*FIRST, *RECORD_INDEX_STATEMENTS),
+    RECORD_INDEX_STATEMENTS,  # version 2: records of more kinds may be queried
+    ("DROP TABLE terms",),  # version 3: how many nodes have a word is known by the index that finds them
+)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for its owner alone where there is none; those above it are made as others are.
+
+    Raises: OSError.
+    """
+    path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file for its owner alone where there is none. Raises: OSError.
+
+    SQLite gives the files beside a database (its write-ahead log) the permissions of the database.
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
 
 
 def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:

@@ -1,8 +1,8 @@
 """The graphs of one workspace in the embedded database.
 
-A small graph is answered from memory, in the event loop itself: what is held is checked against
-the graph's versions with one look-up of some microseconds, so another process's write is seen at
-once. A large graph is answered by SQL in a reader's thread.
+Every read runs in a reader's thread, on one moment of the file, which says by its versions whether
+what is held in memory is still true: another process's write is seen at once. A small graph is
+answered from memory, a large one by SQL and by the indexes beside the file.
 """
 
 from __future__ import annotations
@@ -16,26 +16,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from datasources.base import RecordWrite
-from datasources.sqlite import large, writes
 from datasources.sqlite import statements as sql
-from datasources.sqlite.cached_vectors import HeldVectors
-from datasources.sqlite.cached_words import HeldWords
+from datasources.sqlite import writes
+from datasources.sqlite.cached_graph import CachedGraph
+from datasources.sqlite.cached_words import CachedWords
 from datasources.sqlite.engine import Engine
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, graph_row, graph_versions, storable, vector_of
-from datasources.sqlite.snapshot import GraphDocuments
-from datasources.sqlite.text_index import TEXT_INDEX
-from datasources.sqlite.text_search import search_large
-from datasources.sqlite.vector_build import vector_index_kind
-from datasources.sqlite.vector_index import VectorGroup
-from datasources.sqlite.vector_search import (
+from datasources.sqlite.rows import GraphRow, array, graph_row, storable, vector_of
+from datasources.sqlite.stored_graph import StoredGraph
+from datasources.sqlite.text_index import TEXT_INDEX, search_large
+from datasources.sqlite.vector_index import (
+    VectorGroup,
     VectorQuery,
-    count_vectors,
-    load_matrix,
-    score_nodes,
+    load_vectors,
     search_exactly,
     search_index,
     vector_groups,
+    vector_index_kind,
 )
 from datasources.text import tokenize
 from datasources.types import (
@@ -59,9 +56,18 @@ from datasources.types import (
 )
 
 T = TypeVar("T")
+CONFIG_BYTES = 4_000
 
-FEW = 100
-"""So many documents are read from the file when their graph is not in memory."""
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    """The node types that a workspace sees."""
+
+    configs: list[NodeTypeConfig]
+
+    @property
+    def nbytes(self) -> int:
+        return CONFIG_BYTES * len(self.configs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,56 +76,36 @@ class SqliteSource:
 
     engine: Engine
     workspace: str
-    _rows: dict[str, GraphRow] = field(default_factory=dict[str, GraphRow], repr=False, compare=False)
-
-    def _here(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
-        """Look something up in the event loop's own thread."""
-        return self.engine.pool.look_up(lambda c: c.execute(statement, values).fetchall())
-
-    def _row(self, graph_key: str) -> GraphRow:
-        """Return where a graph stands, looked up once in a step of the event loop.
-
-        What this step can know of was stored before it began, so nobody misses their own write.
-        """
-        row = self._rows.get(graph_key)
-        if row is None:
-            row = self.engine.pool.look_up(lambda c: graph_versions(c, self.workspace, graph_key))
-            asyncio.get_running_loop().call_soon(self._rows.clear)
-            self._rows[graph_key] = row
-        return row
+    _large: set[str] = field(default_factory=set[str], repr=False, compare=False)
+    """The graphs that were large when they were last searched: only these are worth a thread a search."""
 
     async def _read(
         self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T], *, apart: bool = False
     ) -> T:
-        """Run `work` on a graph in a reader's thread, on one moment of it."""
+        """Run `work` on a graph in a reader's thread, on one moment of it. Raises: GraphNotFound."""
         return await self.engine.pool.read(
             lambda c: work(c, graph_row(c, self.workspace, graph_key)), apart=apart
         )
 
-    async def _documents(self, graph_key: str, *, few: bool = False) -> GraphDocuments | None:
-        """Return the graph as held in memory, or None when it is too large for that, or not held yet.
+    async def _ask(self, graph_key: str, work: Callable[[CachedGraph | StoredGraph], T]) -> T:
+        """Run `work` on the nodes and edges of a graph: as held in memory, or as stored."""
+        return await self._read(graph_key, lambda c, row: work(self._graph(c, row)))
 
-        For a `few` documents a graph that has just changed is not loaded: the file gives them sooner.
-        """
-        row, limits = self._row(graph_key), self.engine.limits
-        size = row.nodes + row.edges
-        if size > max(limits.held, limits.linked):
-            return None
+    def _graph(self, connection: sqlite3.Connection, row: GraphRow) -> CachedGraph | StoredGraph:
+        limits = self.engine.limits
+        if row.nodes + row.edges <= limits.linked:
+            held = self.engine.cache.get_if_frequent(
+                ("graph", row.id), row.revision, limits.asked, lambda: CachedGraph.load(connection, row)
+            )
+            if held is not None:
+                return held
+        index = self.engine.indexes.opened(row, TEXT_INDEX)
+        return StoredGraph(connection, row, None if index is None else index.nodes)
 
-        def load(connection: sqlite3.Connection) -> tuple[object, GraphDocuments, int]:
-            now = graph_row(connection, self.workspace, graph_key)
-            documents = GraphDocuments.load(connection, now)
-            return now.revision, documents, documents.nbytes
-
-        name = ("documents", row.id)
-        if few or size > limits.held:
-            return self.engine.held_later(name, row.revision, load)
-        return await self.engine.held(name, row.revision, load)
-
-    def is_small(self, graph_key: str) -> bool:
-        """See AnswersFromMemory."""
-        row, limits = self._row(graph_key), self.engine.limits
-        return row.nodes + row.edges <= limits.held and row.nodes <= limits.exact
+    def _is_small(self, graph_key: str, row: GraphRow) -> bool:
+        small = row.nodes + row.edges <= self.engine.limits.small
+        (self._large.discard if small else self._large.add)(graph_key)
+        return small
 
     async def list_graphs(self) -> list[Graph]:
         rows = await self.engine.pool.read(
@@ -131,76 +117,48 @@ class SqliteSource:
         return (await self.get_versions(graph_key)).graph
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        row = self._row(graph_key)
-        vectors = str(row.vector_version)
-        body = self.engine.snapshots.get(("graph", row.id), row.revision)
-        if isinstance(body, Graph):
-            return GraphVersions(graph=body, vectors=vectors)
-        graph = await self._read(graph_key, lambda _, now: parse_document(Graph, now.body, "graphs"))
-        self.engine.snapshots.put(("graph", row.id), graph.revision, graph, 2_000)
-        return GraphVersions(graph=graph, vectors=vectors)
+        row = await self._read(graph_key, lambda _, row: row)
+        graph = parse_document(Graph, row.body, "graphs")
+        return GraphVersions(graph=graph, vectors=str(row.vector_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
-        return await self._read(graph_key, large.stats)
+        return await self._read(graph_key, lambda c, row: StoredGraph(c, row).stats())
 
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        return await self._read(graph_key, lambda c, row: large.nodes(c, row, sheet, after, limit))
+        return await self._read(graph_key, lambda c, row: StoredGraph(c, row).nodes(sheet, after, limit))
 
     async def get_edges(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
-        return await self._read(graph_key, lambda c, row: large.edges(c, row, sheet, after, limit))
+        return await self._read(graph_key, lambda c, row: StoredGraph(c, row).edges(sheet, after, limit))
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        documents = await self._documents(graph_key, few=len(keys) <= FEW)
-        if documents is not None:
-            return documents.nodes_by_key(keys)
-        return await self._read(graph_key, lambda c, row: large.nodes_by_key(c, row, keys))
+        return await self._ask(graph_key, lambda graph: graph.nodes_by_key(keys))
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        documents = await self._documents(graph_key, few=len(keys) <= FEW)
-        if documents is not None:
-            return documents.edges_of(keys)
-        return await self._read(graph_key, lambda c, row: large.edges_of(c, row, keys))
+        return await self._ask(graph_key, lambda graph: graph.edges_of(keys))
 
     async def get_links(
         self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
     ) -> list[Link]:
-        documents = await self._documents(graph_key)
-        if documents is not None:
-            return documents.links(keys, limit)
-        return await self._read(graph_key, lambda c, row: large.links(c, row, keys, limit))
+        return await self._ask(graph_key, lambda graph: graph.links(keys, limit))
 
     async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
         """Return the edges of these nodes as `get_links`, in any order: numbers instead of keys."""
-        documents = await self._documents(graph_key)
-        if documents is not None:
-            return documents.link_table(keys, limit)
-
-        return await self._read(graph_key, lambda c, row: self._link_table(c, row, keys, limit))
-
-    def _link_table(
-        self, connection: sqlite3.Connection, row: GraphRow, keys: Sequence[str], limit: int
-    ) -> LinkTable:
-        index = self.engine.indexes.opened(row, TEXT_INDEX)
-        return large.link_table(connection, row, keys, limit, None if index is None else index.nodes)
+        return await self._ask(graph_key, lambda graph: graph.link_table(keys, limit))
 
     async def get_chosen(
         self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
     ) -> Subgraph:
         """See LinkTables."""
-        documents = await self._documents(graph_key)
-        if documents is not None:
-            chosen = choose(documents.link_table(keys, limit))
-            return documents.neighborhood(chosen, 0, "any", len(chosen))
 
-        def work(connection: sqlite3.Connection, row: GraphRow) -> Subgraph:
-            chosen = choose(self._link_table(connection, row, keys, limit))
-            return large.neighborhood(connection, row, chosen, 0, "any", len(chosen))
+        def work(graph: CachedGraph | StoredGraph) -> Subgraph:
+            chosen = choose(graph.link_table(keys, limit))
+            return graph.neighborhood(chosen, 0, "any", len(chosen))
 
-        return await self._read(graph_key, work)
+        return await self._ask(graph_key, work)
 
     async def get_neighborhood(
         self,
@@ -211,62 +169,38 @@ class SqliteSource:
         direction: Direction = "any",
         limit: int,
     ) -> Subgraph:
-        documents = await self._documents(graph_key)
-        if documents is not None:
-            return documents.neighborhood(keys, max_depth, direction, limit)
-        return await self._read(
-            graph_key, lambda c, row: large.neighborhood(c, row, keys, max_depth, direction, limit)
-        )
+        return await self._ask(graph_key, lambda graph: graph.neighborhood(keys, max_depth, direction, limit))
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
-        self.engine.pool.check_open()
-        rows = self._here(sql.TYPES_VERSION, {})
-        version = rows[0][0] if rows else "0"
+        def work(connection: sqlite3.Connection) -> _Types:
+            version = connection.execute(sql.TYPES_VERSION).fetchone()
+            return self.engine.cache.get(
+                ("types", self.workspace),
+                version,
+                lambda _: _Types(writes.read_configs(connection, self.workspace)),
+            )
 
-        def load(connection: sqlite3.Connection) -> tuple[object, list[NodeTypeConfig], int]:
-            found = connection.execute(sql.TYPES_VERSION).fetchone()
-            configs = writes.read_configs(connection, self.workspace)
-            return (found[0] if found else "0"), configs, 4_000 * len(configs)
-
-        configs = await self.engine.held(("types", self.workspace), version, load)
-        if types is None:
-            return list(configs)
-        wanted = set(types)
-        return [config for config in configs if config.type in wanted]
+        configs = (await self.engine.pool.read(work)).configs
+        wanted = None if types is None else set(types)
+        return [config for config in configs if wanted is None or config.type in wanted]
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        row, terms = self._row(graph_key), tokenize(query)
-        if row.nodes + row.edges > self.engine.limits.held:
-            return await self._search_index(graph_key, row, terms, limit, field)
+        terms = tokenize(query)
 
-        name = ("text", row.id, field)
-        older = self.engine.snapshots.last(name)
+        def work(connection: sqlite3.Connection, row: GraphRow) -> list[Hit]:
+            if self._is_small(graph_key, row):
+                words = self.engine.cache.get(
+                    ("text", row.id, field),
+                    row.text_version,
+                    lambda older: CachedWords.of(connection, row, field, older),
+                )
+                return words.index.search(terms, limit)
+            usable = self.engine.indexes.usable(connection, row, TEXT_INDEX)
+            return search_large(connection, row, terms, limit, field, usable)
 
-        def load(connection: sqlite3.Connection) -> tuple[object, HeldWords, int]:
-            now = graph_row(connection, self.workspace, graph_key)
-            if isinstance(older, HeldWords):
-                held = older.refreshed(connection, now, field)
-            else:
-                held = HeldWords.load(connection, now, field)
-            return now.text_version, held, held.nbytes
-
-        held = await self.engine.held(name, row.text_version, load)
-        return held.index.search(terms, limit)
-
-    async def _search_index(
-        self, graph_key: str, row: GraphRow, terms: Sequence[str], limit: int, field: SearchField
-    ) -> list[Hit]:
-        def work(connection: sqlite3.Connection, now: GraphRow) -> tuple[list[Hit], bool]:
-            usable = self.engine.indexes.usable(connection, now, TEXT_INDEX)
-            due = usable is None or len(usable[1]) > TEXT_INDEX.repair_at
-            return search_large(connection, now, terms, limit, field, usable), due
-
-        hits, due = await self._read(graph_key, work)
-        if due:
-            self.engine.indexes.schedule(self.workspace, graph_key, row, TEXT_INDEX)
-        return hits
+        return await self._read(graph_key, work)
 
     async def search_vectors(
         self,
@@ -278,70 +212,26 @@ class SqliteSource:
         min_score: float = 0.0,
         field: SearchField = "content",
     ) -> list[Hit]:
-        row = self._row(graph_key)
-        if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all() or limit <= 0:
-            return []
-        if not storable(model):
-            return []
+        fits = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all()) and storable(model)
         group = VectorGroup(model=model, dim=vector.size, field=field)
-        if row.nodes <= self.engine.limits.exact:
-
-            def load(connection: sqlite3.Connection) -> tuple[object, HeldVectors, int]:
-                now = graph_row(connection, self.workspace, graph_key)
-                held = HeldVectors.of(load_matrix(connection, now, group))
-                return now.vector_version, held, held.nbytes
-
-            held = await self.engine.held(("vectors", row.id, group), row.vector_version, load)
-            return held.search(vector, limit, min_score)
         query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
-        return await self._search_vector_index(graph_key, row, query)
 
-    def may_miss_vectors(self, graph_key: str) -> bool:
-        """Tell whether a vector search of this graph may miss nodes: where not all vectors are compared."""
-        limits = self.engine.limits
-        return self._row(graph_key).nodes > max(limits.exact, limits.scanned)
-
-    async def score_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        keys: Sequence[str],
-        *,
-        model: str,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        """Return the exact cosines of nodes that an approximate search may have missed.
-
-        Best first; none where all vectors are compared, for then nothing is missed.
-        """
-        if not self.may_miss_vectors(graph_key) or not keys or not storable(model):
-            return []
-        group = VectorGroup(model=model, dim=vector.size, field=field)
-        query = VectorQuery(group=group, vector=vector, limit=len(keys), min_score=0.0)
-        kind = vector_index_kind(group, self.engine.limits.scanned)
-
-        def work(connection: sqlite3.Connection, now: GraphRow) -> list[Hit]:
-            usable = self.engine.indexes.usable(connection, now, kind)
-            return score_nodes(connection, now, query, keys, usable)
-
-        return await self._read(graph_key, work)
-
-    async def _search_vector_index(self, graph_key: str, row: GraphRow, query: VectorQuery) -> list[Hit]:
-        kind = vector_index_kind(query.group, self.engine.limits.scanned)
-
-        def work(connection: sqlite3.Connection, now: GraphRow) -> tuple[list[Hit], bool]:
-            count = count_vectors(connection, now, query.group)
-            if count <= self.engine.limits.exact:
-                return search_exactly(connection, now, query) if count else [], False
-            usable = self.engine.indexes.usable(connection, now, kind)
+        def work(connection: sqlite3.Connection, row: GraphRow) -> list[Hit]:
+            if not fits or limit <= 0:
+                return []
+            if self._is_small(graph_key, row):
+                vectors = self.engine.cache.get(
+                    ("vectors", row.id, group),
+                    row.vector_version,
+                    lambda _: load_vectors(connection, row, group),
+                )
+                return search_index(connection, query, vectors, [])
+            usable = self.engine.indexes.usable(connection, row, vector_index_kind(group))
             if usable is None:
-                return search_exactly(connection, now, query), True
-            return search_index(connection, query, *usable), len(usable[1]) > kind.repair_at
+                return search_exactly(connection, row, query)
+            return search_index(connection, query, *usable)
 
-        hits, due = await self._read(graph_key, work, apart=True)
-        if due:
-            self.engine.indexes.schedule(self.workspace, graph_key, row, kind)
-        return hits
+        return await self._read(graph_key, work, apart=graph_key in self._large)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         rows = await self._by_key(graph_key, sql.VECTOR_INFO, keys)
@@ -376,7 +266,7 @@ class SqliteSource:
 
     async def delete_graph(self, graph_key: str) -> None:
         gone = await self.engine.pool.write(lambda c: writes.delete_graph(c, self.workspace, graph_key))
-        self.engine.snapshots.drop(lambda name: len(name) > 1 and name[1] == gone)
+        self.engine.cache.forget(gone)
         self.engine.indexes.forget(gone)
 
     async def apply(
@@ -397,17 +287,13 @@ class SqliteSource:
         )
 
     async def build_indexes(self, graph_key: str) -> None:
-        """Bring the index files of a large graph up to date now; nothing to do for a small one."""
-        row, limits = self._row(graph_key), self.engine.limits
-        kinds: list[IndexKind[Any]] = []
-        if row.nodes + row.edges > limits.held:
-            kinds.append(TEXT_INDEX)
-        if row.nodes > limits.exact:
-            groups = await self._read(graph_key, vector_groups)
-            kinds.extend(
-                vector_index_kind(group, limits.scanned) for group, count in groups if count > limits.exact
-            )
-        indexes = self.engine.indexes
+        """Bring the indexes of a large graph up to date now; nothing to do for a small one."""
+
+        def kinds_of(connection: sqlite3.Connection, row: GraphRow) -> tuple[GraphRow, list[IndexKind[Any]]]:
+            if row.nodes + row.edges <= self.engine.limits.small:
+                return row, []
+            return row, [TEXT_INDEX, *map(vector_index_kind, vector_groups(connection, row))]
+
+        row, kinds = await self._read(graph_key, kinds_of)
         for kind in kinds:
-            await asyncio.shield(indexes.schedule(self.workspace, graph_key, row, kind))
-        await self.engine.pool.write(lambda c: indexes.trim_logs(c, row, kinds), durable=False)
+            await asyncio.shield(asyncio.wrap_future(self.engine.indexes.schedule(row, kind)))

@@ -1,6 +1,6 @@
 """All SQL of reading and writing. Values are bound, never written into the text.
 
-`:keys`, `:rids` and `:terms` are JSON arrays, read by json_each: one statement serves any number.
+`:keys` and `:rids` are JSON arrays, read by json_each: one statement serves any number.
 `:low` and `:high` are the range of row ids of a graph.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 GRAPH_ROW = """
 SELECT id, revision, text_version, vector_version, nodes, edges, content_words, name_words, body
 FROM graphs WHERE key = :key AND workspace = :workspace"""
-GRAPH_VERSIONS = """
-SELECT id, revision, text_version, vector_version, nodes, edges
-FROM graphs WHERE key = :key AND workspace = :workspace"""
+GRAPH_ROW_BY_ID = """
+SELECT id, revision, text_version, vector_version, nodes, edges, content_words, name_words, body
+FROM graphs WHERE id = :graph"""
 WORKSPACES = "SELECT DISTINCT workspace FROM graphs ORDER BY workspace"
 GRAPH_LIST = "SELECT body FROM graphs WHERE workspace = :workspace ORDER BY key"
 GRAPH_EXISTS = "SELECT 1 FROM graphs WHERE key = :key"
@@ -29,7 +29,6 @@ UPDATE graphs SET text_version = text_version + 1, content_words = content_words
 GRAPH_VECTORS_UPDATE = "UPDATE graphs SET vector_version = vector_version + 1 WHERE id = :graph"
 GRAPH_TEXT_VERSION = "SELECT text_version FROM graphs WHERE id = :graph"
 GRAPH_NEXT_NUMBER = "SELECT next_number FROM graphs WHERE id = :graph"
-GRAPH_VERSIONS_BY_ID = "SELECT text_version, vector_version FROM graphs WHERE id = :graph"
 GRAPH_IDS_OF_WORKSPACE = "SELECT id FROM graphs WHERE workspace = :workspace"
 GRAPH_IDS_OF_ALL = "SELECT id, workspace FROM graphs"
 
@@ -131,13 +130,6 @@ INSERT INTO words (rowid, key, name, type, type_name, description, data, process
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 WORDS_DELETE = "DELETE FROM words WHERE rowid = ?"
 WORDS_DELETE_RANGE = "DELETE FROM words WHERE rowid BETWEEN :low AND :high"
-TERM_ADD = """
-INSERT INTO terms (graph, term, content, name) VALUES (?, ?, ?, ?)
-ON CONFLICT (graph, term) DO UPDATE SET content = content + excluded.content, name = name + excluded.name"""
-TERM_CLEAN = "DELETE FROM terms WHERE graph = ? AND term = ? AND content <= 0"
-TERMS_OF = """
-SELECT t.term, t.content, t.name FROM json_each(:terms) j
-CROSS JOIN terms t ON t.graph = :graph AND t.term = j.value"""
 MATCH = """
 SELECT rowid FROM words WHERE words MATCH :query AND rowid BETWEEN :low AND :high LIMIT :limit"""
 
@@ -153,23 +145,7 @@ ON CONFLICT (graph, model, dim) DO UPDATE SET count = count + excluded.count"""
 VECTOR_COUNT_CLEAN = "DELETE FROM vector_counts WHERE graph = :graph AND count <= 0"
 VECTOR_COUNT = """
 SELECT count FROM vector_counts WHERE graph = :graph AND model = :model AND dim = :dim"""
-VECTOR_GROUPS = "SELECT model, dim, count FROM vector_counts WHERE graph = :graph"
-VECTOR_LOG_ADD = """
-INSERT INTO vector_log (rid, graph, number) VALUES (?, ?, ?)
-ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
-VECTOR_LOG_FLOOR = "SELECT vector_log_floor FROM graphs WHERE id = :graph"
-VECTOR_LOG_SINCE = "SELECT rid FROM vector_log WHERE graph = :graph AND number > :number LIMIT :limit"
-VECTOR_LOG_CLEAN = "DELETE FROM vector_log WHERE graph = :graph AND number <= :number"
-VECTOR_LOG_RAISE = """
-UPDATE graphs SET vector_log_floor = max(vector_log_floor, :number) WHERE id = :graph"""
-TEXT_LOG_ADD = """
-INSERT INTO text_log (rid, graph, number) VALUES (?, ?, ?)
-ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
-TEXT_LOG_FLOOR = "SELECT text_log_floor FROM graphs WHERE id = :graph"
-TEXT_LOG_SINCE = "SELECT rid FROM text_log WHERE graph = :graph AND number > :number LIMIT :limit"
-TEXT_LOG_CLEAN = "DELETE FROM text_log WHERE graph = :graph AND number <= :number"
-TEXT_LOG_RAISE = """
-UPDATE graphs SET text_log_floor = max(text_log_floor, :number) WHERE id = :graph"""
+VECTOR_GROUPS = "SELECT model, dim FROM vector_counts WHERE graph = :graph"
 VECTOR_INFO = """
 SELECT n.key, v.model, v.hash FROM json_each(:keys) j
 CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v ON v.rid = n.rid"""

@@ -1,37 +1,60 @@
-"""The vector index of a large graph: a file beside the database, mapped into memory.
+"""The vectors of one model and field of a graph, and the search for those nearest to a question.
 
-It holds every vector at length 1, and what finds candidates among them fast: codes of 4 bits a
-component, all of which are compared, or for millions of vectors a navigable graph of codes of 8
-bits, which is walked. What either finds is scored again with the vectors themselves, and what
-changed since the file was made is scored as it is stored, so a file that lags behind gives no wrong
-score, only a slower answer.
+A small graph's are held in memory, a large graph's lie in an index folder and are mapped into memory.
+Each is kept at length 1, and as codes of 4 bits a component, which take an eighth of the memory: all
+codes are compared with the question, and what they find is scored again with the vectors themselves.
+What changed since an index was made is scored as it is stored, so an index that lags behind gives no
+wrong score, only a slower answer.
 
-Decision: codes are compared one and all for as long as that takes no more than a few milliseconds.
-A walk that misses no more takes longer, and its graph takes a hundred times as long to make.
+Decision: all codes are compared, none is skipped. That takes 10 ms for a million vectors, misses
+nothing, and needs no graph of neighbours, which takes a hundred times as long to make.
 
-Source: Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using
-Hierarchical Navigable Small World graphs" (2018), as implemented by usearch.
+Decision: a vector's codes have a scale of their own. One scale for all vectors would use a small part of
+the range in some hundred dimensions, and lose neighbours that are as near as those found.
 """
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+import hashlib
+import sqlite3
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numkong
 import numpy as np
 from numpy.typing import NDArray
-from usearch.index import Index
 
-from datasources.sqlite.array_file import read_arrays
-from datasources.sqlite.node_table import NodeTable
-from datasources.sqlite.rows import best_among, likely_bound
-from datasources.sqlite.vector_codes import PackedHalves, codes_of
-from datasources.types import SearchField, Vector
+from datasources.sqlite import statements as sql
+from datasources.sqlite.change_log import VECTOR_LOG
+from datasources.sqlite.index_files import NodeTable, Rids, mapped
+from datasources.sqlite.index_manager import IndexKind
+from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, matrix_of
+from datasources.types import Hit, SearchField, Vector
+from datasources.vectors import normalize
 
-EXPANSION_SEARCH = 1024
-Rows = NDArray[np.int64]
+FIELDS: tuple[SearchField, ...] = ("content", "name")
+OVERSAMPLING, SPARE = 3, 32
+"""Candidates taken for each hit asked for, and so many more; their cosines are then exact."""
+
+CODED_FROM = 3_000
+"""Fewer vectors are compared as they are: that is as fast."""
+
+LEAST_DIM = 64
+"""Vectors of fewer dimensions are not coded: 4 bits a component tell too few of them apart."""
+
+GREATEST = 7
+"""The greatest code of 4 bits."""
+
+CUT = 0.8
+"""The share of a vector's greatest component that gets the greatest code; few are greater."""
+
+BLOCK = 4_000
+
+Scores = NDArray[np.float32]
+Int4Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +67,50 @@ class VectorGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VectorQuery:
+    """One search. Shapes: `vector` is float32[dim]."""
+
+    group: VectorGroup
+    vector: Vector
+    limit: int
+    min_score: float
+
+
+def int4_codes(unit: Vector) -> tuple[Int4Codes, Scores]:
+    """Return vectors in 4 bits a component, two in a byte, and what to multiply each one's products by.
+
+    Shapes: float32[n, dim] → uint8[n, (dim + 1) // 2], float32[n].
+    """
+    peak = np.abs(unit).max(axis=1, initial=0.0)
+    scales = (np.where(peak > 0, peak, 1.0) * (CUT / GREATEST)).astype(np.float32)
+    codes = np.clip(np.rint(unit / scales[:, None]), -GREATEST, GREATEST).astype(np.int8)
+    if codes.shape[1] % 2:
+        codes = np.pad(codes, ((0, 0), (0, 1)))
+    low = np.ascontiguousarray(codes[:, 0::2]).view(np.uint8)
+    high = np.ascontiguousarray(codes[:, 1::2]).view(np.uint8)
+    return np.bitwise_or(low & np.uint8(15), high << np.uint8(4)), scales
+
+
+class PackedCodes:
+    """Codes in the order that the processor reads fastest."""
+
+    def __init__(self, codes: Int4Codes, scales: Scores) -> None:
+        self._packed = numkong.dots_pack(codes, dtype="int4")
+        self._scales = scales
+
+    def scores(self, unit: Vector) -> Scores:
+        """Return about the cosine with every vector, but for a factor they share. Shapes: float32[n].
+
+        The GIL is released meanwhile.
+        """
+        one = numkong.Tensor(int4_codes(unit[None])[0], dtype="int4")
+        products = np.asarray(numkong.dots_packed(one, self._packed)).reshape(-1)
+        return np.multiply(products, self._scales, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VectorIndex:
-    """An opened file and the vector version of the graph that it knows.
+    """Vectors and the vector version of the graph that they are of. `codes` None: too few, or too short.
 
     Shapes: `unit` float32[n, dim], row i is the vector of row i of `nodes`.
     """
@@ -53,63 +118,156 @@ class VectorIndex:
     number: int
     nodes: NodeTable
     unit: Vector
-    halves: PackedHalves | None
-    walk: Index | None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    codes: PackedCodes | None
 
-    def nearest(self, unit: Vector, count: int, hidden: Rows) -> Rows:
+    @property
+    def nbytes(self) -> int:
+        """Roughly what it occupies in memory."""
+        return self.unit.nbytes * 9 // 8 + self.nodes.text.nbytes + 16 * len(self.nodes)
+
+    def nearest(self, unit: Vector, count: int, hidden: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return about the nearest rows, in no order and without the `hidden` ones. From any thread.
 
         Shapes: `unit` is float32[dim] of length 1.
         """
-        if self.walk is not None:
-            if not len(self.walk):  # usearch refuses to look in nothing
-                return np.zeros(0, dtype=np.int64)
-            with self._lock:  # two searches must not share the index's scratch space
-                matches: Any = self.walk.search(codes_of(unit[None])[0], count + len(hidden), threads=1)
-            found = self.nodes.rows(matches.keys.astype(np.int64))
-        else:
-            scores = self.unit @ unit if self.halves is None else self.halves.scores(unit)
-            scores[hidden] = -np.inf
-            found = best_rows(scores, count)
-        return found[~np.isin(found, hidden)] if len(hidden) else found
+        scores = self.unit @ unit if self.codes is None else self.codes.scores(unit)
+        scores[hidden] = -np.inf
+        return best_rows(scores, count)
 
 
-def best_rows(scores: NDArray[np.float32], count: int) -> Rows:
-    """Return the rows of the greatest scores, ascending, and those that tie with the last, within bounds."""
-    if len(scores) <= count:
-        return np.flatnonzero(scores > -np.inf)
-    rows = np.flatnonzero(scores >= likely_bound(scores, count))
-    if len(rows) < count:
-        rows = np.arange(len(scores))
-    best = best_among(rows, scores[rows], count)
-    return best[scores[best] > -np.inf]
-
-
-def open_vector_index(path: Path, number: int, dim: int) -> VectorIndex | None:
-    """Open a file; None when it is damaged, or of vectors of another length."""
-    arrays = read_arrays(path)
-    try:
-        return None if arrays is None else _of(arrays, number, dim)
-    except (KeyError, ValueError, RuntimeError):
-        return None
-
-
-def _of(arrays: dict[str, NDArray[Any]], number: int, dim: int) -> VectorIndex | None:
-    nodes = NodeTable.of(arrays)
-    unit = arrays["unit"]
-    if unit.size != len(nodes) * dim:
-        return None
-    walk = arrays.get("walk")
-    index = None if walk is None else Index.restore(walk.data, view=True)
-    if walk is not None and (index is None or index.ndim != dim):
-        return None
-    if index is not None:
-        index.expansion_search = EXPANSION_SEARCH
-    return VectorIndex(
-        number=number,
-        nodes=nodes,
-        unit=unit.reshape(-1, dim),
-        halves=PackedHalves.of(arrays["halves"].reshape(-1, (dim + 1) // 2), arrays["scales"]),
-        walk=index,
+@lru_cache(maxsize=200)
+def vector_index_kind(group: VectorGroup) -> IndexKind[VectorIndex]:
+    """Return how the index of a group of vectors is read and made."""
+    digest = hashlib.sha256(f"{group.model}\0{group.dim}".encode()).hexdigest()[:12]
+    return IndexKind(
+        name=f"vector-{digest}-{group.field}",
+        open=lambda path, number: _open(path, number, group.dim),
+        write=lambda connection, row, path, stop: _write(connection, row, group, path, stop),
+        version=lambda row: row.vector_version,
+        log=VECTOR_LOG,
     )
+
+
+def _open(path: Path, number: int, dim: int) -> VectorIndex | None:
+    try:
+        nodes = NodeTable.open(path)
+        unit, codes, scales = (mapped(path / f"{name}.npy") for name in ("unit", "codes", "scales"))
+    except (OSError, ValueError):
+        return None
+    if unit.shape[1] != dim or len(unit) < len(nodes):
+        return None
+    packed = PackedCodes(codes[: len(nodes)], scales[: len(nodes)]) if codes.size and len(nodes) else None
+    return VectorIndex(number=number, nodes=nodes, unit=unit[: len(nodes)], codes=packed)
+
+
+def _write(
+    connection: sqlite3.Connection, row: GraphRow, group: VectorGroup, path: Path, stop: Callable[[], None]
+) -> None:
+    """Write all vectors of a group, block by block: they need not fit into memory."""
+    most = count_vectors(connection, row, group)  # not every node with a vector has one of its name
+
+    def new(name: str, dtype: type, *shape: int) -> NDArray[Any]:
+        return np.lib.format.open_memmap(path / f"{name}.npy", mode="w+", dtype=dtype, shape=(most, *shape))
+
+    is_coded = most >= CODED_FROM and group.dim >= LEAST_DIM
+    unit = new("unit", np.float32, group.dim)
+    codes = new("codes", np.uint8, (group.dim + 1) // 2 if is_coded else 0)
+    scales = new("scales", np.float32)
+    rids: list[Rids] = [np.zeros(0, dtype=np.int64)]
+    keys: list[str] = []
+    for found, vectors in vector_blocks(connection, row, group):
+        stop()
+        part = slice(len(keys), len(keys) + len(found))
+        unit[part] = vectors
+        if is_coded:
+            codes[part], scales[part] = int4_codes(vectors)
+        rids.append(found)
+        keys.extend(_keys(connection, found))
+    NodeTable.of(np.concatenate(rids), keys).save(path)
+
+
+def load_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGroup) -> VectorIndex:
+    """Read all vectors of a small graph into memory."""
+    blocks = list(vector_blocks(connection, row, group))
+    rids = np.concatenate([np.zeros(0, dtype=np.int64), *(found for found, _ in blocks)])
+    none = np.zeros((0, group.dim), dtype=np.float32)
+    unit = np.concatenate([none, *(vectors for _, vectors in blocks)])
+    is_coded = len(rids) >= CODED_FROM and group.dim >= LEAST_DIM
+    return VectorIndex(
+        number=row.vector_version,
+        nodes=NodeTable.of(rids, _keys(connection, rids)),
+        unit=unit,
+        codes=PackedCodes(*int4_codes(unit)) if is_coded else None,
+    )
+
+
+def vector_blocks(
+    connection: sqlite3.Connection, row: GraphRow, group: VectorGroup
+) -> Generator[tuple[Rids, Vector]]:
+    """Yield all vectors of a group, BLOCK at a time, normalised. Shapes: int64[n], float32[n, dim]."""
+    statement = sql.CONTENT_VECTORS if group.field == "content" else sql.NAME_VECTORS
+    cursor = connection.execute(statement, {**row.range, "model": group.model, "dim": group.dim})
+    while rows := cursor.fetchmany(BLOCK):
+        rids = np.array([rid for rid, _ in rows], dtype=np.int64)
+        yield rids, normalize(matrix_of([blob for _, blob in rows], group.dim))
+
+
+def count_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGroup) -> int:
+    """Return how many nodes of a graph have vectors of a model and length."""
+    values = {"graph": row.id, "model": group.model, "dim": group.dim}
+    found = connection.execute(sql.VECTOR_COUNT, values).fetchone()
+    return 0 if found is None else found[0]
+
+
+def vector_groups(connection: sqlite3.Connection, row: GraphRow) -> list[VectorGroup]:
+    """Return every group of vectors of a graph."""
+    rows = connection.execute(sql.VECTOR_GROUPS, {"graph": row.id}).fetchall()
+    return [VectorGroup(model=model, dim=dim, field=field) for model, dim in rows for field in FIELDS]
+
+
+def search_index(
+    connection: sqlite3.Connection, query: VectorQuery, index: VectorIndex, changed: Sequence[int]
+) -> list[Hit]:
+    """Search an index, and the nodes that changed since it was made as they are stored."""
+    unit = normalize(query.vector)
+    rows = index.nearest(unit, query.limit * OVERSAMPLING + SPARE, index.nodes.rows(changed))
+    scores = index.unit[rows] @ unit
+    good = scores >= query.min_score
+    hits = best_of(index.nodes.keys(rows[good]), scores[good], query.limit)
+    if changed:
+        hits += _score(connection, query, *_vectors_of(connection, query.group, changed))
+        hits = sorted(hits, key=lambda hit: (-hit.score, hit.key))[: query.limit]
+    return hits
+
+
+def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQuery) -> list[Hit]:
+    """Compare every stored vector of a graph, block by block."""
+    best: list[Hit] = []
+    for rids, vectors in vector_blocks(connection, row, query.group):
+        best += _score(connection, query, rids, vectors)
+    return sorted(best, key=lambda hit: (-hit.score, hit.key))[: query.limit]
+
+
+def _score(connection: sqlite3.Connection, query: VectorQuery, rids: Rids, vectors: Vector) -> list[Hit]:
+    """Return the best of some nodes by exact cosine."""
+    scores = vectors @ normalize(query.vector)
+    scores[scores < query.min_score] = -np.inf
+    rows = best_rows(scores, query.limit)
+    return best_of(_keys(connection, rids[rows]), scores[rows], query.limit)
+
+
+def _vectors_of(
+    connection: sqlite3.Connection, group: VectorGroup, rids: Sequence[int]
+) -> tuple[Rids, Vector]:
+    """Return the stored vectors of some nodes, normalised. Shapes: int64[n], float32[n, dim]."""
+    statement = sql.CONTENT_VECTORS_OF if group.field == "content" else sql.NAME_VECTORS_OF
+    values = {"rids": array(rids), "model": group.model, "dim": group.dim}
+    rows = connection.execute(statement, values).fetchall()
+    found = np.array([rid for rid, _ in rows], dtype=np.int64)
+    return found, normalize(matrix_of([blob for _, blob in rows], group.dim))
+
+
+def _keys(connection: sqlite3.Connection, rids: Rids) -> list[str]:
+    wanted: list[int] = rids.tolist()
+    found = dict(connection.execute(sql.NODE_KEYS, {"rids": array(wanted)}).fetchall())
+    return [found[rid] for rid in wanted]

@@ -1,4 +1,4 @@
-"""Keeps the full-text index and its term counts in step with the nodes, inside a write."""
+"""Keeps the full-text index in step with the nodes, and counts words, inside a write."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from datasources.sqlite import statements as sql
-from datasources.sqlite.bulk import BulkInsert
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.rows import array
-from datasources.sqlite.word_counts import Document, WordCounts
 from datasources.text import node_text, tokenize, tokenize_prose
 from datasources.types import Node, NodeTypeConfig, parse_document
 
@@ -21,26 +19,26 @@ NAME_COLUMNS = 4
 CHUNK = 1_000
 """Nodes that are held in memory, with their words, before they are written."""
 
-TERM_ADD = BulkInsert.of(sql.TERM_ADD)
 
-
-def words_of(node: Node, config: NodeTypeConfig | None) -> tuple[Words, Document]:
-    """Return a node's words column by column, and as they are counted."""
+def words_of(node: Node, config: NodeTypeConfig | None) -> Words:
+    """Return a node's words column by column."""
     text = node_text(node, config)
-    key, name = tokenize(text.key), tokenize_prose(text.name)
-    type_, type_name, about = _of_type(text.type), _of_type(text.type_name), _of_type(text.description)
-    data = tokenize_prose(text.data)
-    process = tokenize(text.process) if text.process else []
-    document = (*key, *name, *type_, *type_name), (*about, *data, *process)
     join = " ".join
-    columns = join(key), join(name), join(type_), join(type_name), join(about), join(data), join(process)
-    return columns, document
+    return (
+        join(tokenize(text.key)),
+        join(tokenize_prose(text.name)),
+        _of_type(text.type),
+        _of_type(text.type_name),
+        _of_type(text.description),
+        join(tokenize_prose(text.data)),
+        join(tokenize(text.process)) if text.process else "",
+    )
 
 
 @lru_cache(maxsize=2_000)
-def _of_type(text: str) -> tuple[str, ...]:
+def _of_type(text: str) -> str:
     """Return the words of what all nodes of a type share."""
-    return tuple(tokenize(text))
+    return " ".join(tokenize(text))
 
 
 def name_tokens(words: Sequence[str]) -> list[str]:
@@ -54,15 +52,19 @@ def content_tokens(words: Sequence[str]) -> list[str]:
 
 
 class WordChanges:
-    """Stores what a write does to the words of one graph, and counts it."""
+    """Stores what a write does to the words of one graph.
+
+    `content_words` and `name_words` say by how many words the fields of all nodes have grown.
+    """
 
     def __init__(self, connection: sqlite3.Connection, graph: int) -> None:
         self._connection = connection
         self._graph = graph
-        self._counts = WordCounts()
         self._rids: list[int] = []
-        self._removed: list[tuple[int, Words]] = []
-        self._added: list[tuple[int, Words, Document]] = []
+        self._removed: list[int] = []
+        self._added: list[tuple[int, *Words]] = []
+        self.content_words = 0
+        self.name_words = 0
 
     @property
     def changed(self) -> bool:
@@ -71,37 +73,37 @@ class WordChanges:
 
     def replace(self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None) -> None:
         """Note that a node's words were `old`, and are now those of `node` (None: not there). Once a node."""
-        new, document = words_of(node, config) if node is not None else (None, None)
+        new = words_of(node, config) if node is not None else None
         if old == new:
             return
         self._rids.append(rid)
         if old is not None:
-            self._removed.append((rid, old))
-        if new is not None and document is not None:
-            self._added.append((rid, new, document))
+            self._removed.append(rid)
+            self._count(old, -1)
+        if new is not None:
+            self._added.append((rid, *new))
+            self._count(new, 1)
         if len(self._removed) + len(self._added) >= CHUNK:
             self._flush()
 
+    def _count(self, words: Words, sign: int) -> None:
+        # Tokens are joined by one space each, so that counting spaces counts them.
+        counts = [words_in.count(" ") + 1 if words_in else 0 for words_in in words]
+        self.content_words += sign * sum(counts)
+        self.name_words += sign * sum(counts[:NAME_COLUMNS])
+
     def _flush(self) -> None:
         connection = self._connection
-        connection.executemany(sql.WORDS_DELETE, ((rid,) for rid, _ in self._removed))
-        connection.executemany(sql.WORDS_INSERT, ((rid, *words) for rid, words, _ in self._added))
-        self._counts.add((document for _, _, document in self._added))
-        removed = ((name_tokens(old), " ".join(old[NAME_COLUMNS:]).split()) for _, old in self._removed)
-        self._counts.add(removed, sign=-1)
+        connection.executemany(sql.WORDS_DELETE, ((rid,) for rid in self._removed))
+        connection.executemany(sql.WORDS_INSERT, self._added)
         self._removed.clear()
         self._added.clear()
 
-    def store(self) -> tuple[int, int]:
-        """Write the rest and the counts; return by how many words content and names have grown."""
+    def store(self) -> None:
+        """Write the rest, and note which nodes' words have changed."""
         self._flush()
-        connection, graph, counts = self._connection, self._graph, self._counts
-        (version,) = connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": graph}).fetchone()
-        TEXT_LOG.note(connection, graph, sorted(self._rids), version + 1)
-        rows = sorted((graph, *row) for row in counts.rows())
-        TERM_ADD.put(connection, rows)
-        connection.executemany(sql.TERM_CLEAN, ((graph, row[1]) for row in rows if row[2] < 0))
-        return counts.content_words, counts.name_words
+        (version,) = self._connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": self._graph}).fetchone()
+        TEXT_LOG.note(self._connection, self._graph, sorted(self._rids), version + 1)
 
 
 def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, Words]:

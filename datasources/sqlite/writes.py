@@ -21,10 +21,9 @@ from datasources.mutations import (
     keys_to_look_up,
 )
 from datasources.sqlite import statements as sql
-from datasources.sqlite.bulk import BulkInsert
 from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.records import write_record
-from datasources.sqlite.rows import GraphRow, array, graph_row
+from datasources.sqlite.rows import BulkInsert, GraphRow, array, graph_row
 from datasources.sqlite.words import CHUNK, WordChanges, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -92,7 +91,7 @@ def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str)
 
 
 def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeConfig) -> None:
-    """Store a node type and index anew the nodes whose text it changes, in every graph that sees it."""
+    """Store a node type and index again the nodes whose text it changes, in every graph that sees it."""
     check_owner(config, workspace, "node_configs")
     before = _visible_everywhere(connection, workspace)
     _put_configs(connection, workspace, [config])
@@ -195,7 +194,7 @@ class _Apply:
         vectors = [(self.nodes[vector.key], vector) for vector in m.put_vectors]
         if vectors:
             _put_vectors(self.connection, self.row, vectors)
-        content_words, name_words = words.store()
+        words.store()
         new = graph_after(m, parse_document(Graph, self.row.body, "graphs"))
         self.connection.execute(
             sql.GRAPH_UPDATE,
@@ -207,8 +206,8 @@ class _Apply:
                 "next_number": self.next_number,
                 "nodes": self.node_count,
                 "edges": self.edge_count,
-                "content_words": content_words,
-                "name_words": name_words,
+                "content_words": words.content_words,
+                "name_words": words.name_words,
                 "body": encode_document(new, "graphs", new.key),
             },
         )
@@ -333,7 +332,7 @@ def _visible_everywhere(connection: sqlite3.Connection, workspace: str) -> dict[
 
 
 def _reindex_all(connection: sqlite3.Connection, workspace: str, before: Mapping[str, Configs]) -> None:
-    """Index anew the nodes whose type now reads differently, in every graph that sees these types."""
+    """Index again the nodes whose type now reads differently, in every graph that sees these types."""
     after = _visible_everywhere(connection, workspace)
     changed = {of: _reworded(before[of], after[of]) for of in before}
     for graph, of in _graphs_that_see(connection, workspace):
@@ -342,11 +341,9 @@ def _reindex_all(connection: sqlite3.Connection, workspace: str, before: Mapping
         changes = WordChanges(connection, graph)
         reindex_types(connection, graph, changed[of], after[of], changes)
         if changes.changed:
-            content_words, name_words = changes.store()
-            connection.execute(
-                sql.GRAPH_TEXT_UPDATE,
-                {"graph": graph, "content_words": content_words, "name_words": name_words},
-            )
+            changes.store()
+            values = {"content_words": changes.content_words, "name_words": changes.name_words}
+            connection.execute(sql.GRAPH_TEXT_UPDATE, {"graph": graph, **values})
 
 
 def _reworded(before: Configs, after: Configs) -> set[str]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Literal
 
 import numpy as np
 
-from datasources.base import AnswersFromMemory, GraphDataSource, LinkTables
+from datasources.base import GraphDataSource, LinkTables
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
@@ -227,28 +227,6 @@ def _lasts(found: Retrieval) -> bool:
     return _NO_VECTORS not in found.notes and not found.words_only
 
 
-@runtime_checkable
-class VectorScorer(Protocol):
-    """Optional ability of a source whose vector search is approximate: exact cosines of some nodes.
-
-    A node that the search missed would lose the whole weight of that search.
-    """
-
-    def may_miss_vectors(self, graph_key: str) -> bool:
-        """Tell whether vector searches of this graph are approximate at all."""
-        ...
-
-    async def score_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        keys: Sequence[str],
-        *,
-        model: str,
-        field: Literal["content", "name"] = "content",
-    ) -> list[Hit]: ...
-
-
 Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 
@@ -323,12 +301,12 @@ class _Search:
     async def _signals(self) -> dict[str, list[Hit]]:
         text, count = self.source.search_text, self.options.rank.candidates
         if self.options.mode == "text" or self.vector is None:
-            content, name = await self._together(
+            content, name = await asyncio.gather(
                 text(self.graph_key, self.query, limit=count),
                 text(self.graph_key, self.query, limit=count, field="name"),
             )
             return {"text": content, "name": name}
-        content, name, vector, name_vector = await self._together(
+        content, name, vector, name_vector = await asyncio.gather(
             text(self.graph_key, self.query, limit=count),
             text(self.graph_key, self.query, limit=count, field="name"),
             self._vectors("content", count, 0.0),
@@ -336,35 +314,7 @@ class _Search:
         )
         if not vector:
             self.notes.append(_NO_VECTORS)
-        found = {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
-        if isinstance(self.source, VectorScorer) and self.source.may_miss_vectors(self.graph_key):
-            vector, name_vector = await asyncio.gather(
-                self._completed("content", vector, found), self._completed("name", name_vector, found)
-            )
-            found.update({"vector": vector, "name-vector": name_vector})
-        return found
-
-    async def _together(self, *searches: Coroutine[Any, Any, list[Hit]]) -> list[list[Hit]]:
-        """Ask several searches at once, where it saves time that they wait together."""
-        if isinstance(self.source, AnswersFromMemory) and self.source.is_small(self.graph_key):
-            return [await search for search in searches]
-        return await asyncio.gather(*searches)
-
-    async def _completed(
-        self, field: Literal["content", "name"], hits: list[Hit], found: Mapping[str, list[Hit]]
-    ) -> list[Hit]:
-        """Add to an approximate search what it missed of the nodes that the other searches found."""
-        if len(hits) < self.options.rank.candidates or self.vector is None:
-            return hits  # not cut: it holds all there is
-        source, (model, vector) = cast(VectorScorer, self.source), self.vector
-        others = dict.fromkeys(key for other in found.values() for key, _ in other)
-        for key, _ in hits:
-            others.pop(key, None)
-        keys = list(others)
-        missed = await source.score_vectors(self.graph_key, vector, keys, model=model, field=field)
-        least = hits[-1].score
-        better = [hit for hit in missed if hit.score > least]
-        return sorted([*hits, *better], key=lambda hit: (-hit.score, hit.key)) if better else hits
+        return {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:

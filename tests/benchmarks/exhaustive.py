@@ -8,13 +8,12 @@ from typing import Any
 
 from datasources.sqlite.rows import graph_row
 from datasources.sqlite.source import SqliteSource
-from datasources.sqlite.text_search import Effort, search_large
-from datasources.sqlite.vector_index import VectorGroup
-from datasources.sqlite.vector_search import VectorQuery, search_exactly
+from datasources.sqlite.text_index import search_stored
+from datasources.sqlite.vector_index import VectorGroup, VectorQuery, search_exactly
 from datasources.text import tokenize
 from datasources.types import Hit, SearchField, Vector
 
-EVERYTHING = Effort(postings=1 << 60, rescored=1 << 31)
+EVERYTHING = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,10 @@ class ExhaustiveSource(SqliteSource):
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        terms = tokenize(query)
+        words = list(dict.fromkeys(tokenize(query)))
         return await self._read(
-            graph_key, lambda c, row: search_large(c, row, terms, limit, field, None, EVERYTHING)
+            graph_key,
+            lambda c, row: search_stored(c, row, words, limit, field, postings=EVERYTHING, scored=EVERYTHING),
         )
 
     async def search_vectors(
@@ -50,6 +50,3 @@ class ExhaustiveSource(SqliteSource):
             return search_exactly(connection, row, query)
 
         return await self.engine.pool.read(work)
-
-    def may_miss_vectors(self, graph_key: str) -> bool:
-        return False

@@ -25,7 +25,7 @@ import numpy as np
 
 from datasources.base import GraphDataSource
 from datasources.sqlite import SqliteDatabase
-from datasources.sqlite.vector_search import FIELDS
+from datasources.sqlite.vector_index import FIELDS
 from datasources.types import Hit, Mutation, Node, NodeVector, Vector
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder

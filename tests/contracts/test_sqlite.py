@@ -11,9 +11,8 @@ from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 
-NOTHING_IS_SMALL = Limits(held=-1, linked=-1, exact=-1)
-HELD_LATER = Limits(held=-1, exact=-1, asked=1)
-ALL_IS_VAST = Limits(held=-1, linked=-1, exact=-1, scanned=-1)
+NOTHING_IS_SMALL = Limits(small=-1, linked=-1)
+HELD_AT_ONCE = Limits(asked=1)
 
 
 class _Held:
@@ -28,33 +27,22 @@ class _Large:
         return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=NOTHING_IS_SMALL)
 
 
-class _Later:
+class _AtOnce:
     @pytest.fixture
     def factory(self, tmp_path: Path) -> Factory:
-        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=HELD_LATER)
-
-
-class _Vast:
-    @pytest.fixture
-    def factory(self, tmp_path: Path) -> Factory:
-        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=ALL_IS_VAST)
+        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=HELD_AT_ONCE)
 
 
 class TestSqliteSource(_Held, GraphSourceContract):
     pass
 
 
-@pytest.mark.slow
 class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
     pass
 
 
 @pytest.mark.slow
-class TestSqliteSourceOfGraphsHeldLater(_Later, GraphSourceContract):
-    pass
-
-
-class TestSqliteSourceOfVastGraphs(_Vast, GraphSourceContract):
+class TestSqliteSourceHeldAtOnce(_AtOnce, GraphSourceContract):
     pass
 
 

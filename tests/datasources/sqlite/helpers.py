@@ -17,8 +17,7 @@ from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector
 
 ROOT = Path(__file__).parents[3]
-NOTHING_IS_SMALL = Limits(held=-1, linked=-1, exact=-1)
-ALL_IS_VAST = Limits(held=-1, linked=-1, exact=-1, scanned=-1)
+NOTHING_IS_SMALL = Limits(small=-1, linked=-1)
 
 
 @asynccontextmanager

@@ -85,8 +85,6 @@ def _of_documents(row: dict[str, Any], nodes: Rows, edges: Rows) -> Iterator[str
 def _of_words(connection: sqlite3.Connection, row: dict[str, Any], nodes: Rows) -> Iterator[str]:
     types = types_by_name(read_configs(connection, row["workspace"]))
     totals = [0, 0]
-    content: Counter[str] = Counter()
-    name: Counter[str] = Counter()
     select = f"SELECT {', '.join(COLUMNS)} FROM words WHERE rowid = ?"
     for rid, _, key, _, kind, body in nodes:
         text = node_text(parse_document(Node, body, "nodes"), types.get(kind))
@@ -97,21 +95,9 @@ def _of_words(connection: sqlite3.Connection, row: dict[str, Any], nodes: Rows) 
         names, whole = " ".join(expected[:4]).split(), " ".join(expected).split()
         totals[0] += len(whole)
         totals[1] += len(names)
-        content.update(set(whole))
-        name.update(set(names))
         yield from _not_found(connection, rid, set(whole), set(names))
     if [row["content_words"], row["name_words"]] != totals:
         yield f"{row['key']}: {row['content_words']}, {row['name_words']} words, counted {totals}"
-    terms = connection.execute("SELECT term, content, name FROM terms WHERE graph = ?", (row["id"],))
-    stored_terms = {term: counts for term, *counts in terms}
-    counted_terms = {term: [count, name[term]] for term, count in content.items()}
-    if stored_terms != counted_terms:
-        wrong = {
-            term: (stored_terms.get(term), counted_terms.get(term))
-            for term in stored_terms.keys() | counted_terms.keys()
-            if stored_terms.get(term) != counted_terms.get(term)
-        }
-        yield f"{row['key']}: terms (stored, counted): {wrong}"
 
 
 def _not_found(connection: sqlite3.Connection, rid: int, content: set[str], name: set[str]) -> Iterator[str]:

@@ -1,17 +1,15 @@
-"""Words held in memory are those of the graph as it is, whoever changed it and however often."""
+"""Words held in memory are those of the graph as it is, whichever process changed it, however often."""
 
 from __future__ import annotations
 
 import random
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from datasources.lexical import LexicalIndex
 from datasources.sqlite import cached_words, change_log
-from datasources.sqlite.cached_words import HeldWords
-from datasources.sqlite.rows import graph_row
-from datasources.sqlite.schema import connect
+from datasources.sqlite.cached_words import CachedWords
 from datasources.sqlite.source import SqliteSource
 from datasources.types import Mutation, SearchField
 from tests.contracts.samples import FLOW, a_graph, a_node
@@ -39,44 +37,40 @@ async def test_words_are_true_after_whatever_another_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance, keys = random.Random(4), set[str]()
-    loads: list[int] = []
-    whole = HeldWords.load
-    monkeypatch.setattr(HeldWords, "load", staticmethod(lambda *a: (loads.append(0), whole(*a))[1]))
+    builds: list[int] = []
+    build = LexicalIndex.build
+    monkeypatch.setattr(LexicalIndex, "build", staticmethod(lambda *a: (builds.append(0), build(*a))[1]))
     file = tmp_path / "graphs.db"
     async with opened(file) as writer, opened(file) as reader:
         await writer.create_graph(a_graph())
-        for _ in range(40):
+        for _ in range(25):
             for _ in range(chance.randrange(1, 3)):
                 await writer.apply(an_edit(chance, keys))
             found = await searches(reader)
             async with opened(file) as fresh:
                 assert found == await searches(fresh)
-        assert len(loads) < 40 * 2 + 20  # two fields of each fresh one; the reader's own are few
+        assert len(builds) < 25 * 2 + 15  # two fields of each fresh one; the reader's own are few
 
 
-async def test_what_changed_too_much_or_is_forgotten_is_read_anew(
+async def words_now(source: SqliteSource, older: CachedWords | None) -> CachedWords:
+    return await source._read(FLOW, lambda c, row: CachedWords.of(c, row, "content", older))
+
+
+async def test_what_changed_too_much_or_is_forgotten_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_log, "MAX_BEHIND", 5)
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(100)]))
-        with closing(connect(tmp_path / "graphs.db")) as connection:
-            held = HeldWords.load(connection, graph_row(connection, source.workspace, FLOW), "content")
-            for count in (1, 8):
-                await source.apply(
-                    Mutation(
-                        graph_key=FLOW,
-                        put_nodes=[a_node(f"n{i}", process=f"season {count}") for i in range(count)],
-                    )
-                )
-                now = graph_row(connection, source.workspace, FLOW)
-                fresh = HeldWords.load(connection, now, "content")
-                held = held.refreshed(connection, now, "content")
-                assert held.number == now.text_version
-                assert held.keys == fresh.keys
-                assert held.index.search(["season"], 10) == fresh.index.search(["season"], 10)
-                assert len(held.index.search(["season"], 10)) == count
+        held = await words_now(source, None)
+        for count in (1, 8):
+            nodes = [a_node(f"n{i}", process=f"season {count}") for i in range(count)]
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
+            fresh, held = await words_now(source, None), await words_now(source, held)
+            assert (held.number, held.keys) == (fresh.number, fresh.keys)
+            assert held.index.search(["season"], 10) == fresh.index.search(["season"], 10)
+            assert len(held.index.search(["season"], 10)) == count
 
 
 async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
@@ -86,13 +80,10 @@ async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(30)]))
-        with closing(connect(tmp_path / "graphs.db")) as connection:
-            held = HeldWords.load(connection, graph_row(connection, source.workspace, FLOW), "content")
-            most = 0
-            for i in range(60):
-                await source.apply(
-                    Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"passing{i:03}x")])
-                )
-                held = held.refreshed(connection, graph_row(connection, source.workspace, FLOW), "content")
-                most = max(most, held.index.unused)
-            assert 0 < most < 40
+        held, most = await words_now(source, None), 0
+        for i in range(60):
+            node = a_node("n1", process=f"passing{i:03}x")
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[node]))
+            held = await words_now(source, held)
+            most = max(most, held.index.unused)
+        assert 0 < most < 40

@@ -14,7 +14,6 @@ import pytest
 from datasources.base import MutableGraphDataSource, Record, RecordStore
 from datasources.errors import InvalidMutation, SourceUnavailable
 from datasources.sqlite import SqliteDatabase
-from datasources.sqlite.pool import Pool
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_type, an_edge, keys_of, make_flow
 from tests.contracts.workspaces import CALLS
@@ -245,19 +244,3 @@ async def test_many_readers_and_writers_at_once_agree(path: Path) -> None:
         assert (await source.get_graph(FLOW)).revision == 20
         assert (await source.get_stats(FLOW)).nodes == 60
     assert faults(path) == []
-
-
-async def test_a_file_may_be_closed_while_something_is_looked_up_in_it(path: Path) -> None:
-    await make_numbered(path, 20)
-
-    def look_up_until_closed(pool: Pool) -> None:
-        while True:
-            assert len(pool.look_up(lambda c: c.execute("SELECT key FROM nodes").fetchall())) == 20
-
-    for _ in range(30):
-        pool = Pool(path)
-        closing = asyncio.create_task(asyncio.to_thread(pool.close))
-        await asyncio.sleep(0)
-        with pytest.raises(SourceUnavailable):
-            look_up_until_closed(pool)
-        await closing

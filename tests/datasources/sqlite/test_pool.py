@@ -1,4 +1,4 @@
-"""Whoever asks the pool is answered, with a result or with an error: nobody waits for ever."""
+"""Every read of the pool gets an answer, a result or an error: nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ async def test_index_builds_hold_up_neither_reads_nor_the_build_of_another_graph
         small = pool.background(_count)
         async with asyncio.timeout(SECONDS):
             with pytest.raises(ZeroDivisionError):
-                await failing
-            assert await small == 0
+                await asyncio.wrap_future(failing)
+            assert await asyncio.wrap_future(small) == 0
             more = [pool.background(lambda _: may_end.wait()) for _ in range(10)]
             assert await asyncio.gather(*(pool.read(_count) for _ in range(20))) == [0] * 20
     finally:
         may_end.set()
-    assert all(await asyncio.gather(huge, *more))
+    assert all(await asyncio.gather(*map(asyncio.wrap_future, (huge, *more))))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,12 +54,12 @@ async def test_every_read_of_other_processes_sees_a_whole_revision(
     processes.append(writer)
     assert await asyncio.to_thread(finish, writer) == "done\n"
     for reader in processes[:2]:
-        reads, _ = (await asyncio.to_thread(_told_to_stop, reader)).split()
+        reads, _ = (await asyncio.to_thread(_output_after_stop, reader)).split()
         assert int(reads) > 1
     assert faults(path) == []
 
 
-def _told_to_stop(process: subprocess.Popen[str]) -> str:
+def _output_after_stop(process: subprocess.Popen[str]) -> str:
     output, _ = process.communicate("stop\n", timeout=60)
     assert process.returncode == 0, output
     return output
@@ -72,7 +74,7 @@ async def test_two_writing_processes_lose_no_update(
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("sum", data={"sum": 0})]))
     processes.extend(start(workers.add_to_a_sum, path, 60) for _ in range(2))
     await all_ready(processes)
-    await asyncio.gather(*(asyncio.to_thread(_told_to_stop, process) for process in processes))
+    await asyncio.gather(*(asyncio.to_thread(_output_after_stop, process) for process in processes))
     async with opened(path) as source:
         (node,) = await source.get_nodes_by_key(FLOW, ["sum"])
         assert node.data == {"sum": 120}
@@ -88,7 +90,7 @@ async def test_two_processes_never_get_the_same_lease(
         pass
     processes.extend(start(workers.claim_records, path, who, 60) for who in ("ann", "bob"))
     await all_ready(processes)
-    got = await asyncio.gather(*(asyncio.to_thread(_told_to_stop, process) for process in processes))
+    got = await asyncio.gather(*(asyncio.to_thread(_output_after_stop, process) for process in processes))
     claimed = [output.split() for output in got]
     assert sorted(claimed[0] + claimed[1]) == sorted(f"k{i}" for i in range(60))
     async with SqliteDatabase(path) as database:
@@ -133,6 +135,37 @@ async def test_opening_waits_no_longer_for_a_file_that_is_held_whole(
 
 
 @pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["held", "large"])
+async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_event_loop(
+    path: Path, monkeypatch: pytest.MonkeyPatch, limits: object
+) -> None:
+    async with opened(path) as source:
+        await source.create_graph(a_graph())
+    monkeypatch.setattr(schema, "BUSY_S", 0.5)
+    async with opened(path, limits) as source:  # pyright: ignore[reportArgumentType]
+        # A new connection of a reader must wait for the one that holds the file.
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        monkeypatch.setattr(source.engine.pool, "_local", threading.local())
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        reads = [
+            source.get_versions(FLOW),
+            source.get_nodes_by_key(FLOW, ["n"]),
+            source.get_node_configs(),
+            source.search_text(FLOW, "n", limit=5),
+            source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5),
+        ]
+        waiting = asyncio.gather(*reads, return_exceptions=True)
+        longest, last = 0.0, time.perf_counter()
+        while not waiting.done():
+            await asyncio.sleep(0.005)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+        assert all(isinstance(outcome, DatabaseBusy) for outcome in await waiting)
+        assert longest < 0.3
+        other.close()
+
+
+@pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["held", "large"])
 async def test_what_another_connection_writes_is_seen_at_once(path: Path, limits: object) -> None:
     async with opened(path, limits) as reader, opened(path) as writer:  # pyright: ignore[reportArgumentType]
         await writer.create_graph(a_graph())
@@ -154,7 +187,7 @@ async def test_what_another_connection_writes_is_seen_at_once(path: Path, limits
 
 
 @pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["held", "large"])
-async def test_a_graph_made_anew_under_an_old_key_never_shows_old_data(path: Path, limits: object) -> None:
+async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(path: Path, limits: object) -> None:
     """The other process deletes and makes the graph again up to the very revision that was read."""
     async with opened(path, limits) as reader, opened(path) as writer:  # pyright: ignore[reportArgumentType]
         for turn in range(4):

@@ -1,4 +1,4 @@
-"""What other processes do to a database while a test looks on: each function is one process."""
+"""What other processes do to a database during a test: each function is one process."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def whole_revision(number: int) -> Mutation:
 
 
 def read_whole_revisions(path: str, large: str) -> None:
-    """Read until told to stop; complain of any answer that mixes two revisions. Prints how many."""
+    """Read until a line comes in; complain of any answer that mixes two revisions. Prints how many."""
 
     async def work() -> None:
         limits = NOTHING_IS_SMALL if large == "large" else None

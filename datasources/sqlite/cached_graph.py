@@ -1,11 +1,10 @@
-"""A small graph held in memory, part by part, for as long as it is unchanged in the file."""
+"""Reads of a small graph, whose nodes and edges are held in memory while it is unchanged in the file."""
 
 from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +15,7 @@ from datasources.types import Direction, Edge, Link, LinkTable, Node, Subgraph, 
 
 
 @dataclass(slots=True, eq=False)
-class GraphDocuments:
+class CachedGraph:
     """The nodes and edges of one revision. Bodies become documents when they are asked for.
 
     `around` gives, for each node key, the numbers of its edges, ascending (edge-key order).
@@ -34,7 +33,7 @@ class GraphDocuments:
         self._table = LinkTable.of(self.ends)
 
     @staticmethod
-    def load(connection: sqlite3.Connection, row: GraphRow) -> GraphDocuments:
+    def load(connection: sqlite3.Connection, row: GraphRow) -> CachedGraph:
         keys: dict[int, str] = {}
         bodies: dict[str, bytes] = {}
         for rid, key, body in connection.execute(sql.ALL_NODES, row.range):
@@ -50,7 +49,7 @@ class GraphDocuments:
                 around.setdefault(link.target, []).append(len(ends))
             ends.append(link)
             edge_bodies.append(body)
-        return GraphDocuments(bodies=bodies, ends=ends, edge_bodies=edge_bodies, around=around)
+        return CachedGraph(bodies=bodies, ends=ends, edge_bodies=edge_bodies, around=around)
 
     @property
     def nbytes(self) -> int:
@@ -129,39 +128,3 @@ class GraphDocuments:
             if direction != "out" and target == key:
                 found.append(source)
         return found
-
-
-class Snapshots:
-    """What is held in memory of graphs, by part; the least recently used goes when it gets too much.
-
-    An entry is true for one version; a look-up with a newer version misses. Not thread-safe: all
-    calls come from the event loop's thread.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._entries: OrderedDict[tuple[object, ...], tuple[object, object, int]] = OrderedDict()
-
-    def get(self, name: tuple[object, ...], version: object) -> object | None:
-        entry = self._entries.get(name)
-        if entry is None or entry[0] != version:
-            return None
-        self._entries.move_to_end(name)
-        return entry[1]
-
-    def last(self, name: tuple[object, ...]) -> object | None:
-        """Return an entry of whatever version."""
-        entry = self._entries.get(name)
-        return None if entry is None else entry[1]
-
-    def put(self, name: tuple[object, ...], version: object, value: object, nbytes: int) -> None:
-        self.drop(lambda other: other == name)
-        self._entries[name] = (version, value, nbytes)
-        self._bytes += nbytes
-        while self._bytes > self._max_bytes and len(self._entries) > 1:
-            self._bytes -= self._entries.popitem(last=False)[1][2]
-
-    def drop(self, which: Callable[[tuple[object, ...]], bool]) -> None:
-        for name in [name for name in self._entries if which(name)]:
-            self._bytes -= self._entries.pop(name)[2]

@@ -1,0 +1,101 @@
+"""A graph is read from the file until it was asked for often enough, and from memory while unchanged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from datasources.sqlite import Limits, cache
+from datasources.sqlite.cache import Cache
+from datasources.sqlite.source import SqliteSource
+from datasources.types import Mutation
+from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
+from tests.datasources.sqlite.helpers import opened
+
+MIDDLING = Limits(small=-1, asked=3)
+
+
+@dataclass
+class Part:
+    nbytes: int = 1
+
+
+async def made(source: SqliteSource) -> None:
+    await source.create_graph(a_graph())
+    nodes = [a_node(f"n{i}") for i in range(20)]
+    edges = [an_edge(f"e{i}", f"n{i}", f"n{(i * 7) % 20}") for i in range(20)]
+    await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
+
+
+def is_held(source: SqliteSource) -> bool:
+    return any(name[0] == "graph" for name in source.engine.cache._entries)
+
+
+async def test_a_graph_that_is_asked_for_often_is_held_from_then_on(tmp_path: Path) -> None:
+    async with opened(tmp_path / "graphs.db", MIDDLING) as source:
+        await made(source)
+        answers: list[object] = []
+        for times in range(1, 6):
+            answers.append(await source.get_neighborhood(FLOW, ["n1"], max_depth=2, limit=9))
+            assert is_held(source) == (times >= 3)
+        assert all(answer == answers[0] for answer in answers)
+
+
+async def test_each_write_begins_the_count_again(tmp_path: Path) -> None:
+    async with opened(tmp_path / "graphs.db", MIDDLING) as source:
+        await made(source)
+        for i in range(8):
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"step{i}")]))
+            for _ in range(2):
+                assert [n.process for n in await source.get_nodes_by_key(FLOW, ["n1"])] == [f"step{i}"]
+            assert not is_held(source)
+
+
+def test_what_many_ask_for_at_once_is_loaded_once() -> None:
+    held, loads = Cache(100), list[int]()
+
+    def load(_: object) -> Part:
+        loads.append(1)
+        time.sleep(0.02)
+        return Part()
+
+    threads = [threading.Thread(target=held.get, args=(("text", 1), 5, load)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 1
+
+
+def test_what_could_not_be_loaded_is_tried_again() -> None:
+    held = Cache(100)
+
+    def fail(_: object) -> Part:
+        raise MemoryError
+
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            held.get(("text", 1), 5, fail)
+    assert held.get(("text", 1), 5, lambda _: Part(7)) == Part(7)
+    assert held.get(("text", 1), 6, lambda older: Part(older.nbytes + 1 if older else 0)) == Part(8)
+
+
+def test_what_was_used_least_recently_goes_and_a_deleted_graph_goes_whole() -> None:
+    held = Cache(10)
+    for graph in (1, 2, 1, 3):
+        held.get(("text", graph), 1, lambda _: Part(4))
+    assert [name[1] for name in held._entries] == [1, 3]
+    held.forget(1)
+    assert ([name[1] for name in held._entries], held._bytes) == ([3], 4)
+
+
+def test_graphs_that_are_asked_for_once_are_not_counted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAX_ASKED", 3)
+    held = Cache(100)
+    for graph in range(9):
+        assert held.get_if_frequent(("graph", graph), 1, 2, Part) is None
+        assert len(held._asked) <= 3

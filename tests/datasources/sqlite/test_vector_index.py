@@ -1,0 +1,122 @@
+"""Codes of vectors only spare work: what they find is what comparing all vectors finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from datasources.sqlite.index_files import NodeTable
+from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
+from datasources.types import Mutation, Vector
+from datasources.vectors import VectorMatrix, normalize
+from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
+from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
+
+NONE = np.zeros(0, dtype=np.int64)
+vectors = st.tuples(st.integers(1, 9), st.integers(1, 70)).flatmap(
+    lambda shape: arrays(np.float32, shape, elements=st.floats(-1, 1, width=32))
+)
+
+
+def index_of(unit: Vector) -> VectorIndex:
+    nodes = NodeTable.of(np.arange(len(unit)) + 5, [f"n{i}" for i in range(len(unit))])
+    return VectorIndex(number=1, nodes=nodes, unit=unit, codes=PackedCodes(*int4_codes(unit)))
+
+
+def clustered(count: int, dim: int) -> Vector:
+    """Return vectors in groups, as those of real texts are."""
+    random = np.random.default_rng(dim)
+    centres = random.normal(size=(count // 30, dim))
+    return normalize(
+        (centres[np.arange(count) % len(centres)] + random.normal(size=(count, dim))).astype(np.float32)
+    )
+
+
+def decoded(codes: NDArray[np.uint8], dim: int) -> NDArray[np.int8]:
+    """Return the codes that were put two in a byte."""
+    both = np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)[:, :dim].astype(np.int8)
+    return np.where(both > 7, both - 16, both)
+
+
+@given(vectors)
+def test_a_code_is_near_its_component_and_scores_are_products_of_codes(found: Vector) -> None:
+    packed, scales = int4_codes(found)
+    codes = decoded(packed, found.shape[1])
+    peak = np.abs(found).max(axis=1, keepdims=True)
+    away = np.abs(codes * scales[:, None] - found)
+    assert np.all(away <= np.maximum(np.abs(found) - 0.8 * peak, 0.8 / 14 * peak) + 1e-6)
+    for one, code in zip(found, codes.astype(np.int64), strict=True):
+        scores = PackedCodes(packed, scales).scores(one)
+        np.testing.assert_allclose(scores, (codes.astype(np.int64) @ code) * scales, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [64, 65, 256])
+def test_the_nearest_of_ten_thousand_are_among_the_candidates(dim: int) -> None:
+    unit = clustered(10_000, dim)
+    index = index_of(unit)
+    for query in clustered(11_000, dim)[-20:]:
+        best = np.argsort(-(unit @ query))[:50]
+        assert set(best.tolist()) <= set(index.nearest(query, 182, NONE).tolist())
+
+
+def test_what_is_hidden_is_no_candidate() -> None:
+    unit = clustered(9_000, 64)
+    best = np.argsort(-(unit @ unit[7]))[:40]
+    for count in (40, 20_000):
+        found = index_of(unit).nearest(unit[7], count, best[:20])
+        assert not set(best[:20].tolist()) & set(found.tolist())
+        assert set(best[20:].tolist()) <= set(found.tolist()) or count == 40
+
+
+def test_vectors_of_zeros_and_of_one_component_are_scored() -> None:
+    unit = np.zeros((3, 64), dtype=np.float32)
+    unit[1, 5] = 1.0
+    unit[2, 5] = -1.0
+    scores = PackedCodes(*int4_codes(unit)).scores(unit[1])
+    assert scores[1] > scores[0] == 0 > scores[2]
+
+
+@pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["memory", "file"])
+@pytest.mark.parametrize(
+    ("count", "dim"), [(CODED_FROM, LEAST_DIM), (CODED_FROM, LEAST_DIM - 1), (90, LEAST_DIM)]
+)
+async def test_a_search_finds_what_comparing_all_vectors_finds(
+    tmp_path: Path, limits: object, count: int, dim: int
+) -> None:
+    unit, keys = clustered(count, dim), [f"n{i:05}" for i in range(count)]
+    unit[10:40] = unit[9]  # equal ones come in the order of their keys
+    whole = VectorMatrix.build(keys, unit)
+    async with opened(tmp_path / "graphs.db", limits) as source:  # pyright: ignore[reportArgumentType]
+        await source.create_graph(a_graph())
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
+        await source.put_embeddings(FLOW, [a_vector(k, *row) for k, row in zip(keys, unit, strict=True)])
+        await source.build_indexes(FLOW)
+        for question in (unit[9], *clustered(count + 60, dim)[-20:]):
+            for least in (0.1, 0.99):
+                found = await source.search_vectors(FLOW, question, model=MODEL, limit=25, min_score=least)
+                exact = whole.search(question, 25, least)
+                assert [hit.score for hit in found] == pytest.approx([h.score for h in exact], abs=1e-5)
+        found = await source.search_vectors(FLOW, unit[9], model=MODEL, limit=31)
+        assert [hit.key for hit in found] == keys[9:40]
+
+
+@given(
+    st.lists(st.text(min_size=1).filter(lambda key: key.isprintable()), unique=True, max_size=20), st.data()
+)
+def test_a_node_table_gives_back_every_key(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[str], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("table")
+    NodeTable.of(np.arange(len(keys), dtype=np.int64) * 3 + 7, keys).save(folder)
+    table = NodeTable.open(folder)
+    asked = data.draw(st.lists(st.integers(0, 80)))
+    rows = table.rows(asked)
+    known = [rid for rid in asked if rid in set(table.rids.tolist())]
+    assert table.rids[rows].tolist() == known
+    assert table.keys(rows) == [keys[(rid - 7) // 3] for rid in known]
