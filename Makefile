@@ -102,7 +102,7 @@ arango-token: ## Print a token to sign in to that page with, good for 12 hours
 	  'roles': ['admin'], 'workspaces': ['default'], 'exp': int(time.time()) + 43200}, \
 	  pathlib.Path('/run/secrets/nodius_auth').read_text().strip(), algorithm='HS256'))"
 
-ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_database.py \
+ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_db.py \
   tests/cli/test_embed_arango.py tests/graphrag/test_one_trip.py tests/graphrag/approvals/test_on_arango.py \
   tests/concurrency/test_decisions.py tests/concurrency/test_kill.py tests/server/test_two_servers.py
 

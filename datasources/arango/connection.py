@@ -10,7 +10,6 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -33,21 +32,11 @@ WRITE_ATTEMPTS = 8
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """How long and how often to try. Units: `runtime_s` bounds a statement at the server."""
-
-    runtime_s: float
-    read_attempts: int = READ_ATTEMPTS
-    write_attempts: int = WRITE_ATTEMPTS
-
-
 class ArangoConnection:
     """Opened once, shared by all sources. Nothing is sent before the first question."""
 
     def __init__(self, address: ArangoAddress) -> None:
         self.address = address
-        self.bounds = Bounds(runtime_s=address.timeout_s)
         self._http = BoundedHttp(source=address.shown, timeout_s=address.timeout_s, verify=address.verify)
         self._threads: ThreadPoolExecutor | None = None
         self._client: ArangoClient | None = None
@@ -93,7 +82,7 @@ class ArangoConnection:
 
         A statement that took too long is not tried again. Raises: SourceTimeout, SourceUnavailable.
         """
-        attempts = self.bounds.read_attempts if idempotent else 1
+        attempts = READ_ATTEMPTS if idempotent else 1
         for attempt in range(1, attempts + 1):
             try:
                 return await self._once(work)
@@ -109,17 +98,16 @@ class ArangoConnection:
         database, threads = self._database, self._threads
         if database is None or threads is None:
             raise SourceUnavailable(source=self.source, reason="the database is not open")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(threads, lambda: self.translated(work, database))
 
-    def translated(self, work: Callable[[StandardDatabase], T], database: StandardDatabase) -> T:
-        """Call `work` here and now; its library's exceptions become the data room's."""
-        try:
-            return work(database)
-        except SourceError:
-            raise
-        except EXPECTED as exc:
-            raise translate(exc, source=self.source, timeout_s=self.address.timeout_s) from exc
+        def translated() -> T:
+            try:
+                return work(database)
+            except SourceError:
+                raise
+            except EXPECTED as exc:
+                raise translate(exc, source=self.source, timeout_s=self.address.timeout_s) from exc
+
+        return await asyncio.get_running_loop().run_in_executor(threads, translated)
 
     async def query(self, statement: Statement, **values: Any) -> list[Any]:
         """Run one statement and return its rows. Reads are tried again; a write that lost a race is too.
@@ -134,7 +122,7 @@ class ArangoConnection:
                     idempotent=not statement.writes or statement.idempotent,
                 )
             except WriteConflict:
-                if not statement.repeatable or attempt == self.bounds.write_attempts:
+                if not statement.repeatable or attempt == WRITE_ATTEMPTS:
                     raise
             await asyncio.sleep(pause_s(attempt))
             attempt += 1
@@ -150,7 +138,7 @@ class ArangoConnection:
                 bind_vars=statement.binds(values),
                 batch_size=BATCH,
                 memory_limit=cast(int, None),  # python-arango's 0 would lift the server's own limit
-                max_runtime=cast(Any, self.bounds.runtime_s),
+                max_runtime=cast(Any, self.address.timeout_s),
             ),
         )
         # Read to its end a cursor is gone; one left behind by an error lapses at the server.

@@ -37,44 +37,30 @@ _LISTS = frozenset(
 )
 
 
-def all_statements() -> list[Statement]:
-    """Return every statement, by name."""
-    found = [value for module in STATEMENT_MODULES for value in vars(module).values()]
-    statements = {id(value): value for value in found if isinstance(value, Statement)}
-    return sorted(statements.values(), key=lambda statement: statement.name)
-
-
-def missing_parts(database: StandardDatabase | None) -> list[str]:
-    """Return what is to be made in a database; None stands for one that is not there.
-
-    What has our name and is another thing, as an earlier program may have left it, is missing too.
-    """
-    found: Any = database.collections() if database else []
-    views: Any = database.views() if database else []
-    there = {row["name"] for row in found}
-    parts = [f"the collection {name}" for name in layout.ALL_COLLECTIONS if name not in there]
-    for name, bodies in layout.all_indexes().items():
-        stored = setup.indexes_of(database, name) if database and name in there else dict[str, layout.Body]()
-        parts += [
-            f"the index {body['name']} of {name}"
-            for body in bodies
-            if not layout.is_index_like(stored.get(body["name"]), body)
-        ]
-    if database is None or VIEW not in {view["name"] for view in views}:
-        parts.append(f"the View {VIEW}")
-    elif not setup.is_linked(database):
-        parts.append(f"the link of the View {VIEW} with {NODES}")
-    return parts
+def all_statements() -> dict[str, Statement]:
+    """Return every statement by name."""
+    found = [item for module in STATEMENT_MODULES for item in vars(module).items()]
+    statements = {name: value for name, value in found if isinstance(value, Statement)}
+    return dict(sorted(statements.items()))
 
 
 async def rehearse(connection: ArangoConnection) -> list[str]:
     """Return what a set-up would do, one line each. Raises: SourceError, as the set-up does."""
-    there = await connection.run(lambda _: setup.is_there(connection), idempotent=True)
-    parts = await connection.run(lambda database: _to_make(database if there else None), idempotent=True)
+    if not await connection.run(lambda _: setup.is_there(connection), idempotent=True):
+        collections = [f"would make the collection {name}" for name in layout.ALL_COLLECTIONS]
+        return [
+            f"would make the database {connection.address.database}",
+            *collections,
+            f"would make {_others()} and the named graph {NAMED_GRAPH}",
+            *_due(0),
+        ]
+
+    def look(database: StandardDatabase) -> list[str]:
+        setup.refuse_sharded(database, source=connection.source)
+        return [part for part, _ in setup.missing_parts(database)]
+
+    parts = await connection.run(look, idempotent=True)
     done = [f"would make {part}" for part in parts]
-    if not there:
-        return [f"would make the database {connection.address.database}", *done, *_due(0)]
-    await connection.run(lambda database: setup.refuse_sharded(database, source=connection.source))
     absent = {name for name in (GRAPHS, NODES, EDGES, META) if f"the collection {name}" in parts}
     if not absent & {GRAPHS, NODES, EDGES}:
         numbers = (await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY))[0]
@@ -85,9 +71,8 @@ async def rehearse(connection: ArangoConnection) -> list[str]:
     return done + ([f"would make vector indexes of {dimension} dimensions"] if dimension else [])
 
 
-def _to_make(database: StandardDatabase | None) -> list[str]:
-    named = database is not None and database.has_graph(NAMED_GRAPH)
-    return missing_parts(database) + ([] if named else [f"the named graph {NAMED_GRAPH}"])
+def _others() -> str:
+    return f"{sum(map(len, layout.all_indexes().values()))} indexes, the View {VIEW}"
 
 
 def _due(stored: int) -> list[str]:
@@ -156,14 +141,14 @@ def look_at_server(database: StandardDatabase) -> Finding:
 
 
 def _parts(database: StandardDatabase) -> Finding:
-    missing = missing_parts(database)
+    missing = [part for part, _ in setup.missing_parts(database)]
     if missing:
         more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
         detail = f"missing: {', '.join(missing[:_SHOWN])}{more}"
         return Finding(name="set-up", status="error", detail=detail, fix=_INIT)
-    indexes = sum(len(bodies) for bodies in layout.all_indexes().values())
-    detail = f"{len(layout.ALL_COLLECTIONS)} collections, {indexes} indexes, the View {VIEW}"
-    return Finding(name="set-up", status="ok", detail=detail)
+    return Finding(
+        name="set-up", status="ok", detail=f"{len(layout.ALL_COLLECTIONS)} collections, {_others()}"
+    )
 
 
 def _vectors(database: StandardDatabase) -> Finding:
@@ -183,15 +168,15 @@ def _vectors(database: StandardDatabase) -> Finding:
 def _statements(database: StandardDatabase) -> Finding:
     refused: list[str] = []
     scanning: list[str] = []
-    near = setup.indexed_dimension(database) is not None
-    # Without its index the statement for it is refused, and is not used.
-    statements = [s for s in all_statements() if near or s is not statements_search.SEARCH_NEAR]
-    for statement in statements:
+    statements = all_statements()
+    if setup.indexed_dimension(database) is None:
+        del statements["SEARCH_NEAR"]  # without its index it is refused, and is not used
+    for name, statement in statements.items():
         try:
-            if _reads_all(database, statement) and statement.name not in _READ_ALL:
-                scanning.append(statement.name)
+            if _reads_all(database, statement) and name not in _READ_ALL:
+                scanning.append(name)
         except ArangoServerError as exc:
-            refused.append(f"{statement.name} (error {exc.error_code})")
+            refused.append(f"{name} (error {exc.error_code})")
     if refused:
         fix = "report this with the server's version: no statement of this program should be refused"
         return Finding(name="statements", status="error", detail=f"refused: {', '.join(refused)}", fix=fix)

@@ -138,7 +138,7 @@ def write_records(at: Statements, workspace: str, writes: Sequence[PreparedWrite
 
     Neighbours that need the same statement are sent together.
     """
-    for _, neighbours in groupby(writes, lambda sent: (sent.write.kind, sent.statement.name)):
+    for _, neighbours in groupby(writes, lambda sent: (sent.write.kind, sent.statement.text)):
         run = list(neighbours)
         try:
             _write_run(at, workspace, run)

@@ -19,11 +19,13 @@ Transactions", limitations in clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from arango.collection import StandardCollection
 from arango.database import StandardDatabase
 from arango.exceptions import ArangoServerError
 
@@ -52,6 +54,7 @@ VECTOR_INDEX_FROM = (3, 12, 10)
 WORTH_AN_INDEX = 20_000
 BUILD_TIMEOUT_S = 1800.0
 PAGE = 500
+GRAPH_EXISTS = 1925
 
 SHARDED = (
     "its documents are spread over several servers, where a crash could leave half of a change; restore a "
@@ -127,11 +130,9 @@ async def set_up(connection: ArangoConnection) -> list[str]:
     Raises: SourceError, also where the server is too old or the database sharded; DatabaseVersion where a
     newer program set it up.
     """
-    done = await connection.run(lambda _: _make_database(connection), idempotent=True)
-    done += await connection.run(_make_collections, idempotent=True)
     async with _patient(connection) as patient:
-        for step in (_make_indexes, _make_view, _make_named_graph):
-            done += await patient.run(step, idempotent=True)
+        done = await patient.run(lambda _: _make_database(connection), idempotent=True)
+        done += await patient.run(_make_parts, idempotent=True)
         migrated = await _migrate(connection)
         # Nodius may have written since: its nodes get words at every set-up.
         done += migrated or await fill_words(connection)
@@ -166,21 +167,55 @@ def _unless_there(make: Callable[[], Any]) -> bool:
     try:
         make()
     except ArangoServerError as exc:
-        if exc.error_code != DUPLICATE_NAME:
+        if exc.error_code not in (DUPLICATE_NAME, GRAPH_EXISTS):
             raise
         return False
     return True
 
 
-def _make_collections(database: StandardDatabase) -> list[str]:
-    collections: Any = database.collections()
-    there = {row["name"] for row in collections}
-    missing = [name for name in layout.ALL_COLLECTIONS if name not in there]
-    return [
-        f"made the collection {name}"
-        for name in missing
-        if _unless_there(lambda name=name: database.create_collection(name, edge=name == EDGES))
-    ]
+def _make_parts(database: StandardDatabase) -> list[str]:
+    return [f"made {part}" for part, make in missing_parts(database) if _unless_there(make)]
+
+
+def missing_parts(database: StandardDatabase) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield what a database lacks of its set-up, and what makes it; each part is looked for in its turn.
+
+    What has our name and is another thing, as an earlier program may have left it, is missing too.
+    """
+    there = _names(database.collections())
+    for name in layout.ALL_COLLECTIONS:
+        if name not in there:
+            yield f"the collection {name}", partial(database.create_collection, name, edge=name == EDGES)
+    there = _names(database.collections())  # some may have been made now
+    for name, bodies in layout.all_indexes().items():
+        stored = indexes_of(database, name) if name in there else dict[str, layout.Body]()
+        for body in bodies:
+            known = stored.get(body["name"])
+            if not layout.is_index_like(known, body):
+                yield (
+                    f"the index {body['name']} of {name}",
+                    partial(_make_index, database.collection(name), known, body),
+                )
+    if VIEW not in _names(database.views()):
+        make = partial(database.create_arangosearch_view, VIEW, properties=layout.view_properties())
+        yield f"the View {VIEW}", make
+    elif not _is_linked(
+        database
+    ):  # making a View is not atomic, and an earlier program's link may be another
+        make = partial(database.update_arangosearch_view, VIEW, layout.view_properties())
+        yield f"the link of the View {VIEW} with {NODES}", make
+    graphs: Any = database.graphs()
+    if not any(ends["edge_collection"] == EDGES for graph in graphs for ends in graph["edge_definitions"]):
+        ends = {
+            "edge_collection": EDGES,
+            "from_vertex_collections": [NODES],
+            "to_vertex_collections": [NODES],
+        }
+        yield f"the named graph {NAMED_GRAPH}", partial(database.create_graph, NAMED_GRAPH, [ends])
+
+
+def _names(listed: Any) -> set[str]:
+    return {one["name"] for one in listed}
 
 
 def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.Body]:
@@ -189,52 +224,16 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
     return {index["name"]: index for index in found}
 
 
-def _make_indexes(database: StandardDatabase) -> list[str]:
-    done: list[str] = []
-    for name, bodies in layout.all_indexes().items():
-        there, collection = indexes_of(database, name), database.collection(name)
-        for body in bodies:
-            stored = there.get(body["name"])
-            if layout.is_index_like(stored, body):
-                continue
-            if stored is not None:  # of our name, as an earlier program made it
-                collection.delete_index(str(stored["id"]).rpartition("/")[2], ignore_missing=True)
-            collection.add_index(body)
-            done.append(f"made the index {body['name']} of {name}")
-    return done
+def _make_index(collection: StandardCollection, stored: layout.Body | None, body: layout.Body) -> None:
+    if stored is not None:  # of our name, as an earlier program made it
+        collection.delete_index(str(stored["id"]).rpartition("/")[2], ignore_missing=True)
+    collection.add_index(body)
 
 
-def is_linked(database: StandardDatabase) -> bool:
+def _is_linked(database: StandardDatabase) -> bool:
     """Return whether the View searches nodes as its statements need it."""
     found: Any = database.view(VIEW)
     return layout.is_link_like(found.get("links", {}).get(NODES), layout.view_properties()["links"][NODES])
-
-
-def _make_view(database: StandardDatabase) -> list[str]:
-    properties = layout.view_properties()
-    there: Any = database.views()
-    if VIEW not in {view["name"] for view in there}:
-        made = _unless_there(lambda: database.create_arangosearch_view(VIEW, properties=properties))
-        return [f"made the View {VIEW}"] if made else []
-    # To make a View is not atomic: the link may be missing. An earlier program's may be another.
-    if is_linked(database):
-        return []
-    database.update_arangosearch_view(VIEW, properties)
-    return [f"linked the View {VIEW} with {NODES}"]
-
-
-def _make_named_graph(database: StandardDatabase) -> list[str]:
-    if database.has_graph(NAMED_GRAPH):
-        return []
-    ends = {"edge_collection": EDGES, "from_vertex_collections": [NODES], "to_vertex_collections": [NODES]}
-    try:
-        database.create_graph(NAMED_GRAPH, edge_definitions=[ends])
-    except ArangoServerError as exc:
-        # It is there by now, or another named graph has these edges with other ends.
-        if exc.error_code not in (DUPLICATE_NAME, 1921, 1925):
-            raise
-        return []
-    return [f"made the named graph {NAMED_GRAPH}"]
 
 
 async def stored_version(connection: ArangoConnection) -> int:

@@ -62,7 +62,7 @@ class SharedState:
     seen_types: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
     sizes: dict[GraphName, int] = field(default_factory=dict[GraphName, int])
     sums: dict[GraphName, TextSums] = field(default_factory=dict[GraphName, TextSums])
-    unavailable: dict[str, float] = field(default_factory=dict[str, float])
+    unavailable: dict[Statement, float] = field(default_factory=dict[Statement, float])
 
     def is_large(self, name: GraphName) -> bool:
         """Say whether a graph had more nodes than are searched exactly, when it was last searched."""
@@ -78,7 +78,7 @@ class SharedState:
             self.sums[name] = sums
 
     def mark_unavailable(self, statement: Statement) -> None:
-        self.unavailable[statement.name] = time.monotonic() + UNAVAILABLE_S
+        self.unavailable[statement] = time.monotonic() + UNAVAILABLE_S
 
     def is_usable(self, statement: Statement) -> bool:
-        return not self.exact_only and time.monotonic() >= self.unavailable.get(statement.name, 0.0)
+        return not self.exact_only and time.monotonic() >= self.unavailable.get(statement, 0.0)

@@ -25,8 +25,12 @@ CONSTANTS: Mapping[str, Any] = {
 """Values that are bound wherever a statement names them."""
 
 OTHER_RECORDS = "records"
-FOUND = """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0"""
+OF_GRAPH = """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+LET rows = (
+  FILTER found$loop
+)
+RETURN { found, rows }"""
 
 _COLLECTION = re.compile(r"@@(\w+)")
 _VALUE = re.compile(r"(?<!@)@(\w+)")
@@ -40,7 +44,6 @@ class Statement:
     `@@records` is the collection of one kind of record, which is given as the value `kind`.
     """
 
-    name: str
     text: str
     writes: bool = False
     repeatable: bool = True
@@ -58,7 +61,7 @@ class Statement:
         kind = bound.pop("kind", None)
         if bound.keys() != self.values:
             wrong = sorted(bound.keys() ^ self.values)
-            raise TypeError(f"{self.name}: values {', '.join(wrong)} are missing or not asked for")
+            raise TypeError(f"values {', '.join(wrong)} are missing or not asked for: {self.text[:80]}")
         names = {f"@{name}": COLLECTIONS[name] for name in self.collections}
         return {**bound, **names, **({} if kind is None else {"@records": collection_of(kind)})}
 
@@ -73,8 +76,11 @@ def compose(text: str, **parts: str) -> str:
     return Template(text).substitute(parts)
 
 
-def of_graph(loop: str) -> str:
-    """Return the text that runs a loop where the graph is there: one row, `{ found, rows }`."""
-    return compose(
-        "$found\nLET rows = (\n  FILTER found$loop\n)\nRETURN { found, rows }", found=FOUND, loop=loop
-    )
+def of_graph(loop: str) -> Statement:
+    """Return a statement that runs a loop where the graph is there: one row, `{ found, rows }`."""
+    return Statement(compose(OF_GRAPH, loop=loop))
+
+
+def writing(text: str, *, repeatable: bool = True, idempotent: bool = False) -> Statement:
+    """Return a statement that writes; see `Statement`."""
+    return Statement(text, writes=True, repeatable=repeatable, idempotent=idempotent)

@@ -7,25 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from datasources.arango.statements import FOUND, Statement, compose, of_graph
+from datasources.arango.statements import Statement, compose, of_graph
 from datasources.types import Direction
 
-WORKSPACES = Statement(
-    "WORKSPACES",
-    """
+WORKSPACES = Statement("""
 FOR g IN @@graphs
   COLLECT workspace = g.workspace
   FILTER workspace != null
-  RETURN workspace""",
-)
+  RETURN workspace""")
 
-GRAPHS = Statement(
-    "GRAPHS",
-    """
+GRAPHS = Statement("""
 FOR g IN @@graphs
   FILTER g.workspace == @workspace
-  RETURN g""",
-)
+  RETURN g""")
 
 _TYPE_WORDS = """
 FOR c IN @@configs
@@ -35,12 +29,9 @@ FOR c IN @@configs
     description: c.description, node: { type: c.node.type, process: c.node.process }
   }"""
 
-TYPE_WORDS = Statement("TYPE_WORDS", _TYPE_WORDS)
+TYPE_WORDS = Statement(_TYPE_WORDS)
 
-GRAPH = Statement(
-    "GRAPH",
-    compose(
-        """
+_GRAPH = """
 LET stored = FIRST(
   FOR g IN @@graphs
     FILTER g._key == @graph AND g.workspace == @workspace
@@ -55,26 +46,20 @@ LET vectors = FIRST(
     FILTER m._key == @vectorsKey
     RETURN m.mark
 )
-RETURN { found: stored != null, stored, types, vectors }""",
-        words=_TYPE_WORDS,
-    ),
-)
+RETURN { found: stored != null, stored, types, vectors }"""
+
+GRAPH = Statement(compose(_GRAPH, words=_TYPE_WORDS))
 """The graph, a mark of its vectors, and the words of its types: a search that follows needs no question
 of its own."""
 
-CONFIGS = Statement(
-    "CONFIGS",
-    """
+CONFIGS = Statement("""
 FOR c IN @@configs
   FILTER c.workspace IN @workspaces
   FILTER @types == null OR c.node.type IN @types
-  RETURN c""",
-)
+  RETURN c""")
 
-STATS = Statement(
-    "STATS",
-    compose(
-        """$found
+STATS = Statement("""
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET types = (
   FILTER found
   FOR n IN @@nodes
@@ -91,12 +76,10 @@ LET vectors = (
     RETURN [model, amount]
 )
 LET edges = LENGTH(FOR e IN @@edges FILTER found AND e.graphKey == @graphKey RETURN 1)
-RETURN { found, types, vectors, edges }""",
-        found=FOUND,
-    ),
-)
+RETURN { found, types, vectors, edges }""")
 
-_PAGE = """$found
+_PAGE = """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET plain = (
   FILTER found
   FOR d IN @@$elements
@@ -118,71 +101,54 @@ LET encoded = (
 RETURN { found, rows: APPEND(plain, encoded) }"""
 """A page: the first documents of either kind of key, of which the first by local key are the page."""
 
-NODES = Statement("NODES", compose(_PAGE, found=FOUND, elements="nodes"))
-EDGES = Statement("EDGES", compose(_PAGE, found=FOUND, elements="edges"))
+NODES = Statement(compose(_PAGE, elements="nodes"))
+EDGES = Statement(compose(_PAGE, elements="edges"))
 
-NODES_BY_KEY = Statement(
-    "NODES_BY_KEY",
-    of_graph("""
+NODES_BY_KEY = of_graph("""
   FOR n IN @@nodes
     FILTER n._key IN @keys AND n.graphKey == @graphKey
-    RETURN UNSET(n, @hidden)"""),
-)
+    RETURN UNSET(n, @hidden)""")
 
-EDGES_OF = Statement(
-    "EDGES_OF",
-    of_graph("""
+EDGES_OF = of_graph("""
   FOR e IN @@edges
     FILTER e._from IN @ids OR e._to IN @ids
     FILTER e.graphKey == @graphKey
-    RETURN e"""),
-)
+    RETURN e""")
 
-LINKS = Statement(
-    "LINKS",
-    of_graph("""
+LINKS = of_graph("""
   FOR e IN @@edges
     FILTER e.graphKey == @graphKey
     SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
     LIMIT @limit
-    RETURN [e._from, e._to, e.source, e.target]"""),
-)
+    RETURN [e._from, e._to, e.source, e.target]""")
 
-LINKS_OF = Statement(
-    "LINKS_OF",
-    of_graph("""
+LINKS_OF = of_graph("""
   FOR e IN @@edges
     FILTER e._from IN @ids OR e._to IN @ids
     FILTER e.graphKey == @graphKey
     SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
     LIMIT @limit
-    RETURN [e._from, e._to, e.source, e.target]"""),
-)
+    RETURN [e._from, e._to, e.source, e.target]""")
 
-VECTORS_BY_KEY = Statement(
-    "VECTORS_BY_KEY",
-    of_graph("""
+VECTORS_BY_KEY = of_graph("""
   FOR n IN @@nodes
     FILTER n._key IN @keys AND n.graphKey == @graphKey
     FILTER (n.embeddingModel != null) == @marked
     RETURN {
       _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash,
       content: NOT_NULL(n.embedding, n.otherEmbedding), name: NOT_NULL(n.nameEmbedding, n.otherNameEmbedding)
-    }"""),
-)
+    }""")
 """Not `marked` are vectors that the editor wrote, which does not say of which model they are."""
 
-VECTOR_INFO = Statement(
-    "VECTOR_INFO",
-    of_graph("""
+VECTOR_INFO = of_graph("""
   FOR n IN @@nodes
     FILTER n._key IN @keys AND n.graphKey == @graphKey
     FILTER n.embeddingModel != null OR n.embedding != null
-    RETURN { _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash }"""),
-)
+    RETURN { _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash }""")
 
 _AROUND = """
-WITH @@nodes$found
+WITH @@nodes
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET reached = (
   FILTER found
   FOR s IN @seeds
@@ -221,18 +187,15 @@ RETURN { found, nodes, depths: chosen[*].depth, edges, types }"""
 """A neighbourhood: one traversal for all seeds. A depth of 0 is the seeds alone. The direction of a
 traversal is a keyword and cannot be bound."""
 
-AROUND_ANY = Statement("AROUND_ANY", compose(_AROUND, found=FOUND, direction="ANY"))
-AROUND_OUT = Statement("AROUND_OUT", compose(_AROUND, found=FOUND, direction="OUTBOUND"))
-AROUND_IN = Statement("AROUND_IN", compose(_AROUND, found=FOUND, direction="INBOUND"))
+AROUND_ANY = Statement(compose(_AROUND, direction="ANY"))
+AROUND_OUT = Statement(compose(_AROUND, direction="OUTBOUND"))
+AROUND_IN = Statement(compose(_AROUND, direction="INBOUND"))
 AROUND: Mapping[Direction, Statement] = {"any": AROUND_ANY, "out": AROUND_OUT, "in": AROUND_IN}
 
-RECORDS_GET = Statement(
-    "RECORDS_GET",
-    """
+RECORDS_GET = Statement("""
 FOR d IN @@records
   FILTER d._key IN @names AND d.workspace == @workspace
-  RETURN d""",
-)
+  RETURN d""")
 
 _RECORDS = """
 FOR d IN @@records
@@ -242,61 +205,43 @@ FOR d IN @@records
   LIMIT @limit
   RETURN d"""
 
-RECORDS_UP = Statement("RECORDS_UP", compose(_RECORDS, direction="ASC"))
-RECORDS_DOWN = Statement("RECORDS_DOWN", compose(_RECORDS, direction="DESC"))
+RECORDS_UP = Statement(compose(_RECORDS, direction="ASC"))
+RECORDS_DOWN = Statement(compose(_RECORDS, direction="DESC"))
 
-MARK_GET = Statement(
-    "MARK_GET",
-    """
+MARK_GET = Statement("""
 FOR m IN @@marks
   FILTER m._key == @mark
-  RETURN m""",
-)
+  RETURN m""")
 
-VERSION = Statement(
-    "VERSION",
-    """
+VERSION = Statement("""
 FOR m IN @@meta
   FILTER m._key == "schema"
-  RETURN m.version""",
-)
+  RETURN m.version""")
 
-ORDER = Statement(
-    "ORDER",
-    """
-RETURN 'Z' < 'a'""",
-)
+ORDER = Statement("""
+RETURN 'Z' < 'a'""")
 """Whether text is ordered by code points, as it is in a deployment made with 3.12 or later."""
 
-WITHOUT_WORDS = Statement(
-    "WITHOUT_WORDS",
-    """
+WITHOUT_WORDS = Statement("""
 FOR n IN @@nodes
   FILTER n._key > @after
   FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
   SORT n._key
   LIMIT @limit
-  RETURN UNSET(n, @hidden)""",
-)
+  RETURN UNSET(n, @hidden)""")
 
-COUNT_WITHOUT_WORDS = Statement(
-    "COUNT_WITHOUT_WORDS",
-    """
+COUNT_WITHOUT_WORDS = Statement("""
 LET few = (
   FOR n IN @@nodes
     FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LIMIT @limit
     RETURN 1
 )
-RETURN { missing: LENGTH(few), nodes: LENGTH(@@nodes), graphs: LENGTH(@@graphs), edges: LENGTH(@@edges) }""",
-)
+RETURN { missing: LENGTH(few), nodes: LENGTH(@@nodes), graphs: LENGTH(@@graphs), edges: LENGTH(@@edges) }""")
 
-VECTOR_LENGTHS = Statement(
-    "VECTOR_LENGTHS",
-    """
+VECTOR_LENGTHS = Statement("""
 FOR n IN @@nodes
   FILTER LENGTH(n.embedding) > 0
   COLLECT length = LENGTH(n.embedding) WITH COUNT INTO amount
   SORT amount DESC
-  RETURN { length, amount }""",
-)
+  RETURN { length, amount }""")

@@ -15,7 +15,7 @@ Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and B
 
 from __future__ import annotations
 
-from datasources.arango.statements import FOUND, Statement, compose, of_graph
+from datasources.arango.statements import Statement, compose, of_graph
 
 _EXACT = """(
   FILTER found AND @vector != null
@@ -74,10 +74,8 @@ _BM25 = """(
 _BM25_CONTENT = compose(_BM25, length="length", counts="content")
 _BM25_NAME = compose(_BM25, length="nameLength", counts="name")
 
-SEARCH = Statement(
-    "SEARCH",
-    compose(
-        """$found
+_SEARCH = """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET rows = (
   FILTER found AND LENGTH(@places) > 0
   FOR n IN @@nodes
@@ -125,8 +123,11 @@ LET first = (
     LIMIT @first
     RETURN key
 )
-RETURN { found, total, content, name, vector, nameVector, links, first }""",
-        found=FOUND,
+RETURN { found, total, content, name, vector, nameVector, links, first }"""
+
+SEARCH = Statement(
+    compose(
+        _SEARCH,
         content=_BM25_CONTENT,
         name=_BM25_NAME,
         vector=_EXACT_CONTENT,
@@ -152,7 +153,8 @@ _WORD_AND_CODE = """n.nodiusText.words == @terms[i] AND n.type IN @codeTypesOf[i
 anyway are counted apart, since the View does not know which nodes have code."""
 
 _LARGE = compose(
-    """$found
+    """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET rows = (
   FILTER found AND LENGTH(@places) > 0
   FOR n IN @@view
@@ -187,7 +189,6 @@ LET first = (
     RETURN SUBSTRING(n._key, @prefix)
 )
 RETURN { found, rows, having, codeHaving, nameHaving, vector, nameVector, links, first }""",
-    found=FOUND,
     having=compose(_HAVING, matches=_WORD_OR_TYPE),
     codeHaving=compose(_HAVING, matches=_WORD_AND_CODE),
     nameHaving=compose(_HAVING, matches=_NAME_OR_TYPE),
@@ -209,16 +210,13 @@ LET nameVector = (FOR c IN nameNear FILTER found AND c[1] >= @least SORT c[1] DE
     name=_NEAR_NAME,
 )
 
-SEARCH_VIEW = Statement("SEARCH_VIEW", compose(_LARGE, vectors=_BY_COSINE))
-SEARCH_NEAR = Statement("SEARCH_NEAR", compose(_LARGE, vectors=_BY_INDEX))
+SEARCH_VIEW = Statement(compose(_LARGE, vectors=_BY_COSINE))
+SEARCH_NEAR = Statement(compose(_LARGE, vectors=_BY_INDEX))
 
-TEXT_SUMS = Statement(
-    "TEXT_SUMS",
-    of_graph("""
+TEXT_SUMS = of_graph("""
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
     COLLECT type = n.type, unnamed = n.nodiusText.unnamed != null, codeless = n.process == null
       AGGREGATE amount = COUNT(1), length = SUM(n.nodiusText.contentLength),
         nameLength = SUM(n.nodiusText.nameLength)
-    RETURN [type, unnamed, codeless, amount, length, nameLength]"""),
-)
+    RETURN [type, unnamed, codeless, amount, length, nameLength]""")

@@ -5,21 +5,17 @@ Each statement modifies a collection once and reads none of it afterwards.
 
 from __future__ import annotations
 
-from datasources.arango.statements import FOUND, Statement, compose
+from datasources.arango.statements import Statement, compose, writing
 
-CREATE_GRAPH = Statement(
-    "CREATE_GRAPH",
+CREATE_GRAPH = writing(
     """
 INSERT @document INTO @@graphs
 RETURN NEW._key""",
-    writes=True,
     repeatable=False,
 )
 
-DELETE_GRAPH = Statement(
-    "DELETE_GRAPH",
-    compose(
-        """$found
+DELETE_GRAPH = writing("""
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET edges = (
   FILTER found
   FOR e IN @@edges
@@ -36,15 +32,9 @@ LET nodes = (
 )
 FOR key IN found ? [@graph] : []
   REMOVE key IN @@graphs
-  RETURN { nodes: LENGTH(nodes), edges: LENGTH(edges) }""",
-        found=FOUND,
-    ),
-    writes=True,
-)
+  RETURN { nodes: LENGTH(nodes), edges: LENGTH(edges) }""")
 
-PUT_CONFIGS = Statement(
-    "PUT_CONFIGS",
-    """
+PUT_CONFIGS = writing("""
 FOR d IN @docs
   LET mine = FIRST(
     FOR c IN @@configs
@@ -55,15 +45,12 @@ FOR d IN @docs
   LET key = NOT_NULL(mine, taken ? d.own : d.plain)
   LET named = key == d.own ? { localKey: d.key } : {}
   INSERT MERGE(d.document, { _key: key }, named) INTO @@configs OPTIONS { overwriteMode: "replace" }
-  RETURN NEW._key""",
-    writes=True,
-)
+  RETURN NEW._key""")
 """Nodius keeps all workspaces' types in one collection: of two of one key, the later gets its own."""
 
-PUT_EMBEDDINGS = Statement(
-    "PUT_EMBEDDINGS",
-    compose(
-        """$found
+PUT_EMBEDDINGS = writing(
+    """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET done = (
   FILTER found
   FOR d IN @docs
@@ -78,16 +65,11 @@ LET marked = (
     RETURN NEW._key
 )
 RETURN { found, done, marked }""",
-        found=FOUND,
-    ),
-    writes=True,
     idempotent=True,
 )
 """The mark is kept apart from the graph, whose document a mutation writes: neither waits for the other."""
 
-APPLY_LOOK = Statement(
-    "APPLY_LOOK",
-    """
+APPLY_LOOK = Statement("""
 LET stored = FIRST(
   FOR g IN @@graphs
     FILTER g._key == @graph AND g.workspace == @workspace
@@ -108,12 +90,9 @@ LET configs = (
     FILTER c._key IN @configKeys
     RETURN { key: c._key, workspace: c.workspace }
 )
-RETURN { stored, nodes, edges, configs }""",
-)
+RETURN { stored, nodes, edges, configs }""")
 
-APPLY_ON_SHEETS = Statement(
-    "APPLY_ON_SHEETS",
-    """
+APPLY_ON_SHEETS = Statement("""
 LET nodes = (
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
@@ -128,40 +107,25 @@ LET edges = (
       _key: e._key, localKey: e.localKey, _from: e._from, _to: e._to, source: e.source, target: e.target
     }
 )
-RETURN { nodes, edges }""",
-)
+RETURN { nodes, edges }""")
 
-APPLY_CUT = Statement(
-    "APPLY_CUT",
-    """
+APPLY_CUT = writing("""
 FOR e IN @@edges
   FILTER e._key IN @edgeKeys OR e._from IN @nodeIds OR e._to IN @nodeIds
   FILTER e.graphKey == @graphKey
-  REMOVE e IN @@edges""",
-    writes=True,
-)
+  REMOVE e IN @@edges""")
 
-APPLY_DELETE_NODES = Statement(
-    "APPLY_DELETE_NODES",
-    """
+APPLY_DELETE_NODES = writing("""
 FOR n IN @@nodes
   FILTER n._key IN @nodeKeys AND n.graphKey == @graphKey
-  REMOVE n IN @@nodes""",
-    writes=True,
-)
+  REMOVE n IN @@nodes""")
 
-APPLY_DELETE_CONFIGS = Statement(
-    "APPLY_DELETE_CONFIGS",
-    """
+APPLY_DELETE_CONFIGS = writing("""
 FOR c IN @@configs
   FILTER c._key IN @configKeys AND c.workspace == @workspace
-  REMOVE c IN @@configs""",
-    writes=True,
-)
+  REMOVE c IN @@configs""")
 
-APPLY_PUT_NODES = Statement(
-    "APPLY_PUT_NODES",
-    """
+APPLY_PUT_NODES = writing("""
 FOR d IN @documents
   LET kept = FIRST(
     FOR n IN @@nodes
@@ -170,30 +134,22 @@ FOR d IN @documents
   )
   LET words = MERGE(d.nodiusText, { of: MD5(JSON_STRINGIFY(@searched[* RETURN d[CURRENT]])) })
   INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
-  OPTIONS { overwriteMode: "replace" }""",
-    writes=True,
-)
+  OPTIONS { overwriteMode: "replace" }""")
 
 _PUT = """
 FOR d IN @documents
   INSERT d INTO @@$collection
   OPTIONS { overwriteMode: "replace" }"""
 
-APPLY_PUT_EDGES = Statement("APPLY_PUT_EDGES", compose(_PUT, collection="edges"), writes=True)
-APPLY_PUT_CONFIGS = Statement("APPLY_PUT_CONFIGS", compose(_PUT, collection="configs"), writes=True)
+APPLY_PUT_EDGES = writing(compose(_PUT, collection="edges"))
+APPLY_PUT_CONFIGS = writing(compose(_PUT, collection="configs"))
 
-APPLY_PUT_VECTORS = Statement(
-    "APPLY_PUT_VECTORS",
-    """
+APPLY_PUT_VECTORS = writing("""
 FOR v IN @vectors
   UPDATE { _key: v._key } WITH v IN @@nodes
-  OPTIONS { mergeObjects: false, keepNull: false }""",
-    writes=True,
-)
+  OPTIONS { mergeObjects: false, keepNull: false }""")
 
-APPLY_GRAPH = Statement(
-    "APPLY_GRAPH",
-    """
+APPLY_GRAPH = writing("""
 LET marked = (
   INSERT @mark INTO @@marks
   RETURN NEW._key
@@ -201,66 +157,40 @@ LET marked = (
 FOR g IN @@graphs
   FILTER g._key == @graph AND g.workspace == @workspace
   REPLACE g WITH @document IN @@graphs
-  RETURN { revision: NEW.revision, marked }""",
-    writes=True,
-)
+  RETURN { revision: NEW.revision, marked }""")
 
-RECORDS_INSERT = Statement(
-    "RECORDS_INSERT",
-    """
+RECORDS_INSERT = writing("""
 FOR w IN @writes
   INSERT w INTO @@records
-  RETURN NEW._rev""",
-    writes=True,
-)
+  RETURN NEW._rev""")
 
-RECORDS_REPLACE = Statement(
-    "RECORDS_REPLACE",
-    """
+RECORDS_REPLACE = writing("""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
     REPLACE d WITH w.document IN @@records OPTIONS { ignoreRevs: false }
-    RETURN { key: w.key, rev: NEW._rev }""",
-    writes=True,
-)
+    RETURN { key: w.key, rev: NEW._rev }""")
 
-RECORDS_REMOVE = Statement(
-    "RECORDS_REMOVE",
-    """
+RECORDS_REMOVE = writing("""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
     REMOVE d IN @@records OPTIONS { ignoreRevs: false }
-    RETURN { key: w.key, rev: OLD._rev }""",
-    writes=True,
-)
+    RETURN { key: w.key, rev: OLD._rev }""")
 
-MARK_PUT = Statement(
-    "MARK_PUT",
-    """
+MARK_PUT = writing("""
 INSERT @mark INTO @@marks
-RETURN NEW._key""",
-    writes=True,
-)
+RETURN NEW._key""")
 
-SET_VERSION = Statement(
-    "SET_VERSION",
-    """
+SET_VERSION = writing("""
 INSERT { _key: "schema", version: @version } INTO @@meta
   OPTIONS { overwriteMode: "replace" }
-RETURN NEW.version""",
-    writes=True,
-)
+RETURN NEW.version""")
 
-PUT_WORDS = Statement(
-    "PUT_WORDS",
-    """
+PUT_WORDS = writing("""
 FOR d IN @docs
   FOR n IN @@nodes
     FILTER n._key == d.key AND n._rev == d.rev
     LET words = MERGE(d.words, { of: MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])) })
     UPDATE n WITH { nodiusText: words } IN @@nodes OPTIONS { mergeObjects: false }
-    RETURN NEW._key""",
-    writes=True,
-)
+    RETURN NEW._key""")

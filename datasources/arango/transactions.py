@@ -17,7 +17,8 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -87,6 +88,19 @@ class _Again(Exception):
         super().__init__(str(cause))
 
 
+@contextmanager
+def _repeating() -> Generator[None]:
+    """Raise _Again for what is done again from the beginning."""
+    try:
+        yield
+    except NOT_REACHED as exc:
+        raise _Again(exc) from exc
+    except ArangoServerError as exc:
+        if exc.error_code not in _AGAIN:
+            raise
+        raise _Again(exc) from exc
+
+
 class RetryBudget:
     """How long to repeat something: a number of attempts, longer and longer pauses, an end."""
 
@@ -140,43 +154,29 @@ class _Transactions:
                     raise exc.cause from exc
 
     def _once(self, work: Work) -> int:
-        transaction = self._begun()
-        try:
-            result = work(Statements(self.connection, transaction), self._mark_document)
-        except ArangoServerError as exc:
-            self._end(transaction)
-            if exc.error_code == UNIQUE:
-                done = self._marked()
-                if done is not None:  # an earlier attempt had come through after all
-                    return done
-            if exc.error_code in _AGAIN:
-                raise _Again(exc) from exc
-            raise
-        except NOT_REACHED as exc:  # what the server did is unknown: end it, never go on
-            self._end(transaction)
-            raise _Again(exc) from exc
-        except BaseException:
-            self._end(transaction)
-            raise
+        with _repeating():
+            transaction = self._begun()
+            try:
+                result = work(Statements(self.connection, transaction), self._mark_document)
+            except BaseException as exc:  # what the server did may be unknown: end it, never go on
+                self._end(transaction)
+                if isinstance(exc, ArangoServerError) and exc.error_code == UNIQUE:
+                    done = self._marked()
+                    if done is not None:  # an earlier attempt had come through after all
+                        return done
+                raise
         return result if self._committed(transaction) else self._outcome(transaction)
 
     def _mark_document(self, result: int) -> dict[str, Any]:
         return {"_key": self.mark, "result": result, "until": int(time.time()) + MARKS_KEPT_S}
 
     def _begun(self) -> TransactionDatabase:
-        try:
-            while self.unended:
-                end_for_sure(self.unended[-1])
-                self.unended.pop()
-            return self.database.begin_transaction(
-                write=self.write, allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
-            )
-        except ArangoServerError as exc:
-            if exc.error_code in _AGAIN:
-                raise _Again(exc) from exc
-            raise
-        except NOT_REACHED as exc:
-            raise _Again(exc) from exc
+        while self.unended:
+            end_for_sure(self.unended[-1])
+            self.unended.pop()
+        return self.database.begin_transaction(
+            write=self.write, allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
+        )
 
     def _committed(self, transaction: TransactionDatabase) -> bool:
         """Commit; False when the answer does not say whether it was done."""

@@ -20,13 +20,13 @@ from tests.support.arango import ArangoServer, WrongServer, running_server
 def plans(database: StandardDatabase) -> list[str]:
     """Return a line for each statement: the nodes of its plan, indexes by name."""
     lines: list[str] = []
-    for statement in all_statements():
+    for name, statement in all_statements().items():
         try:
             plan: Any = database.aql.explain(statement.text, bind_vars=sample_binds(statement))
         except ArangoServerError as exc:
-            lines.append(f"{statement.name:24} refused: error {exc.error_code}")
+            lines.append(f"{name:24} refused: error {exc.error_code}")
             continue
-        lines.append(f"{statement.name:24} {' '.join(_shown(node) for node in plan['nodes'])}")
+        lines.append(f"{name:24} {' '.join(_shown(node) for node in plan['nodes'])}")
     return lines
 
 

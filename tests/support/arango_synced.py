@@ -12,7 +12,7 @@ from datasources.arango import ArangoDatabase
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.statements import Statement
 
-SYNC = Statement("SYNC", "FOR n IN @@view SEARCH true OPTIONS {waitForSync: true} LIMIT 1 RETURN 1")
+SYNC = Statement("FOR n IN @@view SEARCH true OPTIONS {waitForSync: true} LIMIT 1 RETURN 1")
 
 
 class SyncedDatabase(ArangoDatabase):

@@ -16,14 +16,14 @@ from arango import exceptions as theirs
 from arango.exceptions import ArangoError, ArangoServerError
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.connection import ArangoConnection
+from datasources.arango.connection import READ_ATTEMPTS, ArangoConnection
 from datasources.arango.errors import ServerRefused, WriteConflict, translate
 from datasources.arango.statements import Statement
 from datasources.arango.statements_write import SET_VERSION
 from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
 from tests.support.arango import ArangoServer
 
-PING = Statement("PING", "RETURN 1")
+PING = Statement("RETURN 1")
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def test_reading_is_given_up_after_a_few_times(arango_faults: ArangoServer
         arango_faults.inject("_api/cursor", "drop", times=50)
         with pytest.raises(SourceUnavailable, match="broke before an answer came"):
             await connection.query(PING)
-        assert cursors(arango_faults) == connection.bounds.read_attempts
+        assert cursors(arango_faults) == READ_ATTEMPTS
 
 
 async def test_a_slow_answer_is_a_timeout_and_not_asked_for_again(

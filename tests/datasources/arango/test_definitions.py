@@ -53,7 +53,7 @@ async def test_a_view_that_searches_other_fields_is_linked_anew(place: Place, li
     await place.set_up()
     place.call("PUT", f"/_api/view/{VIEW}/properties", {"links": {NODES: link}})
     assert await found(place) == ("error", f"missing: the link of the View {VIEW} with {NODES}")
-    assert await place.set_up() == [f"linked the View {VIEW} with {NODES}"]
+    assert await place.set_up() == [f"made the link of the View {VIEW} with {NODES}"]
     assert (await found(place))[0] == "ok"
 
 
