@@ -1,4 +1,7 @@
-"""Proposals that wait for people, and their decisions: nothing changes a graph without one."""
+"""Proposals that wait for people, and their decisions: nothing changes a graph without one.
+
+From outside: the names below, `errors`, `audit` and `imported_changes`.
+"""
 
 from __future__ import annotations
 

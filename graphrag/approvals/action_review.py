@@ -1,4 +1,4 @@
-"""Reviews a proposed action: judges it, settles what it leaves open, tries it out and shows what changes."""
+"""Reviews a proposed action: checks it, decides what it leaves open, tries it out and shows what changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datasources.errors import BadDocument, InstructionError, InvalidMutation
 from datasources.mutations import Existing, check_mutation
 from datasources.types import Edge, Mutation, Node
 from graphrag.approvals.actions.converter import ActionConversionResult, convert_action
-from graphrag.approvals.actions.finalize import settle
+from graphrag.approvals.actions.finalize import finalize
 from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
 from graphrag.approvals.actions.new_keys import Ids, new_id
 from graphrag.approvals.actions.touched import changed_since, touched
@@ -24,7 +24,7 @@ from tools.write_tools import Snapshot, broken_references, resolve_action, with_
 class Reviewed:
     """What an action that may be carried out comes to.
 
-    `action` is settled: reviewed again on an unchanged graph it gives the same mutation.
+    `action` is final: reviewed again on an unchanged graph it gives the same mutation.
     `touched` are the hashes of what it rests on; `inverse` takes it back.
     """
 
@@ -55,7 +55,7 @@ class Review:
 def review(
     action: SingleAction | BatchAction | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id
 ) -> Review:
-    """Judge an action on a graph and try it out there; nothing is written.
+    """Check an action on a graph and try it out there; nothing is written.
 
     Raises: MalformedProposal for what is no action.
     """
@@ -64,7 +64,7 @@ def review(
         return Review(problems=tuple(faults))
     try:
         conversion = _converted(with_references(resolved, snapshot), snapshot, ids)
-        settled = resolved if isinstance(resolved, ImportFileAction) else settle(resolved, conversion)
+        final = resolved if isinstance(resolved, ImportFileAction) else finalize(resolved, conversion)
         mutation = to_mutation(conversion, snapshot)
         _try_out(mutation, snapshot)
     except (InstructionError, BadDocument, InvalidMutation) as exc:
@@ -77,12 +77,12 @@ def review(
         return Review(problems=(Problem(what="this changes nothing: the graph is like that already"),))
     return Review(
         reviewed=Reviewed(
-            action=settled,
+            action=final,
             conversion=conversion,
             mutation=mutation,
             inverse=inverse_mutation(snapshot, mutation),
             preview=preview,
-            touched=touched(settled, snapshot),
+            touched=touched(final, snapshot),
         )
     )
 

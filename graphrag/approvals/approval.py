@@ -192,7 +192,7 @@ def decided(
     *,
     edited: tuple[Action, str, dict[str, Any]] | None = None,
 ) -> Decided:
-    """Return a decision as it is stored; `edited` is the settled edit with its hash and preview."""
+    """Return a decision as it is stored; `edited` is the finalized edit with its hash and preview."""
     match decision:
         case Approve():
             verdict: Verdict = "approve"

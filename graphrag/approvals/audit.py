@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """An entry and the writes that store it; they join whatever transaction records the deed."""
+    """An entry and the writes that store it; they join the transaction of what is audited."""
 
     entry: Entry
     writes: tuple[RecordWrite, ...]

@@ -104,10 +104,10 @@ async def _carry_out(
         if lost is not None:
             return await context.close(approval, "stale", taken, lost)
         snapshot = await load_near(context.source, approval.graph_key, approval.action, _cut(approval))
-        judged = judge(approval, snapshot)
-        if isinstance(judged, Ended):
-            return await context.close(approval, judged.status, taken, judged.reason)
-        return await _apply(context, approval, taken, judged, snapshot)
+        current = validate(approval, snapshot)
+        if isinstance(current, Ended):
+            return await context.close(approval, current.status, taken, current.reason)
+        return await _apply(context, approval, taken, current, snapshot)
     except GraphNotFound:
         return await context.close(approval, "failed", taken, Reason(code="failed_graph_gone"))
     except (InvalidMutation, BadDocument) as exc:
@@ -150,16 +150,16 @@ async def _apply_edited(
     result = review(action, snapshot)
     if result.reviewed is None:
         raise ProposalRefused(problems=result.problems)
-    settled = result.reviewed.action
-    digest = canonical_hash(settled)
+    final = result.reviewed.action
+    digest = canonical_hash(final)
     if digest == approval.action_hash:
         return None
-    edited = (settled, digest, result.reviewed.preview.to_document())
+    edited = (final, digest, result.reviewed.preview.to_document())
     taken = decided(edit, by, context.clock(), edited=edited)
     return await _apply(context, approval, taken, result.reviewed, snapshot)
 
 
-def judge(approval: Approval, snapshot: Snapshot) -> Reviewed | Ended:
+def validate(approval: Approval, snapshot: Snapshot) -> Reviewed | Ended:
     """Review a proposal on the graph as it is; it must do what was shown, to what was shown."""
     action = approval.action
     if canonical_hash(action) != approval.action_hash:

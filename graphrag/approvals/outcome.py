@@ -1,4 +1,4 @@
-"""What the model, and the person, are told of a decision: what really happened, in few words."""
+"""Words the outcome of a decision for the model and the person: what really happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an action does, in a person's words: names and titles, no keys of documents."""
+"""Makes the titles of actions, in a person's words: names of nodes and types, no keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent sees it all."""
+"""Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent sees it all.
+
+From outside: the names below, and `live.errors`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Says in the editors' own messages, and in history entries, what changes did to a graph.
+"""Describes changes that no editor asked for as messages to editors and as history entries.
 
-For changes that no editor asked for in so many words: approvals, undos, other programs.
+Such are approvals, undos, and what other programs store.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Sorted:
         return found
 
     def renew(self, carried: Mapping[str, Edge], changes: Changes) -> None:
-        """Delete and make anew the edges that whoever is told of gone nodes takes away with them."""
+        """Delete and create again the edges that a client removes together with a deleted node."""
         kept = [edge for key, edge in carried.items() if key not in changes.edges]
         again = [pair for pair in self.changed if pair[0].key in carried]
         self.changed = [pair for pair in self.changed if pair[0].key not in carried]

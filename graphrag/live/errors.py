@@ -5,7 +5,7 @@ LiveError
 ├── EditNotFound      history holds no such edit of the graph
 ├── EditNotKept       the journal could not be written: nothing was done
 ├── LiveElsewhere     another process holds the graph open for editing
-└── LiveGraphClosed   this live graph is no more
+└── LiveGraphClosed   this live graph is closed
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The journal of a live graph: what was accepted and is not saved yet, so that a killed server loses nothing.
+"""The journal of a live graph: accepted changes that are not saved yet, so that a killed server loses nothing.
 
-A record holds what one write took in. It keeps documents as they became, and those that were
-unsaved for the first time also as they were: laid upon the store they give the live graph again,
-whatever was stored meanwhile. Large messages to editors are not kept: an editor who missed one loads
-the graph again. A save removes the records in its own transaction.
+A record holds what one write took in: documents as they became and, of those that had no unsaved change
+before, also as they were stored. Applied to the store they give the live graph again, whatever was stored
+meanwhile. Large messages to editors are not kept: an editor who missed one loads the graph again. A save
+removes the records in its own transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datasources.types import Document, Edge, Graph, Node, parse_document
 from graphrag.changes.graph_draft import Changes
 from graphrag.leases import KIND as LEASE
 from graphrag.live.members import Broadcast
-from graphrag.live.merge_remote import Unsaved
+from graphrag.live.merge_remote import PendingBase
 
 D = TypeVar("D", bound=Document)
 KIND = "journal"
@@ -34,7 +34,7 @@ _CLOSED = "it belongs to the journal, which was damaged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One accepted change. `was` is what it made unsaved, as it is stored.
+    """One accepted change. `base` are the documents that were unchanged before, as they are stored.
 
     Units: `timestamp` in milliseconds since 1970, that of its last message; `history_bytes` as JSON.
     """
@@ -43,11 +43,11 @@ class JournalEntry:
     timestamp: int
     broadcasts: tuple[Broadcast, ...]
     changes: Changes
-    was: Unsaved
+    base: PendingBase
     history: tuple[dict[str, Any], ...] = ()
     history_bytes: int = 0
     text: bytes = b""
-    """The change as JSON: made once, where it keeps nobody waiting."""
+    """The change as JSON: encoded once, in the thread that tried it."""
 
     @property
     def is_complete(self) -> bool:
@@ -68,14 +68,14 @@ class JournalEntry:
                 for broadcast in self.broadcasts
             ],
             "now": _parts(self.changes),
-            "was": _parts(self.was),
+            "was": _parts(self.base),
             "history": orjson.Fragment(history),
         }
         return replace(self, text=orjson.dumps(document), history_bytes=len(history))
 
 
 class Journal:
-    """Appends to and reads the journal of one graph; only who holds the graph's lease may."""
+    """Appends to and reads the journal of one graph; used by the holder of the graph's lease alone."""
 
     def __init__(self, records: RecordStore, graph_key: str) -> None:
         self._records, self._graph_key = records, graph_key
@@ -130,7 +130,7 @@ class Journal:
         for record in records:
             try:
                 self._sequence = max(self._sequence, int(record.data["sequence"]))
-                found += [_kept(raw) for raw in record.data["changes"]]
+                found += [_entry(raw) for raw in record.data["changes"]]
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
                 raise BadDocument(collection=KIND, key=record.key, field="changes", reason=_CLOSED) from exc
         return found
@@ -165,7 +165,7 @@ async def journalled_graphs(records: RecordStore) -> list[str]:
     return sorted(found)
 
 
-def _parts(part: Changes | Unsaved) -> dict[str, Any]:
+def _parts(part: Changes | PendingBase) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if part.nodes:
         found["nodes"] = _documents(part.nodes)
@@ -187,22 +187,22 @@ def _small(text: bytes) -> orjson.Fragment | None:
     return orjson.Fragment(text) if len(text) <= _LARGE_BYTES else None
 
 
-def _kept(raw: Mapping[str, Any]) -> JournalEntry:
-    now, was = _read_parts(raw["now"]), _read_parts(raw["was"])
+def _entry(raw: Mapping[str, Any]) -> JournalEntry:
+    now, base = _read_parts(raw["now"]), _read_parts(raw["was"])
     broadcasts = tuple(
         Broadcast(
-            timestamp=int(told["timestamp"]),
-            text=b"" if told["message"] is None else orjson.dumps(told["message"]),
-            sheets=None if told["sheets"] is None else frozenset(told["sheets"]),
+            timestamp=int(sent["timestamp"]),
+            text=b"" if sent["message"] is None else orjson.dumps(sent["message"]),
+            sheets=None if sent["sheets"] is None else frozenset(sent["sheets"]),
         )
-        for told in raw["told"]
+        for sent in raw["told"]
     )
     return JournalEntry(
         user_id=str(raw["userId"]),
         timestamp=max(broadcast.timestamp for broadcast in broadcasts),
         broadcasts=broadcasts,
         changes=Changes(nodes=now[0], edges=now[1], graph=now[2]),
-        was=Unsaved(nodes=was[0], edges=was[1], graph=was[2]),
+        base=PendingBase(nodes=base[0], edges=base[1], graph=base[2]),
         history=tuple(raw["history"]),
         history_bytes=len(orjson.dumps(raw["history"])),
     )

@@ -1,4 +1,4 @@
-"""A live graph: several editors change one graph at once, all see the same, and it is saved by and by."""
+"""A live graph: several editors change one graph at once, all see the same, and it is saved in the background."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ class LiveGraph:
             if expected_revision is not None and expected_revision == self._copy.revision:
                 await self._save()
                 expected_revision = self._copy.base_revision
-            elif self._copy.unsaved.meets(mutation, self._copy.state):
+            elif self._copy.base.meets(mutation, self._copy.state):
                 await self._save()
             try:
                 revision = await self._source.apply(

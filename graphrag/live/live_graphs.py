@@ -1,4 +1,4 @@
-"""The live graphs of a server: opens each once, looks after them, closes those that nobody edits."""
+"""Opens and closes the live graphs of a server, and runs what is due for them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from datasources.base import MutableGraphDataSource, RecordStore
-from datasources.errors import GraphNotFound, SourceError
-from datasources.types import Edge, Graph, Node
+from datasources.errors import GraphNotFound
 from graphrag.leases import Lease, new_owner, now_ms
 from graphrag.live.errors import LiveElsewhere, LiveError
 from graphrag.live.journal import Journal, journalled_graphs
@@ -153,7 +152,7 @@ class LiveGraphs:
         return recovered
 
     async def tick(self) -> None:
-        """Look after every open graph once."""
+        """Do what is due for every open graph, once."""
         opened = list(self._open.items())
         await asyncio.gather(*(live.tick() for _, live in opened if not live.is_closed))
         for name, live in opened:
@@ -169,37 +168,3 @@ class LiveGraphs:
                 await self.tick()
             except Exception:  # saving must go on, whatever it was this time
                 log.exception("tick_failed")
-
-    def provider(self, workspace: str) -> Unsaved:
-        """Return what a memory overlay of this workspace reads."""
-        return Unsaved(self, workspace)
-
-
-class Unsaved:
-    """Implements MemoryGraphProvider: the graphs of one workspace that have unsaved changes here."""
-
-    def __init__(self, graphs: LiveGraphs, workspace: str) -> None:
-        self._graphs, self._workspace = graphs, workspace
-
-    def _live(self, graph_key: str) -> LiveGraph | None:
-        live = self._graphs.get(self._workspace, graph_key)
-        return live if live is not None and live.has_unsaved else None
-
-    async def get_live_graph(self, graph_key: str) -> Graph | None:
-        live = self._live(graph_key)
-        if live is None:
-            return None
-        try:
-            await live.refresh()  # what others stored must not be hidden by what is unsaved
-        except SourceError:
-            return None  # the store itself will say what is wrong
-        live = self._live(graph_key)
-        return None if live is None else live.document()
-
-    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
-        live = self._graphs.get(self._workspace, graph_key)
-        return None if live is None else live.nodes
-
-    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
-        live = self._graphs.get(self._workspace, graph_key)
-        return None if live is None else live.edges

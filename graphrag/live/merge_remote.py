@@ -1,4 +1,4 @@
-"""Brings unsaved edits together with what others stored meanwhile, field by field; knows no store.
+"""Merges unsaved edits with what others stored meanwhile, field by field; knows no store.
 
 Decision: where both changed one field the unsaved edit wins, for it was acknowledged last. What was
 deleted elsewhere stays deleted, unless it was made here; what was deleted here is deleted.
@@ -19,8 +19,8 @@ D = TypeVar("D", bound=Document)
 
 
 @dataclass(slots=True, kw_only=True)
-class Unsaved:
-    """The documents that differ from the stored ones, each as it is stored (None: it is not)."""
+class PendingBase:
+    """The stored versions of the documents that have unsaved changes; None where nothing is stored."""
 
     nodes: dict[str, Node | None] = field(default_factory=dict[str, Node | None])
     edges: dict[str, Edge | None] = field(default_factory=dict[str, Edge | None])
@@ -29,12 +29,12 @@ class Unsaved:
     def __bool__(self) -> bool:
         return bool(self.nodes or self.edges or self.graph is not None)
 
-    def copied(self) -> Unsaved:
-        return Unsaved(nodes=dict(self.nodes), edges=dict(self.edges), graph=self.graph)
+    def copied(self) -> PendingBase:
+        return PendingBase(nodes=dict(self.nodes), edges=dict(self.edges), graph=self.graph)
 
-    def note(self, changes: Changes, before: Readable) -> Unsaved:
+    def note(self, changes: Changes, before: Readable) -> PendingBase:
         """Add what the changes touch; return what was added."""
-        added = Unsaved(
+        added = PendingBase(
             nodes={key: before.node(key) for key in changes.nodes if key not in self.nodes},
             edges={key: before.edge(key) for key in changes.edges if key not in self.edges},
             graph=before.graph if changes.graph is not None and self.graph is None else None,
@@ -42,7 +42,7 @@ class Unsaved:
         self.add(added)
         return added
 
-    def add(self, older: Unsaved) -> None:
+    def add(self, older: PendingBase) -> None:
         """Take in documents as they are stored; those that are known already stay."""
         self.nodes = {**older.nodes, **self.nodes}
         self.edges = {**older.edges, **self.edges}
@@ -81,31 +81,31 @@ def _ends(edges: Iterable[Edge]) -> set[str]:
     return {end for edge in edges for end in (edge.source, edge.target)}
 
 
-def rebased(live: Readable, unsaved: Unsaved, stored: LiveState) -> Unsaved:
-    """Lay the unsaved edits of `live` upon the stored graph, which becomes the live one.
+def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase:
+    """Apply the unsaved edits of `live` to the stored graph, which becomes the live one.
 
-    Returns what of it is unsaved now.
+    `base` are the documents that the edits were made on. Returns the base of what is unsaved now.
     """
     draft = GraphDraft(stored)
-    if unsaved.graph is not None:
-        draft.set_graph(_merged_document(Graph, unsaved.graph, live.graph, stored.graph))
-    for key, base in unsaved.nodes.items():
+    if base.graph is not None:
+        draft.set_graph(_merged_document(Graph, base.graph, live.graph, stored.graph))
+    for key, before in base.nodes.items():
         ours, theirs = live.node(key), stored.node(key)
         if ours is None:
             if theirs is not None:
                 draft.delete_node(key)
-        elif theirs is not None or base is None:
-            draft.put_node(_merged_document(Node, base, ours, theirs))
-    for key, base in unsaved.edges.items():
+        elif theirs is not None or before is None:
+            draft.put_node(_merged_document(Node, before, ours, theirs))
+    for key, before in base.edges.items():
         ours, theirs = live.edge(key), stored.edge(key)
         if ours is None:
             draft.delete_edge(key)
-        elif theirs is not None or base is None:
-            draft.put_edge(_merged_document(Edge, base, ours, theirs))
+        elif theirs is not None or before is None:
+            draft.put_edge(_merged_document(Edge, before, ours, theirs))
     _drop_loose_edges(draft)
     _keep_used_sheets(draft, live.graph, stored.graph)
     changes = draft.changes()
-    now = Unsaved(
+    now = PendingBase(
         nodes={key: stored.node(key) for key in changes.nodes},
         edges={key: stored.edge(key) for key in changes.edges},
         graph=stored.graph if changes.graph is not None else None,

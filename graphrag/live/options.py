@@ -1,4 +1,4 @@
-"""How live graphs behave, and what is told of their saving."""
+"""Options of live graphs, the status of their saving, and the protocol of what watches it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LiveOptions:
 
 
 class LiveWatch(Protocol):
-    """Hears how live graphs do; it may not raise. Units: seconds."""
+    """Called after each save and each write to a journal; it may not raise. Units: seconds."""
 
     def saved(self, seconds: float, *, ok: bool) -> None: ...
 
@@ -36,7 +36,7 @@ class LiveWatch(Protocol):
 
 
 class NoWatch:
-    """Hears nothing."""
+    """Does nothing."""
 
     def saved(self, seconds: float, *, ok: bool) -> None:
         pass

@@ -6,10 +6,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from datasources.base import MutableGraphDataSource, RecordWrite
-from datasources.errors import SourceBusy
+from datasources.errors import SourceBusy, SourceError
 from datasources.memory_overlay import MemoryOverlay
-from datasources.types import Graph, Mutation, NodeTypeConfig, NodeVector
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, NodeVector
 from graphrag.live.errors import LiveError, LiveGraphClosed
+from graphrag.live.live_graph import LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
 
 
@@ -31,7 +32,7 @@ class LiveSource(MemoryOverlay):
     """Implements MutableGraphDataSource. Whatever is stored through it is shown to the editors at once."""
 
     def __init__(self, source: MutableGraphDataSource, graphs: LiveGraphs) -> None:
-        super().__init__(source, graphs.provider(source.workspace))
+        super().__init__(source, _UnsavedGraphs(graphs, source.workspace))
         self._writable, self._graphs = source, graphs
 
     async def create_graph(
@@ -73,3 +74,33 @@ class SavedSource(LiveSource):
             with _live_errors():
                 await live.save()
         return await self._writable.get_graph(graph_key)
+
+
+class _UnsavedGraphs:
+    """Implements MemoryGraphProvider: the graphs of one workspace that have unsaved changes here."""
+
+    def __init__(self, graphs: LiveGraphs, workspace: str) -> None:
+        self._graphs, self._workspace = graphs, workspace
+
+    def _live(self, graph_key: str) -> LiveGraph | None:
+        live = self._graphs.get(self._workspace, graph_key)
+        return live if live is not None and live.has_unsaved else None
+
+    async def get_live_graph(self, graph_key: str) -> Graph | None:
+        live = self._live(graph_key)
+        if live is None:
+            return None
+        try:
+            await live.refresh()  # what others stored must not be hidden by what is unsaved
+        except SourceError:
+            return None  # the store itself will say what is wrong
+        live = self._live(graph_key)
+        return None if live is None else live.document()
+
+    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
+        live = self._graphs.get(self._workspace, graph_key)
+        return None if live is None else live.nodes
+
+    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
+        live = self._graphs.get(self._workspace, graph_key)
+        return None if live is None else live.edges

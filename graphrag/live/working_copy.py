@@ -1,6 +1,6 @@
-"""The working copy of one graph beside its store: what is unsaved, saving it, taking in what others stored.
+"""The working copy of one graph beside its store: holds and saves what is unsaved, merges what others stored.
 
-Its methods are called one at a time: whoever owns it holds a lock.
+Its methods are called one at a time: its owner holds a lock.
 
 Decision: a revision counts stored changes, so an unsaved edit cannot have one. The live revision is the
 stored one plus the number of unsaved changes times LIVE_STEP: no two contents of a graph share one, and
@@ -29,7 +29,7 @@ from graphrag.live.edits import Edit
 from graphrag.live.errors import LiveElsewhere, LiveError
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, JournalEntry
-from graphrag.live.merge_remote import Unsaved, difference, rebased
+from graphrag.live.merge_remote import PendingBase, difference, rebased
 
 D = TypeVar("D", bound=Document)
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class WorkingCopy:
         self._history_limit = history_bytes
         self.journal = Journal(records, state.graph.key)
         self.state = state
-        self.unsaved = Unsaved()
+        self.base = PendingBase()
         self.base_revision = state.graph.revision
         self.unsaved_changes = self.unsaved_bytes = 0
         self.last_save_time = state.graph.last_updated_time
@@ -100,7 +100,7 @@ class WorkingCopy:
 
     @property
     def has_unsaved(self) -> bool:
-        return bool(self.unsaved) or not self.journal.is_empty
+        return bool(self.base) or not self.journal.is_empty
 
     @property
     def revision(self) -> int:
@@ -117,13 +117,13 @@ class WorkingCopy:
             await self.journal.discard()  # a mark alone
             return []
         then = LiveState(self.state.graph, self.state.nodes.values(), self.state.edges.values())
-        was = Unsaved()
+        base = PendingBase()
         for change in kept:
-            was.add(change.was)
-            was.note(change.changes, self.state)  # what a save under way would have noted
+            base.add(change.base)
+            base.note(change.changes, self.state)  # what a save under way would have noted
             then.commit(change.changes)
             self._note(change)
-        self.unsaved = rebased(then, was, self.state)
+        self.base = rebased(then, base, self.state)
         return kept
 
     def _note(self, change: JournalEntry) -> None:
@@ -144,7 +144,7 @@ class WorkingCopy:
             await self.journal.retract()
             raise
         for change in kept:
-            self.unsaved.add(change.was)
+            self.base.add(change.base)
             self.state.commit(change.changes)
             self._note(change)
 
@@ -172,7 +172,7 @@ class WorkingCopy:
         raise LiveElsewhere(graph_key=self.graph_key)
 
     async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:
-        mutation = await asyncio.to_thread(self.unsaved.mutation, self.state, latest)
+        mutation = await asyncio.to_thread(self.base.mutation, self.state, latest)
         total = await self._total() + self._history_bytes
         await lease.read()
         history = history_write(self.graph_key, self.history, total_bytes=total)
@@ -217,7 +217,7 @@ class WorkingCopy:
 
     def _saved(self, revision: int, latest: int) -> None:
         self.journal.cleared()
-        self.unsaved = Unsaved()
+        self.base = PendingBase()
         self.unsaved_changes = self.unsaved_bytes = self._history_bytes = 0
         self.history.clear()
         self.base_revision = revision
@@ -234,9 +234,9 @@ class WorkingCopy:
         """
         stored = await read_stored(self._source, self.graph_key)
         revision = stored.graph.revision
-        unsaved = rebased(self.state, self.unsaved, stored)
+        base = rebased(self.state, self.base, stored)
         edit = described(self.state, difference(self.state, stored))
-        self.state, self.unsaved, self.base_revision = stored, unsaved, revision
+        self.state, self.base, self.base_revision = stored, base, revision
         return edit
 
     async def merge_mutation(self, mutation: Mutation, revision: int) -> Edit:

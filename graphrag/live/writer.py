@@ -1,8 +1,8 @@
-"""Carries out editors' requests one after another: tried, journalled, made real, answered, broadcast.
+"""Carries out editors' requests one after another: tried, journalled, committed, answered, broadcast.
 
 A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (in a
 thread; one that is refused changes nothing), writes the accepted ones to the journal at once, and only then
-makes them real, answers and broadcasts them. So an answer means: this survives a crash.
+commits, answers and broadcasts them. So an answer means: this survives a crash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphrag.live.edits import Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere
 from graphrag.live.journal import JournalEntry
 from graphrag.live.members import Broadcast, Member, Room
-from graphrag.live.merge_remote import Unsaved
+from graphrag.live.merge_remote import PendingBase
 from graphrag.live.options import LiveWatch
 from graphrag.live.working_copy import WorkingCopy
 
@@ -215,7 +215,7 @@ class Writer:
         Runs in a thread, while the lock is held: nothing changes the graph meanwhile.
         """
         draft = GraphDraft(self._copy.state)
-        known = self._copy.unsaved.copied()
+        known = self._copy.base.copied()
         tried: list[_Tried] = []
         size = 0
         for request in batch:
@@ -230,7 +230,7 @@ class Writer:
                 break
         return tried
 
-    def _try(self, one: _Tried, draft: GraphDraft, known: Unsaved) -> None:
+    def _try(self, one: _Tried, draft: GraphDraft, known: PendingBase) -> None:
         """Carry a request out on the draft. Raises: what refuses it; then the draft is as before."""
         trial = GraphDraft(draft)
         user = one.request.user_id
@@ -247,7 +247,7 @@ class Writer:
             timestamp=at,
             broadcasts=broadcasts,
             changes=changes,
-            was=known.note(changes, draft),
+            base=known.note(changes, draft),
             history=tuple({**entry, "userId": user, "timestamp": at} for entry in edit.history),
         ).encoded()
         draft.add(changes)

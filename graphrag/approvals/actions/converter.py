@@ -105,7 +105,7 @@ def convert_action(
         for single in singles:
             if isinstance(single, kinds):
                 conversion.add(single)
-    conversion.settle_new_nodes()
+    conversion.finish_new_nodes()
     for single in singles:
         if isinstance(single, MoveNodeAction | ReorganizeLayoutAction):
             conversion.add(single)
@@ -278,7 +278,7 @@ class _Conversion:
             if key in places:
                 self._move(key, *places[key])
 
-    def settle_new_nodes(self) -> None:
+    def finish_new_nodes(self) -> None:
         """Choose the sheets and places that were left open."""
         self._choose_sheets()
         obstacles = {key: node for key, node in self.nodes.items() if key not in self.gone}

@@ -21,7 +21,9 @@ from tools.proposals import (
 )
 
 
-def settle(action: SingleAction | BatchAction, result: ActionConversionResult) -> SingleAction | BatchAction:
+def finalize(
+    action: SingleAction | BatchAction, result: ActionConversionResult
+) -> SingleAction | BatchAction:
     """Return the action with the keys, sheets and positions of its conversion; batches are merged."""
     singles = [single for _, single in single_actions(action)]
     nodes = _created_nodes(singles, result)
@@ -29,10 +31,10 @@ def settle(action: SingleAction | BatchAction, result: ActionConversionResult) -
     of_nodes = iter([node for _, node in nodes])
     moved = _positions(result)
     edges = _Edges(result, singles)
-    settled = [_settled(single, of_nodes, edges, keys, moved) for single in singles]
+    final = [_final(single, of_nodes, edges, keys, moved) for single in singles]
     if isinstance(action, BatchAction):
-        return parse_action({"type": "batch", "payload": {"actions": settled}})
-    return parse_action(settled[0])
+        return parse_action({"type": "batch", "payload": {"actions": final}})
+    return parse_action(final[0])
 
 
 def _created_nodes(
@@ -63,7 +65,7 @@ def _positions(result: ActionConversionResult) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _settled(
+def _final(
     single: SingleAction,
     nodes: Iterator[Node],
     edges: _Edges,

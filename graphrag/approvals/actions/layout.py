@@ -141,9 +141,9 @@ def _untangled(layers: list[list[str]], links: Sequence[tuple[str, str]]) -> lis
         down = sweep % 2 == 0
         around = before if down else behind
         for number in range(len(layers)) if down else reversed(range(len(layers))):
-            wishes = {key: centre(key, around) for key in layers[number]}
-            layers[number] = sorted(layers[number], key=wishes.__getitem__)
-            rank.update({key: place / len(wishes) for place, key in enumerate(layers[number])})
+            wanted = {key: centre(key, around) for key in layers[number]}
+            layers[number] = sorted(layers[number], key=wanted.__getitem__)
+            rank.update({key: place / len(wanted) for place, key in enumerate(layers[number])})
     return layers
 
 
@@ -164,11 +164,11 @@ def _spots(
         for key in layer:
             near = [found[s][1] + _extent(by_key[s], flip)[1] / 2 for s in sources.get(key, ()) if s in found]
             half = _extent(by_key[key], flip)[1] / 2
-            wish = sum(near) / len(near) if near else (centres[-1] if centres else 0.0)
+            want = sum(near) / len(near) if near else (centres[-1] if centres else 0.0)
             if centres:
                 previous = _extent(by_key[layer[len(centres) - 1]], flip)[1] / 2
-                wish = max(wish, centres[-1] + previous + ROW_GAP + half)
-            centres.append(wish)
+                want = max(want, centres[-1] + previous + ROW_GAP + half)
+            centres.append(want)
         for key, centre in zip(layer, centres, strict=True):
             found[key] = (along, centre - _extent(by_key[key], flip)[1] / 2)
         along += max(_extent(by_key[key], flip)[0] for key in layer) + LAYER_GAP

@@ -17,7 +17,7 @@ from tools.proposals import (
 
 Ids = Callable[[], str]
 
-_SETTLED = re.compile(r"ai_[0-9]+_[0-9a-z]{4,40}")
+_OWN = re.compile(r"ai_[0-9]+_[0-9a-z]{4,40}")
 
 
 def new_id() -> str:
@@ -25,9 +25,9 @@ def new_id() -> str:
     return f"ai_{time.time_ns() // 1_000_000}_{secrets.token_hex(6)}"
 
 
-def is_settled(key: str | None) -> bool:
+def is_own(key: str | None) -> bool:
     """Say whether a key was given by us: such a key stays, any other is an action's own name."""
-    return key is not None and _SETTLED.fullmatch(key) is not None
+    return key is not None and _OWN.fullmatch(key) is not None
 
 
 class KeyMap:
@@ -42,8 +42,8 @@ class KeyMap:
                 self._keys.setdefault(key, self.fresh(key))
 
     def fresh(self, key: str | None = None) -> str:
-        """Return a key for something new: its settled one, else another each time."""
-        return key if key is not None and is_settled(key) else self._ids()
+        """Return a key for something new: its own where it has one, else another each time."""
+        return key if key is not None and is_own(key) else self._ids()
 
     def node(self, key: str) -> str:
         """Return the key of a node that an action names, new or not."""

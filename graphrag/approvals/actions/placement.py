@@ -46,7 +46,7 @@ class Boxes:
 def place_nodes(new: Sequence[Node], edges: Sequence[Edge], placed: Mapping[str, Node]) -> dict[str, Place]:
     """Return a place for each new node: behind its sources, before its targets, over nothing else.
 
-    `placed` are the nodes whose places are settled, on any sheet.
+    `placed` are the nodes whose places are known, on any sheet.
     """
     boxes = {
         sheet: Boxes(node for node in placed.values() if node.sheet == sheet)
@@ -58,7 +58,7 @@ def place_nodes(new: Sequence[Node], edges: Sequence[Edge], placed: Mapping[str,
         sources = _on_sheet(node, (known.get(e.source) for e in edges if e.target == node.key))
         targets = _on_sheet(node, (known.get(e.target) for e in edges if e.source == node.key))
         box = boxes[node.sheet]
-        place = _free_near(_wish(node, sources, targets, box), node, box, is_tied=bool(sources or targets))
+        place = _free_near(_wanted(node, sources, targets, box), node, box, is_tied=bool(sources or targets))
         found[node.key] = place
         known[node.key] = node.replace(pos_x=place[0], pos_y=place[1])
         box.add(*place, node.size.width, node.size.height)
@@ -90,7 +90,7 @@ def _on_sheet(node: Node, others: Iterable[Node | None]) -> list[Node]:
     return [other for other in others if other is not None and other.sheet == node.sheet]
 
 
-def _wish(node: Node, sources: Sequence[Node], targets: Sequence[Node], box: Boxes) -> tuple[float, float]:
+def _wanted(node: Node, sources: Sequence[Node], targets: Sequence[Node], box: Boxes) -> tuple[float, float]:
     width, height = node.size.width, node.size.height
     tied = [*sources, *targets]
     if not tied:
@@ -105,10 +105,10 @@ def _wish(node: Node, sources: Sequence[Node], targets: Sequence[Node], box: Box
     return (before or 0) - GAP - width, middle - height / 2
 
 
-def _free_near(wish: tuple[float, float], node: Node, box: Boxes, *, is_tied: bool) -> Place:
-    """Look up and down from the wished place, then further along, at last below everything."""
+def _free_near(wanted: tuple[float, float], node: Node, box: Boxes, *, is_tied: bool) -> Place:
+    """Look up and down from the wanted place, then further along, at last below everything."""
     width, height = node.size.width, node.size.height
-    x, y = (min(max(value, -LIMIT / 2), LIMIT / 2) for value in wish)
+    x, y = (min(max(value, -LIMIT / 2), LIMIT / 2) for value in wanted)
     step = max(40.0, height / 2)
     # Between two nodes there may be less room than usual: a little is enough.
     for gap in (GAP / 2, 10.0) if is_tied else (GAP / 2,):

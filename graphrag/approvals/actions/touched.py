@@ -34,7 +34,7 @@ ABSENT = "absent"
 
 
 def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, str]:
-    """Return a hash of everything that a settled action rests on, by what it is.
+    """Return a hash of everything that a finalized action rests on, by what it is.
 
     A rename rests on the fields that refer to the node by its name, too.
 
