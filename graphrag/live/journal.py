@@ -1,4 +1,4 @@
-"""The journal of a live graph: accepted changes that are not saved yet, so that a killed server loses nothing.
+"""The journal of a live graph: keeps accepted changes until they are saved, so that a kill loses nothing.
 
 A record holds what one write took in: documents as they became and, of those that had no unsaved change
 before, also as they were stored. Applied to the store they give the live graph again, whatever was stored

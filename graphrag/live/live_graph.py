@@ -1,4 +1,4 @@
-"""A live graph: several editors change one graph at once, all see the same, and it is saved in the background."""
+"""A live graph: several editors change one graph at once, and it is saved in the background."""
 
 from __future__ import annotations
 

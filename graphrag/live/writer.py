@@ -54,23 +54,22 @@ class AppliedEdit:
 
 @dataclass(slots=True, eq=False)
 class _Request:
+    """What somebody asked for, and how it went on the draft: the entry to store, or why it is refused."""
+
     work: Work
     user_id: str
     sender: Member | None
     done: asyncio.Future[AppliedEdit] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-
-
-@dataclass(slots=True, kw_only=True)
-class _Tried:
-    """How a request went on the draft: what to keep, or why it is refused."""
-
-    request: _Request
-    kept: JournalEntry | None = None
+    entry: JournalEntry | None = None
     message: dict[str, Any] = field(default_factory=dict[str, Any])
     messages: tuple[dict[str, Any], ...] = ()
     error: Exception | None = None
+
+    def fail(self, exc: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(exc)
 
 
 class Writer:
@@ -159,10 +158,10 @@ class Writer:
         batch[:] = [request for request in batch if request not in left]
         self._queue[:0] = left
         for one in tried:
-            if one.error is not None and not one.request.done.done():
-                one.request.done.set_exception(one.error)
+            if one.error is not None:
+                one.fail(one.error)
         try:
-            await self._keep([one.kept for one in tried if one.kept is not None])
+            await self._store([one.entry for one in tried if one.entry is not None])
         except LiveElsewhere as exc:
             self._fail(batch, exc)
             self._on_lost()
@@ -173,68 +172,67 @@ class Writer:
             return
         for one in tried:
             self._publish(one)
-        if any(one.kept for one in tried):
+        if any(one.entry for one in tried):
             await self._on_kept()
 
-    def _publish(self, one: _Tried) -> None:
+    def _publish(self, one: _Request) -> None:
         """Answer a request that was carried out, and broadcast what it did."""
-        for broadcast in one.kept.broadcasts if one.kept is not None else ():
-            self._room.send(broadcast, one.request.sender)
-        if not one.request.done.done():
-            one.request.done.set_result(
+        for broadcast in one.entry.broadcasts if one.entry is not None else ():
+            self._room.send(broadcast, one.sender)
+        if not one.done.done():
+            one.done.set_result(
                 AppliedEdit(
-                    timestamp=self._room.latest if one.kept is None else one.kept.timestamp,
+                    timestamp=self._room.latest if one.entry is None else one.entry.timestamp,
                     revision=self._copy.revision,
                     message=one.message,
                     messages=one.messages,
-                    size=0 if one.kept is None else len(one.kept.text),
+                    size=0 if one.entry is None else len(one.entry.text),
                 )
             )
 
-    async def _keep(self, kept: Sequence[JournalEntry]) -> None:
-        if not kept:
+    async def _store(self, entries: Sequence[JournalEntry]) -> None:
+        if not entries:
             return
-        began, is_kept = time.perf_counter(), False
+        began, is_stored = time.perf_counter(), False
         try:
-            await self._copy.keep(kept, self._confirm)
-            is_kept = True
+            await self._copy.keep(entries, self._confirm)
+            is_stored = True
         finally:
-            self._watch.journalled(len(kept), time.perf_counter() - began, ok=is_kept)
+            self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
 
     async def _confirm(self) -> None:
-        """A hold that may have lapsed while the journal was written must be ours still.
+        """Check that the lease is still held, if it may have lapsed while the journal was written.
 
         Raises: LiveElsewhere, SourceError.
         """
         if self._lease.has_lapsed:
             await self._lease.renew()
 
-    def _tried(self, batch: Sequence[_Request]) -> list[_Tried]:
+    def _tried(self, batch: Sequence[_Request]) -> list[_Request]:
         """Try each request on what the ones before it leave, until they are enough for one write.
 
         Runs in a thread, while the lock is held: nothing changes the graph meanwhile.
         """
         draft = GraphDraft(self._copy.state)
         known = self._copy.base.copied()
-        tried: list[_Tried] = []
+        tried: list[_Request] = []
         size = 0
-        for request in batch:
-            one = _Tried(request=request)
+        for one in batch:
             tried.append(one)
             try:
                 self._try(one, draft, known)
             except Exception as exc:  # noqa: BLE001 - whatever it is goes to who asked; the others go on
                 one.error = exc
-            size += len(one.kept.text) if one.kept is not None else 0
+            size += len(one.entry.text) if one.entry is not None else 0
             if size >= BATCH_BYTES:
                 break
         return tried
 
-    def _try(self, one: _Tried, draft: GraphDraft, known: PendingBase) -> None:
+    def _try(self, one: _Request, draft: GraphDraft, known: PendingBase) -> None:
         """Carry a request out on the draft. Raises: what refuses it; then the draft is as before."""
         trial = GraphDraft(draft)
-        user = one.request.user_id
-        edit = one.request.work(trial)
+        user = one.user_id
+        edit = one.work(trial)
         changes = trial.changes()
         one.messages = tuple(self._room.stamped(message, user) for message, _ in edit.broadcasts)
         one.message = {**(one.messages[-1] if one.messages else {}), **edit.message}
@@ -242,7 +240,7 @@ class Writer:
             return
         at = one.message["timestamp"]
         broadcasts = tuple(map(Broadcast.of, one.messages, (sheets for _, sheets in edit.broadcasts)))
-        one.kept = JournalEntry(
+        one.entry = JournalEntry(
             user_id=user,
             timestamp=at,
             broadcasts=broadcasts,
@@ -257,5 +255,4 @@ class Writer:
 
     def _fail(self, batch: Sequence[_Request], exc: Exception) -> None:
         for request in batch:
-            if not request.done.done():
-                request.done.set_exception(exc)
+            request.fail(exc)
