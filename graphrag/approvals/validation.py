@@ -74,22 +74,25 @@ def classes_of(action: SingleAction) -> frozenset[ActionClass]:
     """Return the classes of an action that is no batch."""
     match action:
         case MoveNodeAction() | ReorganizeLayoutAction():
-            return frozenset({"layout"})
+            return _set("layout")
         case DeleteNodeAction() | DeleteEdgeAction():
-            return frozenset({"delete"})
+            return _set("delete")
         case ConfigureNodeTypeAction():
-            return frozenset({"types"})
+            return _set("types")
         case CreateEdgeAction():
             return frozenset({"structure"})
         case CreateNodeAction() | CreateNodeWithEdgesAction():
-            code: frozenset[ActionClass] = frozenset({"code"} if action.payload.process else ())
-            return frozenset({"structure"}) | code
+            return _set("structure", "code") if action.payload.process else _set("structure")
         case UpdateNodeAction():
             roots = {name.partition(".")[0] for name in action.payload.changes}
-            code = frozenset({"code"} if action.payload.patches else ())
-            return frozenset(_BY_FIELD.get(root, "content") for root in roots) | code
+            changed = frozenset(_BY_FIELD.get(root, "content") for root in roots)
+            return changed | _set("code") if action.payload.patches else changed
         case ImportFileAction():
             return CLASSES  # a file may change anything
+
+
+def _set(*classes: ActionClass) -> frozenset[ActionClass]:
+    return frozenset(classes)
 
 
 def required(
