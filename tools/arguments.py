@@ -1,15 +1,20 @@
-"""Reads the arguments a model wrote: strict JSON, repaired only where nothing else can be meant.
+"""The arguments of tools: the schema that a model gets, and reading what a model wrote.
 
-A string or a number that was cut off could have gone on, so it is refused.
+Every call of a model pays for the schemas of all tools, so they leave out bounds, defaults and unknown
+fields; these are checked when a call comes, and an error then says what is allowed. Arguments are strict
+JSON, repaired only where nothing else can be meant: a string or a number that was cut off could have gone
+on, so it is refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
+
+from pydantic import BaseModel
 
 from tools import lenient_json
 
@@ -102,4 +107,43 @@ def _dictionaries(value: Any) -> Any:
         return _object([(name, _dictionaries(inner)) for name, inner in value])
     if isinstance(value, list):
         return [_dictionaries(inner) for inner in cast(list[Any], value)]
+    return value
+
+
+Schema = dict[str, Any]
+
+_SAID = ("type", "description", "enum", "items", "properties", "required", "anyOf")
+
+
+def parameters_of(arguments: type[BaseModel]) -> Schema:
+    """Return the schema of some arguments with its definitions in place and only what a caller needs."""
+    whole = arguments.model_json_schema()
+    parts = cast(Mapping[str, Schema], whole.pop("$defs", {}))
+    made = _slim(whole, parts)
+    made.pop("description", None)
+    return {"type": "object", "properties": {}, **made}
+
+
+def _slim(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        rest = {name: value for name, value in schema.items() if name != "$ref"}
+        part = {k: v for k, v in parts[reference.rpartition("/")[2]].items() if k != "description"}
+        return _slim({**part, **rest}, parts)
+    kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
+    if kinds and all(kind.get("type") in ("integer", "number") for kind in kinds):
+        kinds = [{"type": "number"}]
+    if len(kinds) == 1:
+        rest = {name: value for name, value in schema.items() if name != "anyOf"}
+        return _slim({**kinds[0], **rest}, parts)
+    return {name: _value(name, schema[name], parts) for name in _SAID if name in schema}
+
+
+def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
+    if name == "properties":
+        return {key: _slim(item, parts) for key, item in cast(Mapping[str, Schema], value).items()}
+    if name == "items":
+        return _slim(cast(Schema, value), parts)
+    if name == "anyOf":
+        return [_slim(kind, parts) for kind in cast(list[Schema], value)]
     return value

@@ -18,8 +18,7 @@ from pydantic.alias_generators import to_camel
 from datasources import errors
 from datasources.base import GraphDataSource
 from datasources.types import ScoredNode
-from tools.arguments import MalformedArguments, parse_arguments
-from tools.schemas import parameters_of
+from tools.arguments import MalformedArguments, parameters_of, parse_arguments
 from tools.toon import ToonError, compact_json
 
 log = logging.getLogger(__name__)

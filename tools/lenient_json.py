@@ -1,4 +1,4 @@
-"""Reads JSON with the plain slips that models make, where nothing else can be meant; guesses nothing.
+"""Reads JSON with the plain mistakes that models make, where nothing else can be meant; guesses nothing.
 
 Put right are: quotes that are missing or single, `True` and `None`, a comma too many before a closing
 bracket or missing before a quoted name, a backslash that is no escape, closing brackets missing at the
@@ -34,7 +34,7 @@ _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 
 
 class _NotPlain(ValueError):
-    """The text is no JSON with plain slips."""
+    """The text is no JSON with plain mistakes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ MAX_HANDLES_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptInputs:
-    """What the system prompt is made of.
+    """The inputs of the system prompt.
 
     `configs` are the types the workspace sees, built-in ones included, by name. `sheets` (id: name)
-    stands for the graph's own where given. `permission` "read" takes away what the role would permit.
+    stands for the graph's own where given. `permission` "read" takes away what the role would allow.
     `compact`: for a small window, without what a call of a tool can still tell.
     """
 

@@ -1,4 +1,4 @@
-"""One retrieval on a source to which every question is a journey: its questions, asked together.
+"""Asks the questions of one retrieval together, where each takes a round trip to the source.
 
 `in_few_trips` gives what a search reads from: the source itself, or where the source can do it
 (`OneTripSource`), answers that came in one round trip and reading that takes one more.

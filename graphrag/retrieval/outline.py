@@ -1,6 +1,6 @@
-"""Tells a whole graph in few words, for questions about all of it: sizes, types, names, flow, loose notes.
+"""Writes an outline of a whole graph, for questions about all of it: sizes, types, names, flow, notes.
 
-What stands in it is whole: who reads it may count in it. What people wrote stands in cells.
+Every list in it is complete, so a model can count in it. What people wrote stands in cells.
 """
 
 from __future__ import annotations

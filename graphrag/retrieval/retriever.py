@@ -1,4 +1,4 @@
-"""Finds what a question needs of a graph: search, spreading over the edges, the subgraph around.
+"""Finds what a question needs of a graph: searches, spreads over the edges, reads the subgraph.
 
 Two modes. `hybrid` fuses text, name and vector searches and walks the edges (`graphrag.retrieval.rank`);
 `vector` is the plain form: nearest vectors, then breadth-first surroundings. Neither calls a
@@ -96,7 +96,7 @@ class Retriever:
         cache_entries: int = 500,
     ) -> None:
         self.on_retrieved: Callable[[float], None] | None = None
-        """Hears how long each retrieval took. Units: seconds. May not raise."""
+        """Called with the time that each retrieval took. Units: seconds. May not raise."""
         self._source = source
         self._embedder = embedder
         self.options = options or RetrievalOptions()
@@ -133,7 +133,7 @@ class Retriever:
         versions = await self._source.get_versions(graph_key)
         graph = versions.graph
         query = " ".join(question[:MAX_QUERY_CHARS].split())
-        # A graph made anew under an old key may be at an old revision; its time of creation tells.
+        # A graph created again under an old key may be at an old revision; its time of creation differs.
         at = (graph.revision, graph.created_time, versions.vectors)
         rest = (*at, query.casefold(), self._written(options))
         found, cached = await self._cache.get(

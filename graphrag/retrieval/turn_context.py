@@ -1,4 +1,4 @@
-"""What a model is told of the graph for a question: what was found for it, or the graph as a whole."""
+"""Chooses the context of a question: what was found for it, or an outline of the whole graph."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ objects = st.dictionaries(st.text("abcxyz", min_size=1, max_size=5), json_values
         ("```\n{'a': [{'b': None}]}\n```", {"a": [{"b": None}]}),
     ],
 )
-def test_plain_slip_is_repaired_and_said(raw: str, meant: dict[str, Any]) -> None:
+def test_plain_mistake_is_repaired_and_reported(raw: str, meant: dict[str, Any]) -> None:
     parsed = parse_arguments(raw)
     assert parsed.values == meant
     assert parsed.repaired
@@ -120,7 +120,7 @@ def test_any_text_gives_an_object_or_a_reason(raw: str) -> None:
 @given(
     objects.filter(bool), st.booleans(), st.sampled_from([None, 2]), st.sampled_from([",}", ", }", ",\n}"])
 )
-def test_text_with_slips_means_what_it_meant_without(
+def test_text_with_mistakes_means_the_same_as_without(
     values: dict[str, Any], is_ascii: bool, indent: int | None, end: str
 ) -> None:
     whole = json.dumps(values, ensure_ascii=is_ascii, indent=indent)

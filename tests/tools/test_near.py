@@ -25,7 +25,7 @@ GRAPH = "testgraph001"
         " fetch-api ",
     ],
 )
-async def test_slip_in_a_key_leads_to_the_node_meant(wrong: str) -> None:
+async def test_mistyped_key_leads_to_the_node_meant(wrong: str) -> None:
     source = open_nba().source("test")
     near = await near_nodes(source, await source.get_graph(GRAPH), wrong)
     assert near[0].key == "fetch-api"
@@ -38,7 +38,7 @@ async def test_key_unlike_any_other_has_no_near_node() -> None:
     assert describe_near([], graph) is None
 
 
-async def test_near_node_is_told_with_its_name_and_sheet() -> None:
+async def test_near_node_is_shown_with_its_name_and_sheet() -> None:
     source = open_nba().source("test")
     graph = await source.get_graph(GRAPH)
     near = await near_nodes(source, graph, "sort_stats")

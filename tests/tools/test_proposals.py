@@ -1,4 +1,4 @@
-"""Actions: strict at the door, one hash whatever the order, few words from their fields alone."""
+"""Actions: strict when read, one hash whatever the order, few words from their fields alone."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_batches_are_opened_with_the_place_of_each_part() -> None:
 
 
 @pytest.mark.parametrize(("count", "english"), [(1, "1 node"), (2, "2 nodes")])
-def test_one_is_not_told_as_many(count: int, english: str) -> None:
+def test_one_is_not_written_as_many(count: int, english: str) -> None:
     raw = {"type": "reorganize_layout", "payload": {"nodeKeys": [f"n{i}" for i in range(count)]}}
     assert describe(parse_action(raw)) == f"arrange {english}"
 

@@ -51,29 +51,29 @@ def test_write_tools_are_not_offered_to_a_viewer() -> None:
     assert all(tool.writes for tool in WRITE_TOOLS)
 
 
-def test_all_tools_are_told_in_1500_tokens_without_losing_an_argument() -> None:
+def test_all_tools_take_1500_tokens_without_losing_an_argument() -> None:
     tools = (*READ_TOOLS, *WRITE_TOOLS)
     schemas = [tool.schema() for tool in tools]
     text = json.dumps(schemas, separators=(",", ":"))
     assert len(tools) == 18
     assert count_tokens(text) <= 1_500, tokenizer_name()
-    assert "positions" not in text  # chosen by us, and so not told
+    assert "positions" not in text  # chosen by us
     for tool, schema in zip(tools, schemas, strict=True):
-        told = schema["function"]["parameters"]
+        shown = schema["function"]["parameters"]
         whole = tool.arguments.model_json_schema()
-        assert told["properties"].keys() == whole.get("properties", {}).keys()
-        assert set(told.get("required", ())) == set(whole.get("required", ()))
-        assert all("type" in item for item in told["properties"].values()), tool.name
+        assert shown["properties"].keys() == whole.get("properties", {}).keys()
+        assert set(shown.get("required", ())) == set(whole.get("required", ()))
+        assert all("type" in item for item in shown["properties"].values()), tool.name
         assert schema["function"]["description"]
 
 
 @pytest.mark.parametrize("language", ["en", "fr"])
-def test_the_fields_of_nested_arguments_are_told_once_in_the_instructions(language: Language) -> None:
-    told = load_phrases("phrases", language)["argument_forms"].body
+def test_the_fields_of_nested_arguments_stand_once_in_the_instructions(language: Language) -> None:
+    shown = load_phrases("phrases", language)["argument_forms"].body
     parts = (EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize)
     for part in parts:
         for name, field in part.model_json_schema()["properties"].items():
-            assert re.search(rf"\b{name}\b", told), (part.__name__, name, field)
+            assert re.search(rf"\b{name}\b", shown), (part.__name__, name, field)
 
 
 async def test_what_a_schema_does_not_say_is_still_refused(nba: ToolContext) -> None:

@@ -13,7 +13,7 @@ from tools.compact import cut, cut_name
 from tools.read_tools.views import MAX_TYPE_CHARS, digest, find_sheet, node_row, table, unknown_sheet
 
 MAX_RESULTS = 50
-_TYPES_TOLD = 20
+_TYPES_NAMED = 20
 _WIDER = 5
 """With a filter, this many times more nodes are ranked before the filter is applied."""
 
@@ -108,7 +108,7 @@ async def _nothing_listed(arguments: SearchNodes, context: ToolContext) -> ToolR
     types = (await context.source.get_stats(context.graph_key)).types
     if arguments.type_key is None or arguments.type_key in types:
         return ToolResult(text="No node there.", data=[])
-    most = sorted(types, key=lambda name: (-types[name], name))[:_TYPES_TOLD]
+    most = sorted(types, key=lambda name: (-types[name], name))[:_TYPES_NAMED]
     shown = ", ".join(cut(name, MAX_TYPE_CHARS) for name in most)
     return ToolResult(text=f"No node is of type {arguments.type_key[:80]!r}. Types: {shown}.", data=[])
 

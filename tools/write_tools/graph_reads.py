@@ -1,4 +1,4 @@
-"""What is read of a graph to judge and carry out an action: the whole of a small one, else what is near."""
+"""Reads what checking and carrying out an action needs of a graph: all of a small one, else what is near."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def load_snapshot(
     *,
     whole_graph_nodes: int = WHOLE_GRAPH_NODES,
 ) -> Snapshot:
-    """Read what judging, placing, carrying out and undoing an action needs.
+    """Read what checking, placing, carrying out and undoing an action needs.
 
     Raises: GraphNotFound and what else the source raises.
     """
@@ -100,7 +100,7 @@ async def load_near(
     """Read only what an action names, and the nodes `also`, with their edges and these edges' ends; and what
     refers by name to a node that is renamed or deleted.
 
-    That is enough to judge, carry out and undo a settled action: nothing is left to be placed.
+    That is enough to check, carry out and undo an action of which nothing is left to be placed.
     Raises: GraphNotFound and what else the source raises.
     """
     graph = await source.get_graph(graph_key)

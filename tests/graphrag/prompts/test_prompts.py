@@ -55,7 +55,7 @@ async def test_system_prompt_of_the_nba_graph_is_modest(language: Language) -> N
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("role", ROLES)
-async def test_role_decides_whether_changes_are_spoken_of(role: Role, language: Language) -> None:
+async def test_role_decides_whether_changes_are_mentioned(role: Role, language: Language) -> None:
     phrases = load_phrases("phrases", language)
     writes, reads = phrases["rule_write"].body, phrases["rule_read"].body
     prompt = render_system_prompt(await nba(role=role, language=language))

@@ -44,7 +44,7 @@ async def sources(arango_address: str) -> AsyncIterator[tuple[GraphDataSource, M
         yield memory, distant
 
 
-def told(found: Retrieval) -> Any:
+def given(found: Retrieval) -> Any:
     nodes = [(s.node.to_document(), round(s.score, 4), s.reasons) for s in found.nodes]
     edges = [edge.to_document() for edge in found.edges]
     types = {name: config.to_document() for name, config in found.configs.items()}
@@ -60,7 +60,10 @@ async def test_both_ways_find_the_same(sources: tuple[GraphDataSource, GraphData
         for mode in MODES:
             options = RetrievalOptions(**mode)
             expected = await near.retrieve(NBA_GRAPH, question, options)
-            assert told(await far.retrieve(NBA_GRAPH, question, options)) == told(expected), (question, mode)
+            assert given(await far.retrieve(NBA_GRAPH, question, options)) == given(expected), (
+                question,
+                mode,
+            )
 
 
 class OneLive:

@@ -1,4 +1,4 @@
-"""Rows of a context: what is remembered of a node is never told of another, or of itself as it was."""
+"""Rows of a context: what is remembered of a node is never shown for another, or for an older state of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_node_at_the_place_of_one_that_is_gone_has_its_own_row() -> None:
     assert len(places) < 300  # places were given again
 
 
-def test_a_node_that_is_met_again_is_told_the_same() -> None:
+def test_a_node_that_is_met_again_has_the_same_row() -> None:
     node = a_node("words " * 100)
     assert row(node) == row(node)
     assert row(node, truncate_data=20) != row(node, truncate_data=40) != row(node)

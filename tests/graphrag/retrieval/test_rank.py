@@ -60,7 +60,9 @@ def test_names_count_in_full_where_nothing_can_bear_them_out() -> None:
 
 
 @given(hits, hits, st.floats(1e-3, 1e3))
-def test_the_share_borne_out_knows_no_unit(names: list[Hit], whole: list[Hit], unit: float) -> None:
+def test_agreement_of_names_does_not_depend_on_the_unit(
+    names: list[Hit], whole: list[Hit], unit: float
+) -> None:
     share = name_vector_agreement(names, whole)
     assert 0 <= share <= 1
     scaled = [[Hit(key, score * unit) for key, score in found] for found in (names, whole)]

@@ -84,7 +84,7 @@ async def test_a_deleted_graph_is_not_answered_from_the_cache() -> None:
         await retriever.retrieve(NBA, "fetch")
 
 
-async def test_a_graph_made_anew_under_an_old_key_is_not_answered_from_the_old_ones_cache() -> None:
+async def test_a_graph_created_again_is_not_answered_from_the_cache_of_the_old_one() -> None:
     database = MemoryDatabase()
     source = await make_flow(database)
     retriever = Retriever(source, None)

@@ -184,7 +184,7 @@ async def test_refused_proposal_is_reported_with_its_reason_and_not_tried_again(
 
 
 @pytest.mark.parametrize("command", ["delete disconnected-note", "add a filter", "range le graphe"])
-async def test_viewer_is_told_that_changes_are_not_for_them(command: str) -> None:
+async def test_viewer_learns_that_changes_are_not_for_them(command: str) -> None:
     turn = await talk(nba("viewer"), command)
     assert not turn.calls
     assert "reading only" in turn.text or "que la lecture" in turn.text

@@ -243,7 +243,7 @@ async def test_rejected_proposal_is_not_claimed(command: str, language: Language
         assert words in turn.text
 
 
-async def test_edited_proposal_is_told_as_it_was_applied() -> None:
+async def test_edited_proposal_is_reported_as_it_was_applied() -> None:
     edit = {"type": "move_node", "payload": {"nodeKey": "return", "posX": 5, "posY": 6}}
     turn, changed = await decided("move return to 1, 2", ApproveEdited(edit))  # type: ignore[arg-type]
     assert changed

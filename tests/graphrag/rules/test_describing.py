@@ -102,13 +102,13 @@ async def test_without_a_model_the_graph_is_described(question: str) -> None:
         events = await collected(setting.agent.run(None, key, question, Person("p", "editor", "default")))
     text = text_of(events)
     assert text.startswith(("No language model", "Aucun modèle"))
-    for told in (
+    for found in (
         "NBA Stats Pipeline",
         "{{node:entry-form}}",
         "{{node:root}} → {{node:fetch-api}}",
         "sort-stats",
     ):
-        assert told in text
+        assert found in text
     assert "9 nodes and 6 edges" in text or "9 nœuds et 6 arêtes" in text
 
 

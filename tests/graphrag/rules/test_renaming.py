@@ -291,10 +291,10 @@ async def test_deleting_a_node_warns_of_what_refers_to_it_in_the_preview_and_to_
     assert ("tell-them", "process") in broken
     assert any("refers to “Get it”, which goes" in text for text, _ in preview_lines(approval.preview))
     context = ToolContext(source=database.source(WORKSPACE), graph_key=GRAPH, role="editor")
-    told = await ToolBox(WRITE_TOOLS).run(
+    found = await ToolBox(WRITE_TOOLS).run(
         "propose_delete_node", {"nodeKey": "get-it", "reason": "x"}, context
     )
-    assert "WARNING: 2 nodes refer by name to what goes and would fail: tell-them, use-it" in told.text
+    assert "WARNING: 2 nodes refer by name to what goes and would fail: tell-them, use-it" in found.text
     assert (await approvals_of(database).decide(approval.id, Approve(), EDITOR)).status == "applied"
 
 
