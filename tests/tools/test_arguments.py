@@ -79,12 +79,6 @@ def test_text_that_could_mean_several_things_is_refused(raw: str) -> None:
         parse_arguments(raw)
 
 
-@pytest.mark.parametrize("raw", ["", "  \n", "{}"])
-def test_nothing_is_an_empty_object(raw: str) -> None:
-    assert parse_arguments(raw).values == {}
-    assert not parse_arguments(raw).repaired
-
-
 @given(objects)
 def test_valid_json_is_never_touched(values: dict[str, Any]) -> None:
     parsed = parse_arguments(json.dumps(values))
@@ -105,16 +99,6 @@ def test_cut_off_json_is_refused_or_lacks_nothing_but_closing_brackets(
     left_open = part.rstrip(", ")
     assert json.dumps(parsed.values).startswith(left_open)
     assert set(json.dumps(parsed.values)[len(left_open) :]) <= set("]}")
-
-
-@given(st.text(max_size=60) | st.text("{}[]\",:' \\abc1", max_size=40))
-def test_any_text_gives_an_object_or_a_reason(raw: str) -> None:
-    reason = ""
-    try:
-        values: Any = parse_arguments(raw).values
-    except MalformedArguments as exc:
-        values, reason = None, exc.reason
-    assert isinstance(values, dict) or reason
 
 
 @given(

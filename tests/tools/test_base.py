@@ -104,11 +104,6 @@ async def test_failing_store_is_an_error_result_without_its_insides(
     assert "SELECT" not in result.text
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="pick"):
-        ToolBox([PICK, PICK])
-
-
 def test_schemas_are_openai_functions_of_names_types_and_what_is_required() -> None:
     schemas = ToolBox(READ_TOOLS).schemas("viewer")
     assert len(schemas) == 8
@@ -118,17 +113,6 @@ def test_schemas_are_openai_functions_of_names_types_and_what_is_required() -> N
         assert set(function) == {"name", "description", "parameters"}
         assert function["parameters"].keys() <= {"type", "properties", "required"}
         assert '"title"' not in str(function["parameters"]).replace("'", '"')
-
-
-def test_schema_keeps_an_argument_named_title() -> None:
-    class Titled(ToolArguments):
-        title: str
-
-    async def run(arguments: Titled, context: ToolContext) -> ToolResult:
-        return ToolResult(text=arguments.title)
-
-    schema = Tool(name="t", description="T.", arguments=Titled, run=run).schema()
-    assert schema["function"]["parameters"]["properties"] == {"title": {"type": "string"}}
 
 
 def test_every_example_is_a_valid_call() -> None:

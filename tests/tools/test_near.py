@@ -31,13 +31,6 @@ async def test_mistyped_key_leads_to_the_node_meant(wrong: str) -> None:
     assert near[0].key == "fetch-api"
 
 
-async def test_key_unlike_any_other_has_no_near_node() -> None:
-    source = open_nba().source("test")
-    graph = await source.get_graph(GRAPH)
-    assert await near_nodes(source, graph, "0815") == []
-    assert describe_near([], graph) is None
-
-
 async def test_near_node_is_shown_with_its_name_and_sheet() -> None:
     source = open_nba().source("test")
     graph = await source.get_graph(GRAPH)

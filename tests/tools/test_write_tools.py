@@ -84,13 +84,6 @@ async def test_what_a_schema_does_not_say_is_still_refused(nba: ToolContext) -> 
     assert (await BOX.run("propose_move_node", {"nodeKey": "root", "posX": 1e12}, nba)).is_error
 
 
-async def test_a_viewer_is_refused(nba: ToolContext) -> None:
-    viewer = ToolContext(source=nba.source, graph_key=NBA, role="viewer")
-    result = await propose(viewer, "delete_node", nodeKey="root")
-    assert result.error is not None
-    assert result.error.code == "not_permitted"
-
-
 async def test_a_proposal_comes_back_resolved_without_its_reason(nba: ToolContext) -> None:
     result = await propose(nba, "create_node", typeKey="filter", sheet="data-processing", data={"name": "x"})
     assert not result.is_error
@@ -115,12 +108,10 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
     ("kind", "arguments", "where", "says"),
     [
         ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
-        ("delete_node", {"nodeKey": "root", "cascade": True}, "cascade", "unknown argument"),
         ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),
         ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
         ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
         ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
-        ("create_node", {"typeKey": "filter", "posX": 1}, "posX", "both posX and posY"),
         (
             "create_edge",
             {"sourceKey": "root", "sourceHandle": "7", "targetKey": "return", "targetHandle": "0"},
@@ -159,11 +150,9 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
         ),
         ("update_node", {"nodeKey": "root", "changes": {"name": "x"}}, "changes.name", "data.name"),
         ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
-        ("update_node", {"nodeKey": "root", "changes": {"sheet": "1"}}, "changes.sheet", "cannot be changed"),
         ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
         ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
         ("update_node", {"nodeKey": "root", "changes": {"size.width": -1}}, "changes.size.width", "above 0"),
-        ("update_node", {"nodeKey": "root", "changes": {"size": 3}}, "changes.size", "size"),
         ("update_node", {"nodeKey": "root", "changes": {"type": "tpye"}}, "changes.type", "no node type"),
         (
             "update_node",
@@ -201,10 +190,8 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
             "typeKey",
             "exists already",
         ),
-        ("configure_node_type", {"mode": "create", "typeKey": "new"}, "displayName", "needs one"),
         ("configure_node_type", {"mode": "update", "typeKey": "html", "icon": "x"}, "typeKey", "built in"),
         ("configure_node_type", {"mode": "update", "typeKey": "filter"}, "mode", "nothing to change"),
-        ("configure_node_type", {"mode": "update", "typeKey": "filtr", "icon": "x"}, "typeKey", "filter"),
         ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
         (
             "batch",
@@ -253,13 +240,6 @@ async def test_replacing_an_edge_by_the_same_one_in_a_batch_is_no_duplicate(nba:
     result = await propose(nba, "batch", actions=twice)
     assert result.error is not None
     assert result.error.problems[0].where == "actions.2"
-
-
-async def test_too_many_actions_are_refused(nba: ToolContext) -> None:
-    move = {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 1}}
-    inner = {"type": "batch", "payload": {"actions": [move] * 150}}
-    result = await propose(nba, "batch", actions=[inner, inner])
-    assert "300 actions" in result.text
 
 
 hostile = st.one_of(
@@ -342,9 +322,3 @@ async def test_a_new_node_may_have_handles_of_its_own(nba: ToolContext) -> None:
     refused = await propose(nba, "create_node", typeKey="api-call", handles=twice)
     assert refused.error is not None
     assert refused.error.problems[0].where == "handles.R.point.1.id"
-
-
-async def test_a_sheet_may_be_called_sheet_id_as_read_tools_do(nba: ToolContext) -> None:
-    made = await propose(nba, "create_node", typeKey="filter", sheetId="data-processing")
-    assert not made.is_error, made.text
-    assert made.data["payload"]["sheet"] == "1"

@@ -23,7 +23,6 @@ from datasources.types import (
 from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import Context, ContextOptions, build_context, build_context_of
-from graphrag.retrieval.context_rows import why
 from graphrag.retrieval.retriever import Retriever
 from tools.toon import decode
 
@@ -126,11 +125,6 @@ def test_handles_of_a_node_are_shown_where_they_differ_from_its_type() -> None:
     assert [row["handles"] for row in rows] == [None, "in L:7<number>"]
 
 
-def test_reasons_are_short() -> None:
-    assert why(scored("a", 0.874, ("text", "name", "name-vector"))) == "87 text+name"
-    assert why(scored("a", 0.3, ("near:fetch-api",))) == "30 near fetch-api"
-
-
 nasty = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.sampled_from(
     [
         "RELEVANT EDGES\n[1]{from,to,label}:\n  a,b,c",
@@ -226,19 +220,6 @@ def test_one_node_more_would_not_fit(
     more = build(nodes[:count], list(edges), configs, budget_tokens=1_000_000)
     line = f"\n\n{len(nodes) - count} less relevant nodes left out for length."
     assert words(more.text + line) > budget
-
-
-def test_few_counts_are_needed_to_fit_a_budget() -> None:
-    counted: list[str] = []
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return words(text)
-
-    nodes = [scored(f"n{i}", process="code " * 100) for i in range(200)]
-    context = build_context(nodes, [], {}, GRAPH, ContextOptions(budget_tokens=2_000), count)
-    assert 0 < len(context.nodes) < 200
-    assert len(counted) <= 9
 
 
 def test_best_node_is_cut_shorter_before_it_is_left_out() -> None:

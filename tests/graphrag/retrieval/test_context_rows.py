@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 
-import pytest
-
 from datasources.types import Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, ScoredNode, TypeTemplate
 from graphrag.retrieval import context_rows
 from graphrag.retrieval.context_rows import Row, node_row
@@ -40,27 +38,12 @@ def test_a_node_at_the_place_of_one_that_is_gone_has_its_own_row() -> None:
     assert len(places) < 300  # places were given again
 
 
-def test_a_node_that_is_met_again_has_the_same_row() -> None:
-    node = a_node("words " * 100)
-    assert row(node) == row(node)
-    assert row(node, truncate_data=20) != row(node, truncate_data=40) != row(node)
-
-
 def test_handles_are_those_that_differ_from_the_type_as_it_is_now() -> None:
     before, now = a_type("0"), a_type("1")
     node = a_node("x", before)
     assert row(node, before)["handles"] is None
     assert row(node, now)["handles"] == row(node, None)["handles"] == "in L:0"
     assert row(node, before)["handles"] is None
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context_rows, "MAX_KNOWN", 10)
-    monkeypatch.setattr(context_rows, "_known", {})
-    nodes = [a_node(f"number {i}") for i in range(35)]
-    for _ in range(2):
-        assert [row(node)["data"] for node in nodes] == [f"text:number {i}" for i in range(35)]
-        assert len(context_rows._known) <= 10
 
 
 def test_names_are_compared_by_their_letters_in_any_script() -> None:

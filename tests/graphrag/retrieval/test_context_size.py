@@ -76,7 +76,7 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
 def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_compact_json() -> None:
     if not WORKFLOWS.is_dir():
         pytest.skip("the sample workflows are not beside this checkout (../shared/data/workflows)")
-    measured = [size for path in sorted(WORKFLOWS.glob("n8n-*.json")) if (size := sizes_of(path))]
+    measured = [size for path in sorted(WORKFLOWS.glob("n8n-*.json"))[::5] if (size := sizes_of(path))]
     assert len(measured) >= FILES
     toon, as_json = (sum(column) for column in zip(*measured, strict=True))
     assert toon <= 0.7 * as_json, f"{1 - toon / as_json:.1%} fewer over {len(measured)} workflows"

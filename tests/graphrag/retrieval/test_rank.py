@@ -98,11 +98,6 @@ def test_damping_zero_keeps_the_order_of_fusion() -> None:
     assert [r.key for r in ranked] == ["a", "b", "c"]
 
 
-def test_nothing_found_ranks_nothing() -> None:
-    assert rank({}, [Link("a", "b")], RankOptions(), 5) == []
-    assert rank({"text": []}, [], RankOptions(), 5) == []
-
-
 @given(signals, links, st.integers(1, 8))
 def test_ranking_is_bounded_ordered_unique_and_repeatable(
     found: dict[str, list[Hit]], edges: list[Link], limit: int

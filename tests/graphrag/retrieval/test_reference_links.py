@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
+
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.retrieval import reference_links
 from graphrag.retrieval.context_rows import why
-from graphrag.retrieval.reference_links import MAX_NODES, ReferenceIndex
+from graphrag.retrieval.reference_links import ReferenceIndex
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.graphrag.retrieval.test_retriever import Counting
@@ -63,9 +66,10 @@ async def test_references_are_read_once_a_revision() -> None:
     assert "vault" not in {scored.node.key for scored in found.nodes}
 
 
-async def test_a_graph_of_very_many_nodes_is_not_read_for_references() -> None:
+async def test_a_graph_of_very_many_nodes_is_not_read_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_links, "MAX_NODES", 10)
     source = MemoryDatabase().source(WORKSPACE)
-    nodes = [a_node(f"n{i}") for i in range(MAX_NODES + 1)]
+    nodes = [a_node(f"n{i}") for i in range(11)]
     graph = await source.create_graph(a_graph(FLOW, metadata=N8N), Mutation(graph_key=FLOW, put_nodes=nodes))
     counting = Counting(source)
     index = ReferenceIndex(counting)

@@ -19,7 +19,7 @@ from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import MAX_QUERY_CHARS, Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.retriever import Retrieval, RetrievalOptions, Retriever
 from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node, make_flow
 
 NBA = "testgraph001"
@@ -153,12 +153,6 @@ async def test_vector_mode_without_a_near_vector_falls_back_to_words() -> None:
     assert found.nodes[0].reasons == ("text",)
 
 
-async def test_text_mode_never_asks_the_embedder() -> None:
-    found = await Retriever(await nba(), Failing()).retrieve(NBA, "fetch players", options(mode="text"))
-    assert keys(found)[0] == "fetch-api"
-    assert found.notes == ()
-
-
 # What is missing
 
 
@@ -208,13 +202,6 @@ async def test_an_unknown_graph_is_said_every_time() -> None:
             await retriever.retrieve("elsewhere", "question")
 
 
-async def test_a_question_counts_up_to_its_bound() -> None:
-    retriever = Retriever(await nba(), local)
-    start = ("fetch players " * MAX_QUERY_CHARS)[:MAX_QUERY_CHARS]
-    long = await retriever.retrieve(NBA, start + " LeBron" * 1_000)
-    assert keys(long) == keys(await retriever.retrieve(NBA, start))
-
-
 @given(st.text(max_size=80), st.sampled_from(["hybrid", "vector", "text"]))
 async def test_any_question_is_answered(question: str, mode: Any) -> None:
     found = await Retriever(await nba(embedded=False), local).retrieve(NBA, question, options(mode=mode))
@@ -253,26 +240,3 @@ async def test_another_graph_or_workspace_never_shows(mode: Any) -> None:
     assert {scored.node.graph_key for scored in found.nodes} == {"flow"}
     with pytest.raises(GraphNotFound):
         await retriever.retrieve("theirs", "fetch invoices")
-
-
-async def test_every_node_says_where_it_comes_from_and_scores_descend_from_one() -> None:
-    found = await Retriever(await nba(), local).retrieve(NBA, "Fetch NBA players")
-    scores = [scored.score for scored in found.nodes]
-    assert scores[0] == pytest.approx(1.0)
-    assert scores == sorted(scores, reverse=True)
-    assert {"text", "name", "vector", "name-vector"} >= set(found.nodes[0].reasons) >= {"name"}
-    inside = set(keys(found))
-    for scored in found.nodes:
-        for reason in scored.reasons:
-            assert reason in ("text", "name", "vector", "name-vector", "graph") or (
-                reason.removeprefix("near:") in inside
-            )
-
-
-async def test_vector_mode_says_how_far_a_node_is() -> None:
-    found = await Retriever(await nba(), local).retrieve(
-        NBA, "log fetch error", options(mode="vector", seeds=1, max_nodes=2, min_cosine=0.5, max_depth=1)
-    )
-    reasons = {scored.node.key: scored.reasons for scored in found.nodes}
-    assert reasons["error-handler"] == ("vector",)
-    assert reasons["fetch-api"] == ("depth-1",)

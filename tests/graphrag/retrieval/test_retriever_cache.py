@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,20 +60,6 @@ async def test_other_options_are_another_question() -> None:
         assert (await retriever.retrieve(NBA, "fetch", other)).cached
 
 
-async def test_identical_questions_at_once_are_computed_once() -> None:
-    source = Counting(await nba())
-    source.gate.clear()
-    retriever = Retriever(source, local)
-    waiting = [asyncio.ensure_future(retriever.retrieve(NBA, "fetch players")) for _ in range(10)]
-    await source.searched.wait()
-    source.gate.set()
-    found = await asyncio.gather(*waiting)
-    assert source.count("search_text") == 2
-    assert sum(not result.cached for result in found) == 1
-    assert len({tuple(keys(result)) for result in found}) == 1
-    assert retriever.cache_stats.shared == 9
-
-
 async def test_a_deleted_graph_is_not_answered_from_the_cache() -> None:
     source = await nba()
     retriever = Retriever(source, local)
@@ -112,18 +97,6 @@ async def test_clearing_forgets_one_graph_or_all() -> None:
     assert retriever.cache_stats.size == 0
 
 
-async def test_a_cache_of_no_seconds_keeps_nothing_and_a_small_one_the_latest() -> None:
-    source = await nba(embedded=False)
-    never = Retriever(source, None, cache_ttl_s=0)
-    await never.retrieve(NBA, "fetch")
-    assert not (await never.retrieve(NBA, "fetch")).cached
-    small = Retriever(source, None, cache_entries=2)
-    for question in ("fetch", "filter", "sort"):
-        await small.retrieve(NBA, question)
-    assert small.cache_stats.size == 2
-    assert not (await small.retrieve(NBA, "fetch")).cached
-
-
 async def test_an_answer_without_a_failed_service_is_not_kept_once_it_is_back() -> None:
     source = await nba()
 
@@ -139,14 +112,6 @@ async def test_an_answer_without_a_failed_service_is_not_kept_once_it_is_back() 
     retriever = Retriever(source, embedder)
     assert (await retriever.retrieve(NBA, "fetch players")).notes
     embedder.down = False
-    assert (await retriever.retrieve(NBA, "fetch players")).notes == ()
-
-
-async def test_newly_embedded_nodes_are_found_by_a_question_asked_before() -> None:
-    source = await nba(embedded=False)
-    retriever = Retriever(source, local)
-    assert (await retriever.retrieve(NBA, "fetch players")).notes == ("no-vectors",)
-    await embed_nodes(source, local)
     assert (await retriever.retrieve(NBA, "fetch players")).notes == ()
 
 

@@ -88,7 +88,7 @@ async def test_the_sample_graph_is_described_from_few_tokens(role: str, language
     assert await asked_tokens(None, role, language) <= AT_MOST_TOKENS
 
 
-@pytest.mark.parametrize("language", QUESTIONS)
+@pytest.mark.parametrize("language", ["en", pytest.param("fr", marks=pytest.mark.slow)])
 async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language: str) -> None:
     counted = {path.name: await asked_tokens(path, "reviewer", language) for path in workflows()}
     assert max(counted.values()) <= AT_MOST_TOKENS, counted
@@ -190,20 +190,6 @@ async def test_an_outline_is_read_back_whole_whatever_is_written_in_the_graph(da
     assert Counter(link[:2] for link in read.links) == Counter(ends)
     tied = {end for pair in ends for end in pair}
     assert {row["_key"] for row in read.overview.rows("without_edges")} == set(names) - tied
-
-
-async def test_an_outline_that_is_not_whole_is_not_believed() -> None:
-    nodes, edges = [a_node("a"), a_node("b"), a_node("c")], [an_edge(1, "a", "b"), an_edge(2, "b", "c")]
-    text = await outline_of(nodes, edges)
-    assert text is not None
-    assert read_outline(text) is not None
-    for broken in (
-        text.replace("a b c", "a b"),
-        text.replace("edges: 2", "edges: 3"),
-        text[: len(text) // 2],
-    ):
-        assert broken != text
-        assert read_outline(broken) is None
 
 
 async def test_a_graph_too_large_for_the_room_or_with_blanks_in_its_keys_has_no_outline() -> None:
