@@ -16,7 +16,7 @@ from tools.toon import compact_json
 
 WORKFLOWS = Path(__file__).parents[3] / "../shared/data/workflows"
 NODES = 20
-FILES = 15
+FILES = 5
 
 
 def json_row(row: dict[str, Any]) -> dict[str, Any]:
