@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from graphrag.agent.history import (
     OLD_RESULT_CHARS,
     SUMMARY_CHARS,
     SUMMARY_MARKER,
-    ConversationParts,
     is_context,
     repaired,
     shortened,
@@ -79,11 +76,6 @@ messages = st.lists(
 # repair
 
 
-def test_a_valid_conversation_is_left_as_it_is() -> None:
-    valid = conversation(3)
-    assert repaired(valid, missing="stopped") == valid
-
-
 def test_a_call_without_answer_is_answered_and_a_late_answer_put_in_its_place() -> None:
     asked = AssistantMessage(tool_calls=(call("a"), call("b"), call("c")))
     broken = [UserMessage(content="q"), asked, answer("c"), UserMessage(content="again"), answer("a")]
@@ -104,12 +96,6 @@ def test_an_id_used_twice_is_kept_apart_with_its_answers() -> None:
     check_valid(made)
     assert [m.content for m in made if isinstance(m, ToolMessage)] == ["one", "two", "none", "none"]
     assert not unanswered(made)
-
-
-def test_an_answer_that_says_nothing_and_calls_nothing_is_dropped() -> None:
-    assert repaired([UserMessage(content="q"), AssistantMessage(content=" \n")], missing="") == [
-        UserMessage(content="q")
-    ]
 
 
 @given(messages)
@@ -210,12 +196,3 @@ def test_a_message_larger_than_the_window_is_refused_in_words() -> None:
     with pytest.raises(WindowTooSmall, match="ask for less") as caught:
         fitted([RULES, UserMessage(content="long " * 5_000)], room(2_000))
     assert caught.value.tokens > 5_000
-
-
-def test_a_conversation_is_taken_apart_and_put_together_without_loss() -> None:
-    note = SystemMessage(content="decided meanwhile", stable=False)
-    whole: Sequence[Message] = [RULES, *turn(1), note, *turn(2)]
-    parts = ConversationParts.of(whole)
-    assert parts.joined() == whole
-    assert parts.lead == (RULES,)
-    assert parts.turns[1][0] == note

@@ -26,7 +26,7 @@ from graphrag.llm.base import (
     UsageReport,
     UserMessage,
 )
-from graphrag.llm.errors import ModelContextTooLong, ModelFailed, ModelStreamBroken
+from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.agents import (
@@ -131,12 +131,6 @@ async def test_an_empty_message_begins_nothing(message: str) -> None:
             assert not await setting.threads.list(EDITOR)
 
 
-async def test_a_message_that_is_no_whole_text_is_answered_all_the_same() -> None:
-    with ScriptedProvider("ok") as model:
-        async with setting_of(model) as setting:
-            assert shown(await setting.ask("half \ud800 \x00 pair")) == "ok"
-
-
 async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> None:
     steps = [
         Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=50, completion=5, cached=40))
@@ -150,24 +144,6 @@ async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> Non
         (70, 7, 0),
     ]
     assert (thread.total_prompt_tokens, thread.total_completion_tokens) == (120, 12)
-
-
-async def test_tokens_are_estimated_where_the_model_tells_none() -> None:
-    with ScriptedProvider(Says(text="ok", usage=None)) as model:
-        async with setting_of(model) as setting:
-            usage = only(await setting.ask(), UsageReported)
-    assert usage.estimated
-    assert usage.prompt > 500
-
-
-async def test_links_to_nothing_leave_as_words_in_tokens_and_in_the_thread() -> None:
-    pieces = ["See {{no", "de:fetch-api}} and {{node:gh", "ost}}."]
-    with ScriptedProvider(Says(pieces=pieces)) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            stored = await setting.messages(only(events, TurnStarted).thread_id)
-    assert shown(events) == "See {{node:fetch-api}} and ghost."
-    assert stored[-1] == AssistantMessage(content="See {{node:fetch-api}} and ghost.")
 
 
 async def test_a_viewer_is_offered_no_tool_that_writes_and_may_not_call_one() -> None:
@@ -192,15 +168,6 @@ async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools()
     assert "fetch-api" in of(events, ToolFinished)[0].result_text
     assert model.requests[1].tools
     assert isinstance(events[-1], Completed)
-
-
-async def test_a_call_written_as_text_that_cannot_be_read_is_hidden_and_the_model_is_reported() -> None:
-    leaked = Says(pieces=["I look. <tool", '_call>{"name": "search_</tool_call>'])
-    with ScriptedProvider(leaked, search(), "Here.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-    assert shown(events) == "I look. Here."
-    assert "as text" in model.requests[1].messages[-1].content
 
 
 async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_there_is_no_answer() -> None:
@@ -300,17 +267,6 @@ async def test_an_answer_cut_for_length_says_so() -> None:
 # failing
 
 
-async def test_a_failed_step_is_tried_again_by_resuming() -> None:
-    failed = ModelFailed(provider="scripted", reason="overloaded", status=529)
-    with ScriptedProvider(search(), failed, "Now.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            assert isinstance(events[-1], Failed)
-            assert (events[-1].fault.code, events[-1].fault.retryable) == ("server_error", True)
-            again = await setting.resume(events[-1].thread_id)
-            assert again[-1] == Completed(thread_id=events[-1].thread_id, text="Now.")
-
-
 async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() -> None:
     broken = Says(text="The answ", then=ModelStreamBroken(provider="scripted", reason="reset"))
     with ScriptedProvider(broken, "The answer.") as model:
@@ -333,15 +289,6 @@ async def test_a_prompt_refused_as_too_long_is_sent_once_more_shorter() -> None:
         async with setting_of(model) as setting:
             fault = only(await setting.ask(), Failed).fault
     assert fault.code == "context_length"
-
-
-async def test_a_question_larger_than_the_window_is_refused_before_the_model_is_asked() -> None:
-    with ScriptedProvider(context_window=8_000) as model:
-        async with setting_of(model) as setting:
-            fault = only(await setting.ask("why? " * 20_000), Failed).fault
-    assert fault.code == "context_length"
-    assert "larger window" in fault.en
-    assert not model.requests
 
 
 @pytest.mark.parametrize("window", [4_096, 8_192, 128_000])

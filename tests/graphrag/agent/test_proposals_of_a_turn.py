@@ -25,12 +25,9 @@ from graphrag.agent.events import (
     TurnStarted,
 )
 from graphrag.approvals import (
-    AlreadyDecided,
     ApprovalNotFound,
     Approve,
     ApproveEdited,
-    NotAllowed,
-    Policy,
     ProposalRefused,
     Reject,
 )
@@ -106,19 +103,6 @@ async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:
     sent = model.requests[-1].messages
     assert results(sent)[-1].startswith("APPLIED")
     assert "really happened" in sent[-1].content
-
-
-async def test_the_same_proposal_twice_is_answered_with_the_one_that_waits() -> None:
-    with ScriptedProvider(Says(calls=[move("root", 11, 22)])) as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask("move it"), ProposalPending)
-            model.play(Says(calls=[move("root", 11, 22)]), "It waits already.")
-            events = await setting.ask("move it, please", thread_id=pending.thread_id)
-            assert not of(events, ProposalPending)
-            finished = of(events, ToolFinished)[-1]
-            assert not finished.is_error
-            assert f"waits already for a decision: {pending.approvals[0].id}" in finished.result_text
-            assert len(await setting.approvals.list(by=EDITOR)) == 1
 
 
 async def test_a_rejected_proposal_changes_nothing_and_the_feedback_reaches_the_model() -> None:
@@ -209,15 +193,6 @@ async def test_a_later_proposal_of_a_turn_may_build_on_an_earlier_one() -> None:
             assert new.result.keys["edgesCreated"]
 
 
-async def test_the_same_proposal_twice_in_a_step_is_made_once() -> None:
-    with ScriptedProvider(Says(calls=[move("root"), move("root")]), "Done.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            assert len(pending.approvals) == 1
-            await setting.resume(pending.thread_id, decision=Approve())
-    assert "same as call" in results(model.requests[-1].messages)[1]
-
-
 # decided elsewhere, late, or by the wrong hands
 
 
@@ -276,24 +251,6 @@ async def test_a_forged_or_foreign_approval_leaves_the_turn_waiting() -> None:
             with pytest.raises(ProposalRefused):
                 await setting.resume(mine.thread_id, decision=ApproveEdited(bad))
             assert only(await setting.resume(mine.thread_id), ProposalPending) == mine
-
-
-async def test_four_eyes_keep_the_asker_from_deciding() -> None:
-    with ScriptedProvider(Says(calls=[move("root")])) as model:
-        async with setting_of(model, policy=Policy(four_eyes=True)) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            with pytest.raises(NotAllowed):
-                await setting.resume(pending.thread_id, decision=Approve())
-
-
-async def test_a_decision_made_twice_is_refused_the_second_time() -> None:
-    with ScriptedProvider(Says(calls=[move("root"), move("fetch-api")])) as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            first = pending.approvals[0].id
-            await setting.resume(pending.thread_id, decision=Approve(), approval_id=first)
-            with pytest.raises(AlreadyDecided):
-                await setting.resume(pending.thread_id, decision=Approve(), approval_id=first)
 
 
 async def test_stopped_beside_a_proposal_the_thread_still_waits_for_it() -> None:

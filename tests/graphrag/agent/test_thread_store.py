@@ -63,12 +63,6 @@ async def test_a_thread_is_stored_in_the_form_of_the_editors_chat(shelf: Shelf) 
     assert (data["userId"], data["schemaVersion"], data["turn"]["status"]) == ("ed", 1, "idle")
 
 
-async def test_nothing_is_stored_before_it_is_saved(shelf: Shelf) -> None:
-    begun = shelf.threads.begin(GRAPH, EDITOR, title="x")
-    with pytest.raises(ThreadNotFound):
-        await shelf.threads.get(begun.thread.key, EDITOR)
-
-
 async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
     stored = await shelf.keep("one")
     await shelf.threads.save(stored, [*HELLO, AssistantMessage(content="first")])

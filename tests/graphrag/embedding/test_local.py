@@ -67,23 +67,6 @@ def test_a_row_has_length_one_or_is_zero(text: str) -> None:
     assert length == pytest.approx(1.0, abs=1e-4) or length == 0.0
 
 
-def test_an_empty_text_is_a_zero_vector() -> None:
-    vectors = embedder.embed_now(["", "word", ""])
-    assert not vectors[0].any()
-    assert not vectors[2].any()
-    assert vectors[1].any()
-
-
-def test_no_text_gives_no_rows() -> None:
-    assert embedder.embed_now([]).shape == (0, DIM)
-
-
-def test_what_utf8_cannot_hold_is_embedded_all_the_same() -> None:
-    broken = embedder.embed_now(["caf\udce9 invoices"])
-    assert np.isfinite(broken).all()
-    assert broken.any()
-
-
 def test_a_huge_text_counts_up_to_its_bound() -> None:
     start = "fetch invoices " * (MAX_CHARS // 15 + 1)
     long, bounded = embedder.embed_now([start + "basketball " * 100_000, start[:MAX_CHARS]])
@@ -114,10 +97,6 @@ async def test_few_texts_and_many_give_the_same_vectors() -> None:
     np.testing.assert_array_equal(one, again)
     np.testing.assert_array_equal(many[0], one[0])
     np.testing.assert_array_equal(many[: len(TEXTS)], other)
-
-
-def test_its_name_and_dimension_are_known_before_loading() -> None:
-    assert (LocalEmbedder().model, LocalEmbedder().dim) == ("wordllama-l2-256", DIM)
 
 
 def test_a_missing_file_says_what_to_install() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.config import load_settings
-from graphrag.embedding import LocalEmbedder, make_embedder, remote
+from graphrag.embedding import make_embedder, remote
 from graphrag.embedding.base import (
     EmbeddingError,
     EmbeddingMalformed,
@@ -21,7 +21,6 @@ from graphrag.embedding.base import (
     EmbeddingUnreachable,
 )
 from graphrag.embedding.remote import (
-    MAX_TEXTS,
     MAX_TOKENS_A_REQUEST,
     MAX_TOKENS_A_TEXT,
     OpenAICompatibleEmbedder,
@@ -94,31 +93,12 @@ async def test_vectors_come_back_normalised_in_the_order_of_the_texts(
     assert embedder.dim == 3
 
 
-async def test_vectors_sent_out_of_order_are_put_in_order(server: ScriptedServer, make: Make) -> None:
-    server.play(vectors_answer([[0, 1], [1, 0]], indexes=[1, 0]))
-    assert (await make().embed(["a", "b"])).tolist() == [[1, 0], [0, 1]]
-
-
 async def test_blank_texts_are_zero_vectors_and_are_not_sent(server: ScriptedServer, make: Make) -> None:
     server.play(embedded)
     found = await make().embed(["", "word", " \n"])
     assert server.requests[0].json["input"] == ["word"]
     assert found.shape == (3, 3)
     assert found.any(axis=1).tolist() == [False, True, False]
-
-
-async def test_nothing_to_embed_asks_nothing(make: Make) -> None:
-    embedder = make()
-    assert (await embedder.embed([])).shape == (0, 0)
-    assert (await embedder.embed(["", " "])).shape == (2, 0)
-
-
-async def test_batches_are_bounded_by_the_number_of_texts(server: ScriptedServer, make: Make) -> None:
-    server.play(embedded, embedded, embedded)
-    texts = [f"{i} text" for i in range(2 * MAX_TEXTS + 1)]
-    found = await make().embed(texts)
-    assert [len(request.json["input"]) for request in server.requests] == [MAX_TEXTS, MAX_TEXTS, 1]
-    np.testing.assert_allclose(found[-1], unit(vector_of(texts[-1])), rtol=1e-6)
 
 
 @given(st.lists(st.text(min_size=1, max_size=40), max_size=60), st.integers(20, 400), st.integers(1, 20))
@@ -144,12 +124,6 @@ async def test_a_text_too_long_for_the_model_is_cut_even_when_each_letter_is_man
     assert all(MAX_TOKENS_A_TEXT * 0.8 < count_tokens(text) <= MAX_TOKENS_A_TEXT for text in sent)
     assert rare.startswith(sent[1])
     assert sum(count_tokens(text) for text in sent) <= MAX_TOKENS_A_REQUEST
-
-
-async def test_half_a_surrogate_pair_does_not_stop_the_request(server: ScriptedServer, make: Make) -> None:
-    server.play(embedded)
-    assert (await make().embed(["caf\udce9"])).any()
-    assert server.requests[0].json["input"] == ["caf?"]
 
 
 @pytest.mark.parametrize(
@@ -184,13 +158,6 @@ async def test_a_failure_is_reported_with_what_the_server_said(server: ScriptedS
     with pytest.raises(EmbeddingRefused, match="quota used up") as caught:
         await make().embed(["a"])
     assert (caught.value.status, caught.value.retryable) == (429, True)
-
-
-async def test_a_refused_request_is_not_repeated(server: ScriptedServer, make: Make) -> None:
-    server.play(refusal(400, "input is not allowed"))
-    with pytest.raises(EmbeddingRefused, match="input is not allowed") as caught:
-        await make().embed(["a"])
-    assert (caught.value.status, caught.value.retryable) == (400, False)
 
 
 async def test_texts_do_not_follow_a_server_to_another_address(server: ScriptedServer, make: Make) -> None:
@@ -313,22 +280,3 @@ async def test_the_tokens_that_a_service_charges_are_known(server: ScriptedServe
     server.play(embedded, Answer(body={"data": [{"index": 0, "embedding": [1.0]}]}))
     assert (await make().embed_counted(["a", "b"]))[1] == 1
     assert (await make().embed_counted(["a"]))[1] is None
-
-
-async def test_settings_choose_the_embedder(server: ScriptedServer) -> None:
-    assert make_embedder(load_settings(embeddings="none")) is None
-    assert isinstance(make_embedder(load_settings(embeddings="local")), LocalEmbedder)
-    settings = load_settings(
-        embeddings="openai",
-        embeddings_model="big",
-        embeddings_base_url=server.url,
-        openai_api_key="sk-general",
-        embeddings_api_key="sk-own",
-    )
-    embedder = make_embedder(settings)
-    assert embedder is not None
-    server.play(embedded)
-    await embedder.embed(["a"])
-    await embedder.aclose()
-    assert server.requests[0].json["model"] == "big"
-    assert server.requests[0].headers["authorization"] == "Bearer sk-own"

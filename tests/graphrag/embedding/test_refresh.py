@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,12 @@ from numpy.typing import NDArray
 
 from datasources.base import MutableGraphDataSource
 from datasources.errors import DatabaseBusy, GraphNotFound, InvalidMutation
-from datasources.mock import MemoryDatabase, open_nba
-from datasources.types import Graph, Mutation, Node, NodeTypeConfig, TypeTemplate
+from datasources.mock import MemoryDatabase
+from datasources.types import Graph, Mutation, Node
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding import refresh as module
-from graphrag.embedding.base import EmbeddingMalformed, EmbeddingRefused, EmbeddingUnauthorized
+from graphrag.embedding.base import EmbeddingRefused, EmbeddingUnauthorized
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
-from graphrag.embedding.remote import OpenAICompatibleEmbedder
-from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 local = LocalEmbedder()
 
@@ -79,14 +76,6 @@ async def test_every_node_gets_a_vector_of_its_text_and_one_of_its_name() -> Non
     assert (await source.get_graph("flow")).revision == 1
 
 
-async def test_a_second_run_asks_the_provider_nothing() -> None:
-    source, recorder = await a_graph(5), Recorder()
-    await embed_nodes(source, recorder)
-    asked = len(recorder.batches)
-    assert counts(await embed_nodes(source, recorder)) == (0, 5, 0, 0)
-    assert len(recorder.batches) == asked
-
-
 @given(st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7)))
 async def test_exactly_the_changed_nodes_are_embedded_again(changed: set[int], moved: set[int]) -> None:
     source, recorder = await a_graph(8), Recorder()
@@ -100,16 +89,6 @@ async def test_exactly_the_changed_nodes_are_embedded_again(changed: set[int], m
     await source.apply(Mutation(graph_key="flow", put_nodes=list(nodes.values())))
     assert counts(await embed_nodes(source, recorder)) == (len(changed), 8 - len(changed), 0, 0)
     assert sum(map(len, recorder.batches)) == 2 * len(changed)
-
-
-async def test_a_changed_type_renews_its_nodes() -> None:
-    source = await a_graph(2)
-    await embed_nodes(source, local)
-    config = NodeTypeConfig(
-        key="task", workspace="acme", display_name="Task", node=TypeTemplate(type="task"), description="Does"
-    )
-    await source.put_node_config(config)
-    assert (await embed_nodes(source, local)).embedded == 2
 
 
 async def test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed() -> None:
@@ -135,12 +114,6 @@ async def test_a_change_of_model_that_was_stopped_goes_on() -> None:
     assert counts(await embed_nodes(source, new)) == (1, 3, 0, 0)
 
 
-async def test_one_request_embeds_one_batch() -> None:
-    source, recorder = await a_graph(10), Recorder()
-    await embed_nodes(source, recorder, batch=4)
-    assert [len(batch) for batch in recorder.batches] == [8, 8, 4]
-
-
 async def test_pages_and_batches_together_reach_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAGE", 7)
     source = await a_graph(30)
@@ -150,13 +123,6 @@ async def test_pages_and_batches_together_reach_every_node(monkeypatch: pytest.M
     )
     assert report.embedded == len(await stored(source)) == 30
     assert seen == [(7, 30), (14, 30), (21, 30), (28, 30), (30, 30)]
-
-
-async def test_a_dry_run_counts_but_neither_asks_nor_stores() -> None:
-    source, recorder = await a_graph(6), Recorder()
-    assert counts(await embed_nodes(source, recorder, dry_run=True)) == (6, 0, 0, 0)
-    assert recorder.batches == []
-    assert await stored(source) == {}
 
 
 @given(st.sets(st.integers(0, 19), min_size=1, max_size=6), st.integers(1, 25))
@@ -184,7 +150,7 @@ async def test_a_provider_that_refuses_everything_is_given_up_on() -> None:
     [
         EmbeddingUnauthorized(provider="r", variable="KEY"),
         EmbeddingRefused(provider="r", status=404, reason="no such model", retryable=False),
-        EmbeddingRefused(provider="r", status=429, reason="quota", retryable=True),
+        EmbeddingRefused(provider="r", status=429, reason="quota", retryable=True, retry_after_s=0.001),
     ],
 )
 async def test_a_failure_that_no_text_causes_stops_and_keeps_what_is_done(error: Exception) -> None:
@@ -231,27 +197,6 @@ def test_a_pause_is_what_the_service_asks_for_within_its_bound(wait: float, aske
         assert min(wait, module.MAX_WAIT_S) <= pause <= 2 * wait
 
 
-async def test_a_cancelled_run_goes_on_where_it_stopped() -> None:
-    class Stuck(Recorder):
-        def __init__(self) -> None:
-            super().__init__()
-            self.reached = asyncio.Event()
-
-        async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-            if len(self.batches) == 1:
-                self.reached.set()
-                await asyncio.Event().wait()
-            return await super().embed(texts)
-
-    source, stuck = await a_graph(10), Stuck()
-    run = asyncio.ensure_future(embed_nodes(source, stuck, batch=4))
-    await stuck.reached.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert counts(await embed_nodes(source, Recorder(), batch=4)) == (6, 4, 0, 0)
-
-
 async def test_nodes_and_text_without_a_vector_are_counted_as_empty() -> None:
     class Deaf(Recorder):
         async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -285,20 +230,6 @@ async def test_a_node_that_vanishes_meanwhile_is_neither_stored_nor_a_failure() 
     assert set(await stored(source)) == {"n0000", "n0001", "n0003"}
 
 
-async def test_a_vector_that_is_not_finite_fails_its_node_alone() -> None:
-    class Broken(Recorder):
-        async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-            vectors = await super().embed(texts)
-            vectors[[i for i, text in enumerate(texts) if "step 3" in text]] = np.nan
-            return vectors
-
-    source = await a_graph(6)
-    report = await embed_nodes(source, Broken())
-    assert counts(report) == (5, 0, 0, 1)
-    assert "n0003" in report.failures[0]
-    assert "not finite" in report.failures[0]
-
-
 async def test_named_graphs_only_are_embedded_and_an_unknown_one_is_said() -> None:
     database = MemoryDatabase()
     await a_graph(2, "one", database)
@@ -309,18 +240,6 @@ async def test_named_graphs_only_are_embedded_and_an_unknown_one_is_said() -> No
     with pytest.raises(GraphNotFound, match="three"):
         await embed_nodes(source, local, graph_keys=["three"])
     assert counts(await embed_nodes(source, local)) == (2, 2, 0, 0)
-
-
-async def test_no_graph_at_all_is_no_error() -> None:
-    assert counts(await embed_nodes(MemoryDatabase().source("acme"), local)) == (0, 0, 0, 0)
-
-
-async def test_the_sample_graph_embeds_whole_and_finds_its_nodes() -> None:
-    source = open_nba().source("test")
-    assert counts(await embed_nodes(source, local)) == (9, 0, 0, 0)
-    [question] = local.embed_now(["fetch the players from the API"])
-    hits = await source.search_vectors("testgraph001", question, model=local.model, limit=3)
-    assert hits[0].key == "fetch-api"
 
 
 class Wrapped:
@@ -377,50 +296,3 @@ async def test_indexes_are_built_once_a_graph_where_the_source_can_and_never_in_
     assert source.built == []
     await embed_nodes(source, local, batch=1)
     assert source.built == [("one", 2), ("two", 3)]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as server:
-        yield server
-
-
-async def test_a_text_that_a_real_server_refuses_is_isolated(server: ScriptedServer) -> None:
-    def moderate(request: Request) -> Answer:
-        texts = request.json["input"]
-        if any("step 2" in text for text in texts):
-            return Answer(status=400, body={"error": {"message": "flagged"}})
-        data = [{"index": i, "embedding": [1.0, float(len(text))]} for i, text in enumerate(texts)]
-        return Answer(body={"data": data})
-
-    server.play(*[moderate] * 5)  # four, halved, halved again: [0-3], [0-1], [2-3], [2], [3]
-    source = await a_graph(4)
-    embedder = OpenAICompatibleEmbedder(model="m", base_url=server.url)
-    report = await embed_nodes(source, embedder)
-    await embedder.aclose()
-    assert counts(report) == (3, 0, 0, 1)
-    assert report.failures[0].startswith("n0002: ")
-    assert "flagged" in report.failures[0]
-
-
-async def test_the_report_as_data_has_every_count() -> None:
-    report = EmbedReport(embedded=1, failures=["n: why"], failed=1, seconds=0.12345, graphs=2)
-    assert report.as_dict() == {
-        "embedded": 1,
-        "adopted": 0,
-        "skipped": 0,
-        "unmarked": 0,
-        "otherModel": 0,
-        "models": [],
-        "tokens": 0,
-        "empty": 0,
-        "failed": 1,
-        "graphs": 2,
-        "seconds": 0.123,
-        "failures": ["n: why"],
-    }
-
-
-def test_malformed_answers_may_be_one_texts_fault_and_a_wrong_key_may_not() -> None:
-    assert module._may_be_one_text(EmbeddingMalformed(provider="p", reason="r"))
-    assert not module._may_be_one_text(EmbeddingUnauthorized(provider="p", variable="v"))

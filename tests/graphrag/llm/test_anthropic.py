@@ -225,14 +225,6 @@ async def test_text_thinking_calls_and_usage_are_kept_apart() -> None:
     ]
 
 
-async def test_malformed_arguments_come_as_they_were_written() -> None:
-    chunks, error = await read(
-        message_start(), *tool_block(0, "a", "look", '{"x": }'), *message_end("tool_use")
-    )
-    assert error is None
-    assert [c.call.arguments for c in chunks if isinstance(c, ToolCallReady)] == ['{"x": }']
-
-
 async def test_arguments_given_with_the_start_of_a_block_are_read() -> None:
     start = {"type": "tool_use", "id": "a", "name": "look", "input": {"x": 1}}
     chunks, _ = await read(message_start(), *block(0, start), *message_end("tool_use"))

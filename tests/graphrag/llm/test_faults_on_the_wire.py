@@ -100,14 +100,6 @@ ROWS = {
         retryable=True,
         status=500,
     ),
-    "503": Row(
-        answer=refused(503),
-        error=errors.ModelFailed,
-        code="server_error",
-        requests=ATTEMPTS,
-        retryable=True,
-        status=503,
-    ),
     "503, not to be tried again": Row(
         answer=refused(503, x_should_retry="false"),
         error=errors.ModelFailed,
@@ -153,18 +145,15 @@ ROWS = {
         error=errors.ModelAnswerMalformed,
         code="server_error",
     ),
-    "403": Row(answer=refused(403), error=errors.ModelUnauthorized, code="auth_error", status=403),
     "404 unknown model": Row(
         answer=refused(404), error=errors.ModelRequestRefused, code="request_refused", status=404
     ),
-    "400": Row(answer=refused(400), error=errors.ModelRequestRefused, code="request_refused", status=400),
     "context length": Row(
         answer=refused(400, "prompt is too long: 210000 tokens > 200000 maximum"),
         error=errors.ModelContextTooLong,
         code="context_length",
         status=400,
     ),
-    "413": Row(answer=refused(413), error=errors.ModelContextTooLong, code="context_length", status=413),
     "content filter": Row(
         answer=refused(
             400, "The response was filtered due to the prompt triggering content management policy"

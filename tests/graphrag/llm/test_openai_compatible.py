@@ -241,11 +241,6 @@ async def test_ids_are_unique_in_a_conversation_whatever_a_server_sends() -> Non
     assert started == ids
 
 
-async def test_malformed_arguments_come_as_they_were_written() -> None:
-    chunks = await read(call_delta(0, "a", "look", "{'x': 1,"), delta("tool_calls"))
-    assert calls(chunks) == [("a", "look", "{'x': 1,")]
-
-
 async def test_a_call_cut_for_length_is_never_ready() -> None:
     chunks = await read(
         call_delta(0, "a", "look", "{}"), call_delta(1, "b", "look", '{"x": "al'), delta("length")

@@ -208,6 +208,7 @@ async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot
     assert not any(isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks)
 
 
+@pytest.mark.slow
 @needs_recordings
 @pytest.mark.parametrize("file", [f for f in index() if not f.endswith(".json") and f not in NO_REASON])
 async def test_a_recording_that_breaks_off_is_an_error_and_never_an_answer(file: str) -> None:

@@ -93,14 +93,6 @@ def test_a_named_provider_takes_model_address_key_window_and_price_of_the_settin
     assert "mine" not in repr(choice)
 
 
-@pytest.mark.parametrize("name", LOCAL)
-def test_a_local_server_needs_no_key_and_costs_nothing(name: str) -> None:
-    choice = choose(load_settings(provider=name, model="m"))
-    assert choice.base_url.startswith("http://127.0.0.1:")
-    assert choice.key is None
-    assert choice.pricing.cost_usd(MILLION) == 0
-
-
 @pytest.mark.parametrize(
     ("settings", "missing"),
     [
@@ -124,11 +116,6 @@ async def test_every_entry_makes_a_provider(name: str) -> None:
     assert (provider.name, provider.model) == (name, "m")
     assert provider.context_window > 0
     await provider.aclose()
-
-
-def test_without_anything_the_offline_answerer_is_made() -> None:
-    with pytest.raises(LookupError, match="offline answerer"):
-        make_provider(load_settings(), offline=offline)
 
 
 async def test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting(

@@ -46,12 +46,6 @@ def test_words_count_as_much_as_the_whole_text(text: str) -> None:
     assert counts().count(text) == of_the_whole(text)
 
 
-def test_code_counts_as_much_as_a_whole() -> None:
-    code = token_counts.__doc__ or ""
-    code += "\n".join(f"  const v{i} = items.filter((x) => x.json['k {i}'] >= {i * 37});" for i in range(80))
-    assert WordTokenCounts(tokenizer()).count(code) == of_the_whole(code)
-
-
 def test_what_is_remembered_is_bounded_and_long_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_counts, "MAX_WORDS", 50)
     few = WordTokenCounts(tokenizer())

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from datasources.base import Database
 from datasources.errors import SourceUnavailable
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
-from graphrag.llm.usage_accounts import KIND, Allowed, Payer, UsageAccounts, Used, Whose
+from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, Used, Whose
 
 ANN, BOB = Payer(workspace="acme", person="ann"), Payer(workspace="acme", person="bob")
 ELSEWHERE = Payer(workspace="globex", person="ann")
@@ -89,14 +88,6 @@ async def test_a_new_month_begins_at_nothing() -> None:
     await accounts.flush()
     clock.now += 86_400
     assert await used(accounts, ANN) == {"person": 0, "workspace": 0, "service": 0}
-
-
-async def test_without_limits_nothing_is_counted_or_stored() -> None:
-    database: Database = MemoryDatabase()
-    async with UsageAccounts({"person": Allowed()}, database.records("root")) as accounts:
-        accounts.add(ANN, Used(tokens=60))
-        assert await accounts.standings(ANN) == []
-    assert await database.records("root").query(KIND) == []
 
 
 async def test_many_calls_are_few_writes_and_a_store_that_is_away_loses_none() -> None:
