@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -28,15 +27,17 @@ class Fields:
     __slots__ = ("_name", "_raw")
 
     def __init__(self, raw: object, name: str = "an event") -> None:
-        if not isinstance(raw, Mapping | BaseModel):
+        if not isinstance(raw, dict | BaseModel):
             raise Unreadable(f"{name}: it is no object")
         self._raw, self._name = cast(Any, raw), name
 
     def any(self, name: str) -> Any:
         """Return a field as it is."""
-        if isinstance(self._raw, Mapping):
-            return cast(Mapping[str, Any], self._raw).get(name)
-        return getattr(self._raw, name, None)
+        if isinstance(self._raw, dict):
+            return cast(dict[str, Any], self._raw).get(name)
+        found = self._raw.__dict__.get(name)
+        extra = self._raw.model_extra if found is None else None
+        return extra.get(name) if extra else found
 
     def text(self, name: str) -> str | None:
         value = self.any(name)
