@@ -71,7 +71,7 @@ def test_every_sample_can_be_asked_by_its_key(demo_db: str, key: str) -> None:
     assert invoke("context", key, "start").exit_code == 0
 
 
-def test_a_second_workspace_is_told_to_use_another_database() -> None:
+def test_a_second_workspace_is_advised_to_use_another_database() -> None:
     invoke("demo")
     result = invoke("demo", "--workspace", "other")
     assert result.exit_code == 1

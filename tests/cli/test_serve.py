@@ -50,7 +50,7 @@ def test_a_key_of_sign_in_that_is_none_is_said_at_the_start(monkeypatch: pytest.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_it_is_told_to_stop(folder: Path, sign: signal.Signals) -> None:
+def test_it_serves_until_a_signal(folder: Path, sign: signal.Signals) -> None:
     command = [
         sys.executable,
         "-c",

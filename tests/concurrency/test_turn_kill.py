@@ -63,7 +63,7 @@ async def only_thread(setting: Setting) -> str | None:
 
 
 async def check_taken_over(setting: Setting, thread_id: str) -> None:
-    """Both ways on work: with another message, and what waited is still decided once and told."""
+    """Both ways on work: with another message, and what waited is still decided once and reported."""
     stored = (await setting.threads.get(thread_id, EDITOR)).thread
     check_valid(repaired(stored.messages, missing="-"))
     open_calls = {a.tool_call_id: a for a in await setting.approvals.list(by=EDITOR) if a.is_open}
@@ -82,8 +82,8 @@ async def check_taken_over(setting: Setting, thread_id: str) -> None:
         assert node is not None
         assert (node.pos_x, node.pos_y) == (5, 6)
         with ScriptedProvider("Moved.") as model:
-            told = await setting_on(setting.database, model).ask("Done?", thread_id)
-            assert isinstance(told[-1], Completed)
+            received = await setting_on(setting.database, model).ask("Done?", thread_id)
+            assert isinstance(received[-1], Completed)
             assert any("APPLIED: move " in m.content for m in model.requests[0].messages)
     assert await setting.database.records("default").get(KIND, f"turn/{thread_id}") is None
 

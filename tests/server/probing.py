@@ -1,6 +1,6 @@
 """Probes: requests that name things of another workspace, and the same ones for things that are nowhere.
 
-What a probe is told must be what its twin is told, whichever keys the two named.
+The answer to a probe must equal the answer to its twin, whichever keys the two named.
 """
 
 from __future__ import annotations

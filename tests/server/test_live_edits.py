@@ -41,7 +41,7 @@ class Edited:
         assert answer.status_code == 200, answer.text
         return answer.json()["edits"]
 
-    async def takes_back(self, edit: AppliedEdit | str) -> httpx2.Response:
+    async def undo(self, edit: AppliedEdit | str) -> httpx2.Response:
         edit_id = edit if isinstance(edit, str) else str(edit.timestamp)
         return await self.ed.post(f"{PATH}/{edit_id}/take-back")
 
@@ -81,7 +81,7 @@ async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
         if saved:
             await it.live.save()
         member = it.live.join("bob", "0")
-        done = (await it.takes_back(first)).json()
+        done = (await it.undo(first)).json()
         assert (it.value("root", "posX"), it.value("root", "posY")) == (was, 12)
         assert [m["timestamp"] for m in heard(member) if "userId" in m] == [int(done["id"])]
         back, _, taken = await it.edits()
@@ -93,7 +93,7 @@ async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
                 done["id"],
             )
         )
-        assert (await it.takes_back(done["id"])).status_code == 200
+        assert (await it.undo(done["id"])).status_code == 200
         assert it.value("root", "posX") == 11
 
 
@@ -101,7 +101,7 @@ async def test_an_edit_that_was_changed_since_is_not_taken_back_over_the_change(
     async with edited() as it:
         first = await it.does("root", "posX", 11, "ann")
         await it.does("root", "posX", 22, "bob")
-        refused = error_of(await it.takes_back(first))
+        refused = error_of(await it.undo(first))
         assert refused["code"] == "invalid"
         assert "changed since" in refused["message"]
         assert it.value("root", "posX") == 22
@@ -113,11 +113,11 @@ async def test_a_node_that_somebody_worked_on_is_not_taken_away_by_who_made_it()
         made = {**json_document(root), "_key": "made"}
         created = await it.live.create_elements("0", [made], [], "ann")
         moved = await it.does("made", "posX", 99, "bob")
-        assert "changed since" in error_of(await it.takes_back(created))["message"]
-        assert (await it.takes_back(moved)).status_code == 200
-        assert (await it.takes_back(created)).status_code == 200
+        assert "changed since" in error_of(await it.undo(created))["message"]
+        assert (await it.undo(moved)).status_code == 200
+        assert (await it.undo(created)).status_code == 200
         assert "made" not in {node.key for node in it.live.nodes}
-        assert "deleted" in error_of(await it.takes_back(created))["message"]
+        assert "deleted" in error_of(await it.undo(created))["message"]
 
 
 async def test_a_taken_back_edit_is_stored_by_a_server_that_starts_later(tmp_path: Any) -> None:
@@ -152,7 +152,7 @@ async def test_viewers_look_and_take_nothing_back() -> None:
 
 async def test_an_edit_or_graph_that_is_not_there_is_said_so() -> None:
     async with edited() as it:
-        assert error_of(await it.takes_back("17"))["code"] == "not_found"
+        assert error_of(await it.undo("17"))["code"] == "not_found"
         assert (await it.ed.get("/api/graphs/nope/history")).status_code == 404
         assert (await it.ed.post("/api/graphs/nope/history/17/take-back")).status_code == 404
 

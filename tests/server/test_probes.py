@@ -117,7 +117,9 @@ async def by_rest(case: Case, count: int, part: int) -> None:
     for number, bearer in enumerate(bearers):
         async with case.rest(bearer) as stranger:
 
-            async def told(probe: Rest, keys: Keys, twist: Twist, by: httpx2.AsyncClient = stranger) -> Any:
+            async def answer_to(
+                probe: Rest, keys: Keys, twist: Twist, by: httpx2.AsyncClient = stranger
+            ) -> Any:
                 answer = await by.request(**probe.filled(keys, twist))
                 text = answer.text.replace(answer.headers["X-Request-ID"], "ID")
                 assert answer.status_code < 500, (probe, text)
@@ -129,8 +131,8 @@ async def by_rest(case: Case, count: int, part: int) -> None:
                 probe = probes[index]
                 twin = (number, probe, twist)
                 if twin not in expected:
-                    expected[twin] = await told(probe, MADE_UP, twist)
-                assert await told(probe, case.real, twist) == expected[twin], (probe, twist("KEY"))
+                    expected[twin] = await answer_to(probe, MADE_UP, twist)
+                assert await answer_to(probe, case.real, twist) == expected[twin], (probe, twist("KEY"))
 
 
 def _words(text: str, case: Case) -> list[str]:
@@ -178,20 +180,24 @@ async def _probe(case: Case, connection: ClientConnection, seed: int, count: int
 
 
 async def asked(connection: ClientConnection, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Send messages at once and return their answers in the same order, without what differs anyhow."""
+    """Send messages and return their answers in the same order, without what differs anyhow.
+
+    Edits are sent at once; a message about a conversation waits for its answer, because a second one about
+    the same conversation would be refused as busy.
+    """
     found: dict[int, dict[str, Any]] = {}
-    for number, message in enumerate(messages):
-        await connection.send(json.dumps({**message, "_id": number}))
     async with asyncio.timeout(60):
-        while len(found) < len(messages):
-            answer = json.loads(await connection.recv())
-            if isinstance(answer.get("_id"), int) and answer["_id"] not in found:
-                found[answer.pop("_id")] = answer
-    return [found[number] for number in range(len(messages))]
+        for number, message in enumerate(messages, start=1):
+            await connection.send(json.dumps({**message, "_id": number}))
+            while len(found) < number and (message["type"].startswith("ai:") or number == len(messages)):
+                answer = json.loads(await connection.recv())
+                if isinstance(answer.get("_id"), int) and answer["_id"] not in found:
+                    found[answer.pop("_id")] = answer
+    return [found[number] for number in range(1, len(messages) + 1)]
 
 
 async def probed(count: int, caplog: pytest.LogCaptureFixture, part: int = 0) -> None:
-    """Probe so often; then nothing was told, logged or counted, and nothing was changed."""
+    """Probe so often; then nothing was answered, logged or counted, and nothing was changed."""
     async with case() as it, it.rest(token("rev", "reviewer")) as reviewer:
         before = await _state(it, reviewer)
         caplog.clear()

@@ -72,9 +72,9 @@ async def test_a_proposal_of_one_process_is_decided_at_another_and_its_thread_go
         pending = json.loads(asked["fullText"])["approvals"][0]["id"]
         path = f"/api/approvals/{pending}/decision"
         assert (await reviewer.post(path, json={"verdict": "approve"})).json()["status"] == "applied"
-        told = await a.turn(1)
-        assert "ai:apply_action" in [message["type"] for message in told]
-        assert told[-1]["type"] == "ai:complete"
+        received = await a.turn(1)
+        assert "ai:apply_action" in [message["type"] for message in received]
+        assert received[-1]["type"] == "ai:complete"
         where = {"graphKey": GRAPH, "threadId": asked["threadId"]}
         on = await turn_of(b, 1, message="What does it do?", **where)
         assert (on["type"], on["threadId"]) == ("ai:complete", asked["threadId"])
@@ -109,7 +109,7 @@ async def test_a_thread_runs_in_one_process_at_a_time_and_is_stopped_through_the
 
 @dataclass
 class Known:
-    """What one editor was told: where each node is, and which are gone. `open` is what has no answer yet."""
+    """What one editor received: where each node is, and which are gone. `open` is what has no answer yet."""
 
     name: str
     places: dict[str, float | None] = field(default_factory=dict[str, float | None])
@@ -143,7 +143,7 @@ class Known:
         return await apply(client, move(key, float(number)), id_=number + 9)
 
     def lost(self, stored: dict[str, float]) -> list[str]:
-        """Return the nodes that are not as this editor was told; what had no answer may be either way."""
+        """Return the nodes that are not as this editor received; what had no answer may be either way."""
         wrong: list[str] = []
         for key, place in self.places.items():
             allowed = {place, *([self.open[key]] if key in self.open else [])}
@@ -188,7 +188,7 @@ def _next_triple(numbers: itertools.count[int]) -> None:
         pass
 
 
-async def test_a_server_that_is_told_to_end_lets_requests_finish_and_stores_what_it_stops(file: Path) -> None:
+async def test_a_server_that_ends_lets_requests_finish_and_stores_what_it_stops(file: Path) -> None:
     release = threading.Event()
     whole = Answer(pieces=streamed("A whole answer."), headers=EVENTS, held=release)
     half = Answer(pieces=streamed("Half an ", ends=False), headers=EVENTS, fault="hang")

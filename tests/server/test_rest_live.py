@@ -35,7 +35,7 @@ async def test_a_look_of_a_live_graph_tells_the_time_of_the_last_edit_it_holds()
         assert "new" in seen["graph"]["sheetsList"].values()
 
 
-async def test_who_edits_is_told_by_sheet_and_window_until_they_leave() -> None:
+async def test_editors_are_listed_by_sheet_and_window_until_they_leave() -> None:
     async with service() as running, running.as_() as client:
         path = f"/api/graphs/{GRAPH}/editors"
         assert (await client.get(path)).json()["editors"] == []

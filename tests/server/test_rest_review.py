@@ -128,7 +128,7 @@ async def test_feedback_on_a_resumed_approval_is_kept_and_the_model_reads_it() -
         assert "well seen" in str(provider.requests[-1].messages)
 
 
-async def test_who_may_not_decide_is_told_and_nothing_is_decided() -> None:
+async def test_who_may_not_decide_is_refused_and_nothing_is_decided() -> None:
     with proposing() as provider:
         async with service(provider) as running, running.as_() as ed:
             approval = await proposed(ed)

@@ -23,8 +23,8 @@ async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_i
             contrary = {**again, "approved": verdict != "approve"}
             assert error_of(await ed.post("/api/ai/resume", json=contrary))["code"] == "conflict"
             assert (await ed.post("/api/ai/resume", json=again)).json()["message"].endswith("I heard.")
-            told = await ed.post("/api/ai/resume", json=again)
-            assert error_of(told)["code"] == "conflict"  # by now it has heard
+            received = await ed.post("/api/ai/resume", json=again)
+            assert error_of(received)["code"] == "conflict"  # by now it has heard
 
 
 async def test_a_decision_reads_its_conversation_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from tests.support.ws_server import GRAPH, Client, token, ws_server
 
 async def test_sign_in_tells_who_one_is() -> None:
     async with ws_server() as server, server.client() as client:
-        told = await client.ask("authenticate", _id=3, token=token("ed", "reviewer", "default", "other"))
-    assert told == {
+        received = await client.ask("authenticate", _id=3, token=token("ed", "reviewer", "default", "other"))
+    assert received == {
         "type": "authResult",
         "success": True,
         "_id": 3,
@@ -46,8 +46,8 @@ async def test_sign_in_tells_who_one_is() -> None:
 async def test_anything_before_sign_in_is_answered_with_a_failed_one(first: Any) -> None:
     async with ws_server() as server, server.client() as client:
         await client.raw(json.dumps(first))
-        told = await client.read()
-        assert (told["type"], told["success"]) == ("authResult", False)
+        received = await client.read()
+        assert (received["type"], received["success"]) == ("authResult", False)
         assert (await client.ask("authenticate", _id=2, token=token()))["success"]
 
 
@@ -64,8 +64,8 @@ async def test_anything_before_sign_in_is_answered_with_a_failed_one(first: Any)
 async def test_a_token_that_is_not_good_is_turned_away(bad: str) -> None:
     async with ws_server() as server, server.client() as client:
         await client.send("authenticate", token=bad)
-        told = await client.read()
-        assert (told["type"], told["success"]) == ("authResult", False)
+        received = await client.read()
+        assert (received["type"], received["success"]) == ("authResult", False)
         assert await client.closed() == 4001
 
 
@@ -82,7 +82,7 @@ async def test_a_silent_client_is_turned_away_in_time() -> None:
         assert [m["type"] for m in client.seen] == ["authResult"]
 
 
-async def test_whoever_signed_in_is_not_timed_out() -> None:
+async def test_a_client_that_signed_in_is_not_timed_out() -> None:
     async with ws_server(options=WsOptions(sign_in_s=0.2)) as server, server.client(token()) as client:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.connection.recv(), 0.4)

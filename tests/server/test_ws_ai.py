@@ -61,7 +61,7 @@ async def test_the_end_names_the_nodes_retrieved_and_the_thread_keeps_them_by_qu
     assert [raw["contextNodes"] for raw in asked] == [first["contextNodes"], second["contextNodes"]]
 
 
-async def test_tools_are_told_with_their_results_once_each() -> None:
+async def test_tools_are_sent_with_their_results_once_each() -> None:
     lookup = call("search_nodes", {"query": "fetch"}, call_id="c1")
     with ScriptedProvider(Says(calls=[lookup]), "Found.") as model:
         async with ws_server(model) as server, server.client(token()) as client:
@@ -324,7 +324,7 @@ async def test_refusals_have_the_codes_that_clients_know() -> None:
         assert "sneaky" in extra["error"]
 
 
-async def test_a_failure_of_the_model_is_told_without_its_text() -> None:
+async def test_a_failure_of_the_model_is_sent_without_its_text() -> None:
     with ScriptedProvider(RuntimeError("secret statement")) as model:
         async with ws_server(model) as server, server.client(token()) as client:
             failed = (await chat(client, 1))[-1]

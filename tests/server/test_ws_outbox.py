@@ -62,7 +62,7 @@ def test_everything_arrives_in_order_and_what_waits_is_bounded(
     assert unmerged(taken) == unmerged([json.loads(encode(message)) for message in sent])
 
 
-async def test_who_puts_waits_for_room_and_hears_that_the_client_is_gone() -> None:
+async def test_a_put_waits_for_room_and_fails_when_the_client_is_gone() -> None:
     stuck = asyncio.Event()
 
     async def send(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Who watches is told what waits for a decision and what was decided, wherever that was done."""
+"""A client that watches receives what waits for a decision and what was decided, wherever it was."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def proposes(**changes: Any) -> Says:
 
 
 async def watch(client: Client, **fields: Any) -> dict[str, Any]:
-    """Ask to be told; return how it stands."""
+    """Subscribe to reviews; return the first."""
     await client.send("ai:watch", _id=90, **fields)
     assert (await client.until("ai:watching", 90))["_id"] == 90
     return await client.until("ai:review", 90)
 
 
-async def test_a_reviewer_is_told_of_a_proposal_and_the_asker_of_its_decision() -> None:
+async def test_a_reviewer_receives_a_proposal_and_the_asker_its_decision() -> None:
     reviewing = token("rev", "reviewer")
     with ScriptedProvider(proposes()) as model:
         async with (
@@ -50,7 +50,7 @@ async def test_a_reviewer_is_told_of_a_proposal_and_the_asker_of_its_decision() 
     assert news["waiting"] == {}
 
 
-async def test_who_was_away_is_told_what_was_decided_of_their_own_proposals_alone() -> None:
+async def test_who_was_away_receives_decisions_of_their_own_proposals_alone() -> None:
     with ScriptedProvider(proposes(), proposes(changes={"data.level": "notice"})) as model:
         async with ws_server(model) as server:
             async with server.client(token()) as asker, server.client(token("other")) as other:
@@ -69,7 +69,7 @@ async def test_who_was_away_is_told_what_was_decided_of_their_own_proposals_alon
                 assert (await watch(later, since=at))["decided"] == []
 
 
-async def test_nobody_is_told_of_another_workspace() -> None:
+async def test_nobody_receives_news_of_another_workspace() -> None:
     with ScriptedProvider(proposes()) as model:
         async with (
             ws_server(model) as server,

@@ -1,4 +1,4 @@
-"""Another connection looks on at a turn: it is told what is said there, and nothing of others."""
+"""Another connection follows a turn: it receives the messages of that turn, and of no other."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from tests.support.ws_server import GRAPH, token, ws_server
 LOOK = Says(text="Let me look. ", calls=[call("search_nodes", {"query": "fetch"})])
 
 
-async def test_a_second_connection_is_told_the_question_and_all_that_is_said() -> None:
+async def test_a_second_connection_receives_the_question_and_the_whole_turn() -> None:
     with ScriptedProvider("One.", LOOK, Says(pieces=["Two", "."])) as model:
         async with ws_server(model) as server, server.client(token()) as one, server.client(token()) as two:
             thread = (await chat(one, 1))[-1]["threadId"]
             await two.send("ai:follow", _id=7, threadId=thread)
             assert (await two.read())["type"] == "ai:following"
             await one.send("ai:chat", _id=2, graphKey=GRAPH, message="and now?", threadId=thread)
-            told = await one.turn(2)
+            received = await one.turn(2)
             begun = await two.read()
             seen = await two.turn(7)
     assert (begun["type"], begun["message"], begun["here"]) == ("ai:follow_turn", "and now?", True)
     kinds = ["ai:tool_start", "ai:tool_result", "ai:usage", "ai:complete"]
     for kind in kinds:
-        mine = [{**m, "_id": 0} for m in told if m["type"] == kind]
+        mine = [{**m, "_id": 0} for m in received if m["type"] == kind]
         assert [{**m, "_id": 0} for m in seen if m["type"] == kind] == mine
     text = "".join(m["token"] for m in seen if m["type"] == "ai:token")
-    assert text == "".join(m["token"] for m in told if m["type"] == "ai:token") == "Let me look. Two."
+    assert text == "".join(m["token"] for m in received if m["type"] == "ai:token") == "Let me look. Two."
 
 
-async def test_who_comes_late_is_told_the_turn_from_its_beginning() -> None:
+async def test_a_late_connection_receives_the_turn_from_its_beginning() -> None:
     held = asyncio.Event()
     with ScriptedProvider(Says(text="So far", held=held)) as model:
         async with ws_server(model) as server, server.client(token()) as one, server.client(token()) as two:
@@ -95,7 +95,7 @@ async def test_a_refused_question_is_not_shown_to_who_looks_on() -> None:
             assert (await three.read())["type"] == "__pong__"
 
 
-async def test_a_turn_at_another_server_is_told_of_once(file: Path) -> None:
+async def test_a_turn_at_another_server_is_announced_once(file: Path) -> None:
     held = asyncio.Event()
     quick = WsOptions(ai=AiLimits(look_s=0.02))
     with ScriptedProvider("One.", Says(text="Two.", held=held)) as model:
