@@ -85,7 +85,7 @@ async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(dec
     assert entry.facts["feedback"] == "well seen"
 
 
-async def test_a_second_decision_is_told_who_decided_what() -> None:
+async def test_a_second_decision_says_who_decided_what() -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
     await bench.approvals().decide(approval.id, Reject(), REVIEWER)

@@ -22,12 +22,12 @@ GRAPHS, CALLS = 50, 200
 
 @pytest.mark.slow
 async def test_ten_thousand_wild_calls_change_nothing_without_an_allowed_decision() -> None:
-    chance, told = random.Random(11), Counter[str]()
+    chance, answers = random.Random(11), Counter[str]()
     for _ in range(GRAPHS):
         bench = Bench(database=await make_graph())
         before, revision = await bench.stored_bytes(), await bench.revision()
         for number in range(CALLS):
-            told[await _call(bench, chance, f"t{number % 9}", number)] += 1
+            answers[await _call(bench, chance, f"t{number % 9}", number)] += 1
         assert await bench.stored_bytes() == before
         assert await bench.revision() == revision
         assert (await bench.approvals().audit.verify()).is_sound
@@ -35,8 +35,8 @@ async def test_ten_thousand_wild_calls_change_nothing_without_an_allowed_decisio
             "pending",
             "rejected",
         }
-    assert sum(told.values()) == GRAPHS * CALLS
-    assert min(told["refused"], told["rejected"], told["not permitted"]) > 1_000
+    assert sum(answers.values()) == GRAPHS * CALLS
+    assert min(answers["refused"], answers["rejected"], answers["not permitted"]) > 1_000
 
 
 async def _call(bench: Bench, chance: random.Random, thread: str, number: int) -> str:

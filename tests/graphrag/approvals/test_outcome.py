@@ -1,4 +1,4 @@
-"""What the model is told: the truth, in French and English."""
+"""What the model reads: the truth, in French and English."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from graphrag.approvals import Approve, Reject, outcome_text
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
 
 
-async def test_what_was_applied_is_told_with_the_keys_it_got() -> None:
+async def test_what_was_applied_is_named_with_the_keys_it_got() -> None:
     bench = await a_bench()
     approval = await bench.propose("create_node", typeKey="task")
     assert outcome_text(approval).startswith("NOT DECIDED YET: create a node of type “Task”")
@@ -20,7 +20,7 @@ async def test_what_was_applied_is_told_with_the_keys_it_got() -> None:
     )
 
 
-async def test_a_deletion_is_told_with_the_edges_that_went() -> None:
+async def test_a_deletion_is_named_with_the_edges_that_went() -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="d")
     applied = await bench.approvals().decide(approval.id, Approve(), EDITOR)

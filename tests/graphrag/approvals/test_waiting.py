@@ -48,13 +48,6 @@ async def test_a_dependent_proposal_is_stale_when_the_other_is_rejected() -> Non
     assert await bench.state() == before
 
 
-async def test_a_dependent_proposal_may_be_rejected_at_any_time() -> None:
-    bench = await a_bench()
-    first, second, _ = await _pair(bench)
-    assert (await bench.approvals().decide(second, Reject(), EDITOR)).status == "rejected"
-    assert (await bench.approvals().decide(first, Approve(), EDITOR)).status == "applied"
-
-
 async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_stale() -> None:
     bench = await a_bench()
     first, second, _ = await _pair(bench)

@@ -1,4 +1,4 @@
-"""After a save the changed nodes are embedded in the background: only they, in batches, until it works."""
+"""After a save the changed nodes are embedded in the background, and only they."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
-import pytest
 
 from datasources.mock import MemoryDatabase
-from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from tests.contracts.samples import FLOW, floats
-from tests.graphrag.live.helpers import Bench, a_bench, a_raw_node, instruct, rename
+from tests.graphrag.live.helpers import Bench, a_bench, instruct, rename
 
 
 class Counting:
-    """Implements EmbeddingProvider: a vector a text, which tells how long it is. Fails as often as asked."""
+    """Implements EmbeddingProvider: the vector of a text holds its length."""
 
     model, dim = "counting", 2
 
-    def __init__(self, fails: int = 0) -> None:
-        self.fails = fails
+    def __init__(self) -> None:
         self.requests: list[list[str]] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def embed(self, texts: Sequence[str]) -> np.ndarray:
         await self.may_answer.wait()
-        if self.fails:
-            self.fails -= 1
-            raise EmbeddingUnreachable(provider="counting", reason="it is asleep")
         self.requests.append(list(texts))
         return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
 
@@ -68,15 +62,6 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
         assert len(provider.requests) == 1
 
 
-async def test_a_failing_provider_is_tried_until_it_works() -> None:
-    provider = Counting(fails=3)
-    async with embedding(provider) as (bench, queue):
-        await bench.live.apply_instructions([rename("b", "Rewritten")], "ann")
-        await bench.live.save()
-        await queue.drained()
-        assert set(await bench.stored.get_vector_info(FLOW, ["b"])) == {"b"}
-
-
 async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> None:
     provider = Counting()
     provider.may_answer.clear()
@@ -88,30 +73,3 @@ async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> N
         provider.may_answer.set()
         await queue.drained()
         assert "three" in provider.requests[-1][0]
-
-
-async def test_many_nodes_go_in_batches() -> None:
-    provider = Counting()
-    async with embedding(provider) as (bench, queue):
-        await bench.live.create_elements("0", [a_raw_node(f"n{i}", data=f"w{i}") for i in range(35)], [], "a")
-        await bench.live.save()
-        await queue.drained()
-        assert [len(texts) for texts in provider.requests] == [20, 20, 20, 10]
-
-
-@pytest.mark.parametrize("gone", ["node", "graph"])
-async def test_what_is_deleted_meanwhile_is_left_out(gone: str) -> None:
-    provider = Counting()
-    provider.may_answer.clear()
-    async with embedding(provider) as (bench, queue):
-        await bench.live.apply_instructions([rename("b", "x"), rename("c", "y")], "ann")
-        await bench.live.save()
-        if gone == "graph":
-            await bench.stored.delete_graph(FLOW)
-        else:
-            await bench.live.delete_elements("0", ["b"], [], "ann")
-            await bench.live.save()
-        provider.may_answer.set()
-        await queue.drained()
-        if gone == "node":
-            assert set(await bench.stored.get_vector_info(FLOW, ["b", "c"])) == {"c"}

@@ -26,14 +26,14 @@ from tests.graphrag.live.helpers import (
 
 
 async def _latest(bench: Bench) -> str:
-    [change_set] = await past_edits(bench.database.records(WORKSPACE), FLOW, (), limit=1)
-    return change_set.id
+    [edit] = await past_edits(bench.database.records(WORKSPACE), FLOW, (), limit=1)
+    return edit.id
 
 
 APPENDED = instruct("b", 10, ["process"], v="\U0001f525")
 MOVED = instruct("c", 1, ["posX"], v=5)
 Ask = Callable[[LiveGraph], Any]
-DEEDS: list[Ask] = [
+EDITS: list[Ask] = [
     lambda live: live.apply_instructions([rename("b", "x"), APPENDED], "u"),
     lambda live: live.apply_instructions([instruct("b", 2, ["process"]), MOVED], "u"),
     lambda live: live.apply_instructions([instruct("d", 14, ["handles", "L", "point"], i=0)], "u"),
@@ -46,11 +46,11 @@ DEEDS: list[Ask] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("change_set", DEEDS)
-async def test_what_was_done_is_taken_back_and_told_to_the_others(change_set: Ask) -> None:
+@pytest.mark.parametrize("edit", EDITS)
+async def test_what_was_done_is_undone_and_sent_to_the_others(edit: Ask) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
-        await change_set(bench.live)
+        await edit(bench.live)
         await bench.live.save()
         assert plain(bench.live) != before
         members = [
@@ -69,8 +69,8 @@ async def test_own_edits_are_undone_one_by_one_and_redone_after_a_restart() -> N
     database = MemoryDatabase()
     async with a_bench(database) as bench:
         states = [plain(bench.live)]
-        for number, change_set in enumerate((*DEEDS[:5], *DEEDS[6:])):
-            await change_set(bench.live)
+        for number, edit in enumerate((*EDITS[:5], *EDITS[6:])):
+            await edit(bench.live)
             states.append(plain(bench.live))
             if number == 3:
                 await bench.live.save()
@@ -127,9 +127,9 @@ async def test_a_sheet_that_was_deleted_comes_back_to_all_with_what_was_on_it() 
         await bench.live.delete_sheet("1", "ann")
         heard(on_first)
         await bench.live.undo("ann")
-        told = [m for m in heard(on_first) if "timestamp" in m]
-        assert [m["type"] for m in told][:2] == ["createSheet", "batchCreateElements"]
-        assert [n["_key"] for m in told for n in m.get("nodes", ()) if n["sheet"] == "1"] == ["apart"]
+        sent = [m for m in heard(on_first) if "timestamp" in m]
+        assert [m["type"] for m in sent][:2] == ["createSheet", "batchCreateElements"]
+        assert [n["_key"] for m in sent for n in m.get("nodes", ()) if n["sheet"] == "1"] == ["apart"]
 
 
 async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_it_still_stands() -> None:
@@ -178,18 +178,18 @@ async def test_history_tells_who_did_what_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change_set", "meanwhile"),
+    ("edit", "meanwhile"),
     [
-        (DEEDS[3], lambda live: live.delete_elements("0", ["n"], [], "u")),
-        (DEEDS[3], lambda live: live.create_elements("0", [], [a_raw_edge("e2", "a", "n")], "u")),
-        (DEEDS[4], lambda live: live.create_elements("0", [a_raw_node("b")], [], "u")),
-        (DEEDS[0], lambda live: live.delete_elements("0", ["b"], [], "u")),
-        (DEEDS[6], lambda live: live.create_elements("2", [a_raw_node("m", sheet="2")], [], "u")),
+        (EDITS[3], lambda live: live.delete_elements("0", ["n"], [], "u")),
+        (EDITS[3], lambda live: live.create_elements("0", [], [a_raw_edge("e2", "a", "n")], "u")),
+        (EDITS[4], lambda live: live.create_elements("0", [a_raw_node("b")], [], "u")),
+        (EDITS[0], lambda live: live.delete_elements("0", ["b"], [], "u")),
+        (EDITS[6], lambda live: live.create_elements("2", [a_raw_node("m", sheet="2")], [], "u")),
     ],
 )
-async def test_what_a_later_change_x_not_taken_back_at_all(change_set: Ask, meanwhile: Ask) -> None:
+async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, meanwhile: Ask) -> None:
     async with a_bench() as bench:
-        await change_set(bench.live)
+        await edit(bench.live)
         await bench.live.save()
         key = await _latest(bench)
         await meanwhile(bench.live)

@@ -38,8 +38,8 @@ async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved()
         assert now["a"] == {"name": "Mine", "parameters": {"x": 1}}
         assert set(now) == {"a", "b", "c"}
         assert {node.key: node.data for node in await shared.database.source("test").get_nodes("g")} == now
-        told = orjson.dumps(heard(ann)).decode()
-        assert '"c"' in told
-        assert '"x"' in told
+        sent = orjson.dumps(heard(ann)).decode()
+        assert '"c"' in sent
+        assert '"x"' in sent
         await services.approvals.undo("g", by=Person("rita", "reviewer", "test"))
         assert {node.key: node.data["name"] for node in live.nodes} == {"a": "Mine", "b": "B"}

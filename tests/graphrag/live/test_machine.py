@@ -84,20 +84,20 @@ others = st.one_of(
 
 @dataclass
 class Listener:
-    """A client that knows the graph as it was when it came, and what it was told since."""
+    """A client that knows the graph as it was when it came, and what it was sent since."""
 
     members: list[Member]
     graph: dict[str, Any]
-    told: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    sent: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def listen(self) -> None:
         for member in self.members:
             for message in heard(member):
                 if "timestamp" in message:
-                    self.told[message["timestamp"]] = message
-        for _, message in sorted(self.told.items()):
+                    self.sent[message["timestamp"]] = message
+        for _, message in sorted(self.sent.items()):
             self._follow(message)
-        self.told.clear()
+        self.sent.clear()
 
     def _follow(self, message: Mapping[str, Any]) -> None:
         nodes, edges, sheets = self.graph["nodes"], self.graph["edges"], self.graph["sheets"]

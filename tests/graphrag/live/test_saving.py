@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +12,6 @@ import pytest
 from datasources.base import Record, RecordStore
 from datasources.errors import RevisionConflict, SourceUnavailable
 from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveGraphs, LiveOptions
 from graphrag.live.journal import journalled_graphs
@@ -25,7 +23,6 @@ from tests.graphrag.live.helpers import (
     a_bench,
     a_raw_node,
     heard,
-    instruct,
     plain,
     plain_stored,
     put,
@@ -138,7 +135,7 @@ async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again
         await bench.live.apply_instructions([rename("b", "again")], "ann")
 
 
-async def test_a_failing_save_is_told_tried_again_and_loses_nothing() -> None:
+async def test_a_failing_save_is_announced_tried_again_and_loses_nothing() -> None:
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
         await bench.live.apply_instructions([rename("b", "kept")], "ann")
@@ -167,7 +164,7 @@ async def test_an_edit_outlives_a_server_that_died() -> None:
         await dead.live.apply_instructions([rename("b", "two")], "ann")
         await dead.live.create_elements("0", [a_raw_node("n")], [], "ann")
         last = await dead.live.delete_elements("0", ["c"], [], "ann")
-        # Another change arrives while nobody looks after the graph.
+        # Another change arrives while no server has the graph.
         node = (await dead.stored_node("b")).replace(pos_x=77)
         await dead.stored.apply(put(node))
         async with a_bench(database, later_ms=LONG) as bench:
@@ -258,7 +255,7 @@ async def test_a_server_that_lost_its_hold_acknowledges_nothing_more() -> None:
             await first.live.apply_instructions([rename("b", "later")], "ann")
 
 
-async def test_what_others_store_appears_below_what_is_unsaved_and_is_told() -> None:
+async def test_what_others_store_appears_below_what_is_unsaved_and_is_sent() -> None:
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
         await bench.live.apply_instructions([rename("b", "ours")], "ann", sender=member)
@@ -280,8 +277,8 @@ async def test_what_others_store_appears_below_what_is_unsaved_and_is_told() -> 
         found = plain(bench.live)["nodes"]
         assert (found["b"]["data"], found["b"]["posX"]) == ({"name": "ours"}, 50)
         assert found.keys() == {"a", "apart", "b", "d", "n"}
-        told = [m["type"] for m in heard(member)]
-        assert told == [
+        sent = [m["type"] for m in heard(member)]
+        assert sent == [
             "createSheet",
             "batchDeleteElements",
             "batchCreateElements",
@@ -400,15 +397,3 @@ async def test_a_request_that_is_given_up_does_not_stop_the_others() -> None:
         impatient.cancel()
         assert (await patient).message
         assert plain(bench.live)["nodes"]["c"]["data"] == {"name": "y"}
-
-
-async def test_everything_works_on_the_embedded_database(tmp_path: Path) -> None:
-    async with SqliteDatabase(tmp_path / "g.db") as database, a_bench(database) as bench:
-        await bench.live.apply_instructions([instruct("b", 10, ["process"], v="// more")], "ann")
-        await bench.live.create_elements("0", [a_raw_node("n")], [], "ann")
-        assert len(await bench.journal()) == 2
-        await bench.live.save()
-        assert await bench.journal() == []
-        assert plain(bench.live) == await plain_stored(bench.stored)
-        (record,) = await database.records(WORKSPACE).query("history", {"graphKey": FLOW})
-        assert [entry["type"] for entry in record.data["history"]] == ["nodeUpdate", "nodeCreate"]

@@ -59,7 +59,7 @@ async def test_a_question_finds_an_unsaved_edit_at_once() -> None:
         assert "Xylophone" not in str([scored.node.data for scored in later.nodes])
 
 
-async def test_an_approval_is_judged_on_the_unsaved_edits_and_shown_to_editors() -> None:
+async def test_an_approval_is_checked_on_the_unsaved_edits_and_shown_to_editors() -> None:
     async with _service() as (services, live):
         key = await _renamed(live, "Unsaved")
         node = next(node for node in live.nodes if node.key == key)
@@ -72,8 +72,8 @@ async def test_an_approval_is_judged_on_the_unsaved_edits_and_shown_to_editors()
         stored = await services.database.source("test").get_graph(GRAPH)
         assert decided.result.revision == stored.revision
         assert "Approved" in str(next(n.data for n in live.nodes if n.key == key))
-        told = [m for m in heard(member) if m["type"] == "applyInstructionToGraph"]
-        assert "Approved" in str(told[-1])
+        sent = [m for m in heard(member) if m["type"] == "applyInstructionToGraph"]
+        assert "Approved" in str(sent[-1])
 
 
 async def test_an_edit_of_what_was_proposed_makes_the_approval_stale() -> None:

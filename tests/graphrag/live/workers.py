@@ -1,4 +1,4 @@
-"""What another process does to a live graph while a test looks on: each function is one process."""
+"""What another process does to a live graph during a test: each function is one process."""
 
 from __future__ import annotations
 
