@@ -80,15 +80,19 @@ def classes_of(action: SingleAction) -> frozenset[ActionClass]:
         case ConfigureNodeTypeAction():
             return _set("types")
         case CreateEdgeAction():
-            return frozenset({"structure"})
+            return _set("structure")
         case CreateNodeAction() | CreateNodeWithEdgesAction():
             return _set("structure", "code") if action.payload.process else _set("structure")
         case UpdateNodeAction():
-            roots = {name.partition(".")[0] for name in action.payload.changes}
-            changed = frozenset(_BY_FIELD.get(root, "content") for root in roots)
+            changed = frozenset(map(_class_of_field, action.payload.changes))
             return changed | _set("code") if action.payload.patches else changed
         case ImportFileAction():
             return CLASSES  # a file may change anything
+
+
+def _class_of_field(path: str) -> ActionClass:
+    root = path.partition(".")[0]
+    return _BY_FIELD.get(root) or "content"
 
 
 def _set(*classes: ActionClass) -> frozenset[ActionClass]:

@@ -21,6 +21,7 @@ from tests.docs.reference import (
     log_events_part,
     messages_part,
     openapi,
+    packages_diagram_part,
     providers_part,
 )
 from tests.docs.rendering import MEASURED, DocsError, as_markdown, names_of_changed, names_of_parts, render
@@ -31,6 +32,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "rooms": rooms_part,
     "inside": inside_part,
     "diagram": diagram_part,
+    "packages": packages_diagram_part,
     "cli": cli_part,
     "settings": settings_part,
     "providers": providers_part,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import grimp
+import networkx as nx
 from pydantic import BaseModel
 
 from graphrag.agent import events
@@ -16,7 +17,7 @@ from graphrag.config import Settings
 from graphrag.llm.prices import FREE
 from graphrag.llm.registry import DETECTED, ENTRIES, ProviderEntry
 from graphrag.log_events import LOG_EVENTS
-from tests.docs.program import ROOMS
+from tests.docs.program import ROOMS, ROOT
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -108,15 +109,39 @@ def openapi() -> dict[str, Any]:
 
 
 @cache
-def diagram_part() -> str:
-    """Return the rooms and what they really import, as a Mermaid flow chart."""
+def _imports() -> frozenset[tuple[str, str]]:
     graph = grimp.build_graph(*ROOMS)
-    arrows = {
-        (importer.split(".")[0], imported.split(".")[0])
+    return frozenset(
+        (importer, imported)
         for importer in graph.modules
         for imported in graph.find_modules_directly_imported_by(importer)
+    )
+
+
+def diagram_part() -> str:
+    """Return the rooms and what they really import, as a Mermaid flow chart."""
+    arrows = {(importer.split(".")[0], imported.split(".")[0]) for importer, imported in _imports()}
+    return _flow_chart({(a, b) for a, b in arrows if a != b})
+
+
+def packages_diagram_part() -> str:
+    """Return the packages of `graphrag` and what they import, but for what is reached by another way."""
+    packages = {path.parent.name for path in (ROOT / "graphrag").glob("*/__init__.py")}
+    split = [(a.split("."), b.split(".")) for a, b in _imports()]
+    arrows = {
+        (a[1], b[1])
+        for a, b in split
+        if a[0] == b[0] == "graphrag" and len(a) > 1 < len(b) and a[1] != b[1] and {a[1], b[1]} <= packages
     }
-    lines = [f"    {a} --> {b}" for a, b in sorted(arrows) if a != b]
+    graph: nx.DiGraph[str] = nx.DiGraph(sorted(arrows))
+    groups = nx.condensation(graph)
+    names = {group: " + ".join(sorted(data["members"])) for group, data in groups.nodes(data=True)}
+    reduced = nx.transitive_reduction(groups)
+    return _flow_chart({(names[a], names[b]) for a, b in reduced.edges})
+
+
+def _flow_chart(arrows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"    {a} --> {b}" for a, b in sorted(arrows)]
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 
