@@ -126,11 +126,9 @@ def summed_remarks(outcomes: Sequence[ImportOutcome], language: Language = "en")
     for outcome in outcomes:
         if outcome.report is None:
             continue
-        found = [("dropped", item.kind, item.reason, item.count) for item in outcome.report.dropped]
-        found += [("repaired", item.kind, item.what, item.count) for item in outcome.report.repaired]
-        for verb, kind, what, count in found:
-            things[verb, kind, what] += count
-            files[verb, kind, what] += 1
+        for item in outcome.report.notices:
+            things[item.what, item.kind, item.reason] += item.count
+            files[item.what, item.kind, item.reason] += 1
     lines: list[str] = []
     for (verb, kind, what), count in things.most_common():
         where = files[verb, kind, what]

@@ -40,19 +40,12 @@ def assemble(draft: WorkflowDraft, target: ImportTarget) -> ImportResult:
     sheets = {sheet.ref: str(number) for number, sheet in enumerate(draft.sheets)}
     nodes = tuple(_node(node, graph_key, sheets) for node in draft.nodes)
     edges = _edges(draft, graph_key, sheets)
-    report = draft.tally.report(
-        draft.format,
-        nodes=len(nodes),
-        edges=len(edges),
-        types=len({node.type for node in nodes}),
-        sheets=len(draft.sheets),
-    )
     return ImportResult(
         graph=_graph(draft, workspace, graph_key, sheets),
         nodes=nodes,
         edges=edges,
         configs=_configs(draft, workspace),
-        report=report,
+        report=draft.tally.report(draft.format),
     )
 
 

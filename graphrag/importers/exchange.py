@@ -20,7 +20,7 @@ from datasources.errors import (
     RecordConflict,
     RevisionConflict,
 )
-from datasources.types import Graph
+from datasources.types import Document, Graph
 from graphrag.approvals import Approvals, Person
 from graphrag.approvals.imported_changes import FileChange, open_conflicts
 from graphrag.i18n import Language
@@ -144,11 +144,23 @@ async def import_bytes(
     keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
     """
-    with no_collecting(raw):
-        result = await read_file(
-            raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
-        )
-        return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
+    read: list[Document] = []
+    try:
+        with no_collecting(raw):
+            result = await read_file(
+                raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
+            )
+            read += (*result.nodes, *result.edges)
+            return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
+    finally:
+        result = None
+        await asyncio.to_thread(_free, read)
+
+
+def _free(documents: list[Document]) -> None:
+    """Free documents one by one: a hundred thousand at once would keep the interpreter for a second."""
+    while documents:
+        documents.pop()
 
 
 async def _stored(

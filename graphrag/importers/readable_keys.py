@@ -85,7 +85,7 @@ def derive_graph_key(*, name: str | None, identity: str | None, file_name: str) 
 def own_key(key: str, workspace: str) -> str:
     """Return a graph's key as only this workspace makes it, from one that another may have.
 
-    Whether the other has it cannot be told from the answer: every new key gets the ending.
+    The answer does not show whether the other has it: every new key gets the ending.
     """
     ending = "-" + hashlib.blake2b(workspace.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return key if key.endswith(ending) else key[: MAX_KEY - len(ending)] + ending

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from graphrag.i18n import Language, catalogue, text
 
@@ -26,50 +27,37 @@ class UnreadableWorkflow(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
-    """Things of the file that are not in the graph."""
+class Notice:
+    """Things of the file that are not in the graph (`dropped`), or otherwise than written (`repaired`)."""
 
+    what: Literal["dropped", "repaired"]
     kind: str
     count: int
     reason: str
     examples: tuple[str, ...] = ()
 
     def line(self, language: Language = "en") -> str:
-        return _line("dropped", self, self.reason, language)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
-    """Things of the file that are in the graph otherwise than they were written."""
-
-    kind: str
-    count: int
-    what: str
-    examples: tuple[str, ...] = ()
-
-    def line(self, language: Language = "en") -> str:
-        return _line("repaired", self, self.what, language)
+        """Return its sentence."""
+        things, why = counted(self.kind, self.count, language), reason_in(self.reason, language)
+        line = text(f"import_{self.what}", language, things=things, why=why)
+        shown = ", ".join(self.examples) + (", …" if self.count > len(self.examples) else "")
+        return f"{line} ({shown})" if self.examples else line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """Counts of what was imported, and everything that was dropped or repaired."""
+    """Everything of a file that was dropped or repaired, in that order."""
 
     format: str
-    nodes: int = 0
-    edges: int = 0
-    types: int = 0
-    sheets: int = 0
-    dropped: tuple[Dropped, ...] = ()
-    repaired: tuple[Repaired, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def dropped_count(self, kind: str) -> int:
         """Return how many things of a kind (`node`, `edge`, …) were left out."""
-        return sum(item.count for item in self.dropped if item.kind == kind)
+        return sum(item.count for item in self.notices if (item.what, item.kind) == ("dropped", kind))
 
     def lines(self, language: Language = "en") -> list[str]:
         """Return one sentence for each thing a person should know; none when all went in as it was."""
-        return [item.line(language) for item in (*self.dropped, *self.repaired)]
+        return [item.line(language) for item in self.notices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +88,10 @@ class _Count:
             if shown and shown not in self.examples:
                 self.examples.append(shown)
 
+    def notice(self, what: Literal["dropped", "repaired"], kind: str, reason: str) -> Notice:
+        examples = tuple(self.examples)
+        return Notice(what=what, kind=kind, count=self.number, reason=reason, examples=examples)
+
 
 @dataclass(slots=True)
 class Tally:
@@ -114,22 +106,11 @@ class Tally:
     def repair(self, kind: str, what: str, example: str = "", *, count: int = 1) -> None:
         self._repaired.setdefault((kind, what), _Count()).add(example, count)
 
-    def report(self, form: str, *, nodes: int, edges: int, types: int, sheets: int) -> ImportReport:
-        return ImportReport(
-            format=form,
-            nodes=nodes,
-            edges=edges,
-            types=types,
-            sheets=sheets,
-            dropped=tuple(
-                Dropped(kind=kind, count=c.number, reason=reason, examples=tuple(c.examples))
-                for (kind, reason), c in self._dropped.items()
-            ),
-            repaired=tuple(
-                Repaired(kind=kind, count=c.number, what=what, examples=tuple(c.examples))
-                for (kind, what), c in self._repaired.items()
-            ),
-        )
+    def report(self, form: str) -> ImportReport:
+        dropped, repaired = self._dropped.items(), self._repaired.items()
+        notices = [c.notice("dropped", *key) for key, c in dropped]
+        notices += [c.notice("repaired", *key) for key, c in repaired]
+        return ImportReport(format=form, notices=tuple(notices))
 
 
 def _shortened(example: str) -> str:
@@ -148,10 +129,3 @@ def counted(kind: str, number: int, language: Language) -> str:
 def reason_in(reason: str, language: Language) -> str:
     """Return a reader's reason, which it gives in English; one that the catalogue lacks stays English."""
     return str(catalogue(language).get(reason, reason))
-
-
-def _line(code: str, item: Dropped | Repaired, why: str, language: Language) -> str:
-    things = counted(item.kind, item.count, language)
-    line = text(f"import_{code}", language, things=things, why=reason_in(why, language))
-    shown = ", ".join(item.examples) + (", …" if item.count > len(item.examples) else "")
-    return f"{line} ({shown})" if item.examples else line

@@ -251,7 +251,7 @@ def _point(node: Node, handle: str, way: str) -> tuple[str, Json] | None:
 
 @dataclass(slots=True)
 class _Types:
-    """Types to store (new ones, and others with what the file has anew), and those that are proposed."""
+    """Types to store (new ones, and others with what is new in the file), and those that are proposed."""
 
     put: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
     wanted: dict[str, NodeTypeConfig] = field(default_factory=dict[str, NodeTypeConfig])

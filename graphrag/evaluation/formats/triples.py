@@ -1,6 +1,6 @@
 """Triple files: `subject|relation|object` lines (or tabs), and questions whose answers are entities.
 
-Questions are written in three ways, told apart line by line: `question with [topic]<tab>answer|answer`
+Questions are written in three ways, recognised line by line: `question with [topic]<tab>answer|answer`
 (MetaQA); `question<tab>answer(answer/answer)<tab>topic#relation#entity…` (PathQuestion); and JSON, a list
 or one object a line, of `question`, `answers` and perhaps `topics` (`entities`), each a name or an object
 with `kb_id` and `text` (WebQSP).

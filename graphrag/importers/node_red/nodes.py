@@ -128,11 +128,11 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
     _place(draft, node, raw)
     settings = rest(raw, _FRAME | _LOOKS)
     language = None
-    field, spoken = _CODE.get(kind, ("", ""))
+    field, usual = _CODE.get(kind, ("", ""))
     if field and (code := as_text(settings.get(field))) is not None:
         settings = rest(settings, frozenset({field}))
         node.process = scrub_text(code, draft.tally, node.name)
-        language = (as_text(raw.get("format")) or spoken) if kind == "template" else spoken
+        language = (as_text(raw.get("format")) or usual) if kind == "template" else usual
     _fill_data(draft, node, raw, settings, language)
     definition = subflows.get(kind.removeprefix("subflow:")) if kind.startswith("subflow:") else None
     if definition is not None:
@@ -153,12 +153,12 @@ def _fill_data(
     empty = [name for name, value in settings.items() if value == ""]
     if empty:
         node.origin["empty"] = empty
-    told = {name: value for name, value in settings.items() if value != ""}
+    settings = {name: value for name, value in settings.items() if value != ""}
     if raw.get("credentials"):
         draft.tally.drop("credential", "secrets are not imported", node.name)
     node.data = {
         "name": node.name,
-        "parameters": scrub(told, draft.tally, node.name),
+        "parameters": scrub(settings, draft.tally, node.name),
         **without_empty(
             notes=_info(draft, node, raw), disabled=True if raw.get("d") is True else None, language=language
         ),

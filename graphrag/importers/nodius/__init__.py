@@ -10,7 +10,7 @@ from datasources.mutations import Existing, check_mutation
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.importers.json_values import Json, as_dict, as_list, rest
 from graphrag.importers.nodius.writer import DERIVED_FIELDS, FORMAT, FORMAT_VERSION, export_graph
-from graphrag.importers.report import Tally, UnreadableWorkflow
+from graphrag.importers.report import NATIVE, Tally, UnreadableWorkflow
 from graphrag.importers.workflow_format import (
     MAX_EDGES,
     MAX_NODES,
@@ -59,14 +59,7 @@ def _read(document: Json, target: ImportTarget) -> ImportResult:
         shown = ", ".join(exc.keys[:5])
         raise UnreadableWorkflow(reason=f"{exc.reason}: {shown}") from exc
     _look_at_handles(nodes, edges, tally)
-    report = tally.report(
-        "nodius",
-        nodes=len(nodes),
-        edges=len(edges),
-        types=len({node.type for node in nodes}),
-        sheets=len(graph.sheets_list),
-    )
-    return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=report)
+    return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=tally.report(NATIVE))
 
 
 NODIUS = WorkflowFormat(

@@ -252,7 +252,7 @@ def test_node_without_name_or_type_or_place_is_repaired_and_said() -> None:
         ("set", "n8n-nodes-base.set"),
         ("b", "n8n.unknown"),
     ]
-    assert {item.kind for item in result.report.repaired} == {"node", "position"}
+    assert {item.kind for item in result.report.notices} == {"node", "position"}
 
 
 def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:

@@ -72,7 +72,7 @@ async def test_a_process_that_dies_of_a_file_is_a_refusal(monkeypatch: pytest.Mo
         await _read(_file())
 
 
-async def test_one_import_too_many_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_import_too_many_is_refused_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_files, "_workers", Workers(threads=1, waiting=1))
     done = await asyncio.gather(*(_read(_file()) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in done if isinstance(one, Exception)] == [WorkersBusy]

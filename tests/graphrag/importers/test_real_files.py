@@ -46,7 +46,6 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     nodes, edges = _n8n_counts(document) if report.format == "n8n" else _red_counts(document)
     assert nodes == len(result.nodes) + report.dropped_count("node")
     assert edges == len(result.edges) + report.dropped_count("edge") + report.dropped_count("link")
-    assert (report.nodes, report.edges) == (len(result.nodes), len(result.edges))
 
 
 # Every fourth is tried by the usual run, all by the longer one.

@@ -59,7 +59,7 @@ def test_impossible_graph_key_is_refused(key: str) -> None:
         assert read(n8n([n8n_node("A")]), graph_key=key).graph.key == "small-flow-small"
 
 
-def test_formats_are_told_apart() -> None:
+def test_each_format_is_recognised() -> None:
     assert detect_format(orjson.dumps(n8n([n8n_node("A")]))) == "n8n"
     assert detect_format(orjson.dumps([n8n([n8n_node("A")])])) == "n8n"
     assert detect_format(orjson.dumps({"workflow": n8n([n8n_node("A")])})) == "n8n"
