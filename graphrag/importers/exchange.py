@@ -144,17 +144,17 @@ async def import_bytes(
     keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
     """
-    read: list[Document] = []
-    try:
-        with no_collecting(raw):
+    with no_collecting(raw):
+        read: list[Document] = []
+        try:
             result = await read_file(
                 raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
             )
             read += (*result.nodes, *result.edges)
             return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
-    finally:
-        result = None
-        await asyncio.to_thread(_free, read)
+        finally:
+            result = None
+            await asyncio.to_thread(_free, read)
 
 
 def _free(documents: list[Document]) -> None:

@@ -18,7 +18,9 @@ TOKEN = "sk-" + "a1B2" * 8
 
 def _imported(parameters: Any, **fields: Any) -> tuple[bytes, int]:
     result = read(n8n([n8n_node("A", parameters=parameters, **fields)]))
-    return result.nodes[0].to_json(), sum(item.count for item in result.report.notices if item.what == "dropped")
+    return result.nodes[0].to_json(), sum(
+        item.count for item in result.report.notices if item.what == "dropped"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,4 +143,4 @@ def test_token_is_found_behind_a_hyphen_and_in_the_middle_of_a_line() -> None:
         scrub_text("eyJ.eyJ.eyJ, x.eyJhbGciOiJIUzI1.short", tally, "A")
         == "eyJ.eyJ.eyJ, x.eyJhbGciOiJIUzI1.short"
     )
-    assert [item.count for item in tally.report("n8n").dropped] == [2]
+    assert [item.count for item in tally.report("n8n").notices] == [2]
