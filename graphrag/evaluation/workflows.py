@@ -179,9 +179,7 @@ async def evaluate(
         rows.append(score_ranking(names, query.relevant))
         if with_tokens:
             shown = await retriever.retrieve(graph_keys[query.workflow], query.query, options)
-            context = build_context(
-                shown.nodes, shown.edges, shown.configs, shown.graph, ContextOptions(), count_tokens
-            )
+            context = build_context(shown, ContextOptions(), count_tokens)
             tokens.append(context.tokens)
     if not rows:
         reason = "none of the workflows they name could be imported" if not left_out else left_out[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from datasources.base import GraphDataSource
 from datasources.batch_reads import OneTripSource, SearchedAtOnce
@@ -22,45 +21,6 @@ from datasources.types import (
     Subgraph,
     Vector,
 )
-
-
-class SearchSource(Protocol):
-    """The questions that a retrieval asks; every GraphDataSource answers them."""
-
-    async def search_text(
-        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
-    ) -> list[Hit]: ...
-
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]: ...
-
-    async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
-    ) -> list[Link]: ...
-
-    async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
-    ) -> list[Node]: ...
-
-    async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
-    ) -> Subgraph: ...
-
-    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +48,12 @@ async def in_few_trips(source: GraphDataSource, graph_key: str, wanted: BatchReq
         links=wanted.links,
         first=wanted.first,
     )
-    return source if found is None else _Answered(source, wanted, found)
+    return source if found is None else BatchAnswers(source, wanted, found)
 
 
 @dataclass(slots=True)
-class _Answered:
-    """Implements SearchSource: what was asked for is known, the rest is read once."""
+class BatchAnswers:
+    """Answers what was asked for from what came in one round trip, and reads the rest once."""
 
     source: GraphDataSource
     wanted: BatchRequest
@@ -173,3 +133,7 @@ class _Answered:
         if self.types is None or types is None:
             return await self.source.get_node_configs(types)
         return [config for config in self.types if config.type in types]
+
+
+SearchSource = GraphDataSource | BatchAnswers
+"""What answers the questions of a retrieval."""

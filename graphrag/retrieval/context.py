@@ -7,11 +7,10 @@ in a node cannot pass for a heading, another row or an instruction of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
 
-from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode
 from graphrag.i18n import Language
 from graphrag.retrieval.context_rows import Row, edge_row, node_row, type_row
 from graphrag.retrieval.retriever import Retrieval
@@ -92,39 +91,21 @@ class Context:
         return compact_json({name: [dict(row) for row in rows] for name, rows in self.tables.items()})
 
 
-def build_context_of(
-    retrieval: Retrieval, options: ContextOptions, count_tokens: Callable[[str], int]
-) -> Context:
-    """Return the context of a retrieval; see `build_context`."""
-    return build_context(
-        retrieval.nodes, retrieval.edges, retrieval.configs, retrieval.graph, options, count_tokens
-    )
-
-
-def build_context(
-    nodes: Sequence[ScoredNode],
-    edges: Sequence[Edge],
-    configs: Mapping[str, NodeTypeConfig],
-    graph: Graph,
-    options: ContextOptions,
-    count_tokens: Callable[[str], int],
-) -> Context:
+def build_context(found: Retrieval, options: ContextOptions, count_tokens: Callable[[str], int]) -> Context:
     """Return as many of the nodes (the first ones) as `budget_tokens` holds, their edges and types.
 
-    `configs` is by type name. An edge to a node left out, and a type no shown node has, are left out.
+    An edge to a node left out, and a type no shown node has, are left out.
     The text never exceeds the budget; where not even a sentence fits it is empty.
     """
-    language = options.language
+    language, nodes, edges = options.language, len(found.nodes), len(found.edges)
     if not nodes:
-        return _sentence(_EMPTY[language], 0, len(edges), options, count_tokens)
-    whole = _Draft(nodes, edges, configs, graph, options)
-    found = whole.at(len(nodes), count_tokens)
-    if found.tokens > options.budget_tokens:
-        found = _largest(whole, count_tokens) or _squeezed(whole, count_tokens)
-    if found is None:
-        sentence = _TOO_LONG[language].format(n=len(nodes))
-        return _sentence(sentence, len(nodes), len(edges), options, count_tokens)
-    return found
+        return _sentence(_EMPTY[language], 0, edges, options, count_tokens)
+    whole = _Draft(found, options)
+    made = whole.at(nodes, count_tokens)
+    if made.tokens <= options.budget_tokens:
+        return made
+    smaller = _largest(whole, count_tokens) or _squeezed(whole, count_tokens)
+    return smaller or _sentence(_TOO_LONG[language].format(n=nodes), nodes, edges, options, count_tokens)
 
 
 def _sentence(
@@ -138,7 +119,7 @@ def _sentence(
 
 def _largest(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
     """Return the longest beginning of the ranking that fits. A row more never makes a text shorter."""
-    low, high = 1, len(draft.nodes) - 1
+    low, high = 1, len(draft.found.nodes) - 1
     best: Context | None = None
     while low <= high:
         middle = (low + high) // 2
@@ -156,67 +137,53 @@ def _squeezed(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | No
     process, data = o.truncate_process, o.truncate_data
     while process or data:
         process, data = process // 3, data // 3
-        shorter = ContextOptions(
-            truncate_process=process,
-            truncate_data=data,
-            budget_tokens=o.budget_tokens,
-            language=o.language,
-            with_types=o.with_types,
-        )
-        smaller = _Draft(draft.nodes, draft.edges, draft.configs, draft.graph, shorter, truncated=True)
+        shorter = replace(o, truncate_process=process, truncate_data=data)
+        smaller = _Draft(draft.found, shorter, truncated=True)
         tried = smaller.at(1, count_tokens)
         if tried.tokens <= o.budget_tokens:
             return tried
     return None
 
 
+@dataclass(slots=True)
 class _Draft:
     """One retrieval and the rows it makes, each made once however many cuts are tried."""
 
-    def __init__(
-        self,
-        nodes: Sequence[ScoredNode],
-        edges: Sequence[Edge],
-        configs: Mapping[str, NodeTypeConfig],
-        graph: Graph,
-        options: ContextOptions,
-        *,
-        truncated: bool = False,
-    ) -> None:
-        self.nodes, self.edges, self.configs, self.graph = nodes, edges, configs, graph
-        self.options, self.truncated = options, truncated
-        self._rows: list[Row] = []
+    found: Retrieval
+    options: ContextOptions
+    truncated: bool = False
+    rows: list[Row] = field(default_factory=list[Row])
 
     def at(self, count: int, count_tokens: Callable[[str], int]) -> Context:
         """Return the context of the first `count` nodes."""
-        while len(self._rows) < count:
-            scored = self.nodes[len(self._rows)]
+        while len(self.rows) < count:
+            scored = self.found.nodes[len(self.rows)]
             row = node_row(
                 scored,
-                self.configs.get(scored.node.type),
-                self.graph,
+                self.found.configs.get(scored.node.type),
+                self.found.graph,
                 truncate_process=self.options.truncate_process,
                 truncate_data=self.options.truncate_data,
             )
-            self._rows.append(row)
-        place = {scored.node.key: i for i, scored in enumerate(self.nodes[:count])}
-        edges = [edge for edge in self.edges if edge.source in place and edge.target in place]
+            self.rows.append(row)
+        place = {scored.node.key: i for i, scored in enumerate(self.found.nodes[:count])}
+        edges = [edge for edge in self.found.edges if edge.source in place and edge.target in place]
         edges.sort(key=lambda edge: sorted((place[edge.source], place[edge.target])))
         types = self._types(count)
         tables: dict[Section, list[Row]] = {
-            "nodes": self._rows[:count],
+            "nodes": self.rows[:count],
             "edges": [edge_row(edge) for edge in edges],
             "types": types,
         }
-        text, shown = _write(tables, len(self.nodes) - count, self.options.language)
+        text, shown = _write(tables, len(self.found.nodes) - count, self.options.language)
         return Context(
             text=text,
             tokens=count_tokens(text),
-            nodes=tuple(scored.node.key for scored in self.nodes[:count]),
+            nodes=tuple(scored.node.key for scored in self.found.nodes[:count]),
             edges=tuple(edge.key for edge in edges),
             types=tuple(row["type"] for row in types),
-            dropped_nodes=len(self.nodes) - count,
-            dropped_edges=len(self.edges) - len(edges),
+            dropped_nodes=len(self.found.nodes) - count,
+            dropped_edges=len(self.found.edges) - len(edges),
             truncated=self.truncated,
             tables=shown,
         )
@@ -225,17 +192,17 @@ class _Draft:
         if not self.options.with_types:
             return []
         bare: dict[str, bool] = {}
-        for scored in self.nodes[:count]:
+        for scored in self.found.nodes[:count]:
             without = scored.node.process is None
             bare[scored.node.type] = bare.get(scored.node.type, False) or without
         return [
             type_row(
-                self.configs[name],
+                self.found.configs[name],
                 truncate_process=self.options.truncate_process,
                 with_process=without,
             )
             for name, without in bare.items()
-            if name in self.configs
+            if name in self.found.configs
         ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from datasources.base import GraphDataSource
 from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import Context, ContextOptions, build_context, build_context_of
+from graphrag.retrieval.context import Context, ContextOptions, build_context
 from graphrag.retrieval.outline import build_outline
 from graphrag.retrieval.retriever import Retrieval
 
@@ -65,11 +65,11 @@ async def context_for(
             source, found.graph, language=options.language, budget_tokens=room, count_tokens=count_tokens
         )
     if outline is None:
-        return build_context_of(found, options, count_tokens)
+        return build_context(found, options, count_tokens)
     left = room - count_tokens(outline) - 2
     details = Context(text="", tokens=0, dropped_nodes=len(found.nodes), dropped_edges=len(found.edges))
     if left >= LEAST_DETAIL_TOKENS:
         rest = replace(options, budget_tokens=left, with_types=False)
-        details = build_context(found.nodes, found.edges, found.configs, found.graph, rest, count_tokens)
+        details = build_context(found, rest, count_tokens)
     text = "\n\n".join(part for part in (outline, details.text) if part)
     return replace(details, text=text, tokens=count_tokens(text), outlined=True)

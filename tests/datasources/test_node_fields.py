@@ -9,6 +9,7 @@ from datasources.text import node_text
 from datasources.types import Graph, Node, ScoredNode, Used, node_fields
 from graphrag.embedding.base import content_text, embedding_hash
 from graphrag.retrieval.context import ContextOptions, build_context
+from graphrag.retrieval.retriever import Retrieval
 from tools.write_tools.field_changes import fault_of_change
 
 
@@ -40,7 +41,9 @@ def test_a_node_without_the_new_field_keeps_its_words_and_its_hash() -> None:
 
 def test_a_field_is_shown_to_the_model_where_it_says_so() -> None:
     graph = Graph(key="g", name="G", workspace="w")
-    context = build_context([ScoredNode(node=NOTED, score=1)], [], {}, graph, ContextOptions(), len)
+    nodes = (ScoredNode(node=NOTED, score=1),)
+    found = Retrieval(graph=graph, question="", mode="text", nodes=nodes, edges=(), configs={})
+    context = build_context(found, ContextOptions(), len)
     assert context.tables["nodes"][0]["note"] == "ask Zoe"
     assert "ask Zoe" in context.text
     assert "Max" not in context.text

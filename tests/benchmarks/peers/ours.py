@@ -14,7 +14,7 @@ from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.embedding.refresh import IndexBuilder
 from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import ContextOptions, build_context_of
+from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.retriever import Mode, Retrieval, RetrievalOptions, Retriever
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 
@@ -65,7 +65,7 @@ class Ours:
     async def ask(self, question: Question) -> Answer:
         assert self._retriever is not None
         found = await self._retriever.retrieve(question.graph, question.text)
-        return Answer(found=found, write=lambda: build_context_of(found, ContextOptions(), count_tokens).text)
+        return Answer(found=found, write=lambda: build_context(found, ContextOptions(), count_tokens).text)
 
     def ranking(self, question: Question, answer: Answer) -> list[str]:
         return [scored.node.key for scored in cast(Retrieval, answer.found).nodes]

@@ -22,8 +22,8 @@ from datasources.types import (
 )
 from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import Context, ContextOptions, build_context, build_context_of
-from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.context import Context, ContextOptions, build_context
+from graphrag.retrieval.retriever import Retrieval, Retriever
 from tools.toon import decode
 
 GRAPH = Graph(key="g", name="G", workspace="w", sheets_list={"0": "main", "1": "data"})
@@ -40,7 +40,10 @@ def build(
     configs: Mapping[str, NodeTypeConfig] | None = None,
     **options: Any,
 ) -> Context:
-    return build_context(nodes, edges, configs or {}, GRAPH, ContextOptions(**options), words)
+    found = Retrieval(
+        graph=GRAPH, question="", mode="text", nodes=tuple(nodes), edges=tuple(edges), configs=configs or {}
+    )
+    return build_context(found, ContextOptions(**options), words)
 
 
 def scored(key: str, score: float = 1.0, reasons: tuple[str, ...] = ("text",), **fields: Any) -> ScoredNode:
@@ -70,7 +73,7 @@ async def test_context_of_a_question_has_the_specified_tables(
 ) -> None:
     retriever = Retriever(open_nba().source("test"), None)
     found = await retriever.retrieve("testgraph001", "where is the fetch error logged?")
-    context = build_context_of(found, ContextOptions(language=language), count_tokens)
+    context = build_context(found, ContextOptions(language=language), count_tokens)
     assert list(sections(context.text)) == headings
     lines = context.text.splitlines()
     assert lines[1].startswith("[9]{_key,type,sheet,process,")

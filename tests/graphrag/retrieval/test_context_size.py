@@ -11,6 +11,7 @@ from datasources.types import Handles, ScoredNode
 from graphrag.importers import import_workflow
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
+from graphrag.retrieval.retriever import Retrieval
 from tools.compact import cut
 from tools.toon import compact_json
 
@@ -43,9 +44,15 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
         for i, node in enumerate(nodes)
     }
     options = ContextOptions(budget_tokens=1_000_000)
-    context = build_context(
-        list(found.values()), imported.edges, configs, imported.graph, options, count_tokens
+    retrieval = Retrieval(
+        graph=imported.graph,
+        question="",
+        mode="text",
+        nodes=tuple(found.values()),
+        edges=tuple(imported.edges),
+        configs=configs,
     )
+    context = build_context(retrieval, options, count_tokens)
     assert len(context.nodes) == NODES
     rows: list[dict[str, Any]] = []
     for row in context.tables["nodes"]:
