@@ -84,8 +84,8 @@ def classes_of(action: SingleAction) -> frozenset[ActionClass]:
         case CreateNodeAction() | CreateNodeWithEdgesAction():
             return _set("structure", "code") if action.payload.process else _set("structure")
         case UpdateNodeAction():
-            changed = frozenset(map(_class_of_field, action.payload.changes))
-            return changed | _set("code") if action.payload.patches else changed
+            changed = map(_class_of_field, action.payload.changes)
+            return _set(*changed, "code") if action.payload.patches else _set(*changed)
         case ImportFileAction():
             return CLASSES  # a file may change anything
 
