@@ -6,18 +6,58 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from graphrag.approvals import ApprovalError, Approve, Person, Reject
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, OTHER_EDITOR, REVIEWER, STRANGER, VIEWER, Bench
 from tests.tools.proposing import make_graph
-from tests.tools.test_write_tools_hostile import in_our_graph, mutated
 from tools.base import ToolBox, ToolContext
 from tools.proposals import MalformedProposal
 from tools.write_tools import WRITE_TOOLS
 
 GRAPHS, CALLS = 50, 200
+ATOMS: list[Any] = [None, True, -1, 1e308, "", "b", "bc", "task", "$new", "\ud800", "x" * 500, "data.name"]
+NAMES = ["key", "sheet", "posX", "data", "process", "edges", "nodeKey", "typeKey", "changes", "__proto__"]
+OURS = {
+    "fetch-api": "a",
+    "filter-active": "b",
+    "root": "c",
+    "error-handler": "text",
+    "filter": "task",
+    "disconnected-note": "far",
+    "edge-root-fetch": "ab",
+    "log-node": "task",
+}
+"""The keys of the tools' examples, with those of the test's graph that stand for them."""
+
+
+def wild(chance: random.Random, depth: int = 0) -> Any:
+    kind = chance.random()
+    if depth > 3 or kind < 0.6:
+        return chance.choice(ATOMS)
+    if kind < 0.75:
+        return [wild(chance, depth + 1) for _ in range(chance.randrange(3))]
+    return {chance.choice(NAMES): wild(chance, depth + 1) for _ in range(chance.randrange(4))}
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """Change a right call here and there."""
+    if chance.random() < 0.1:
+        return wild(chance)
+    if isinstance(value, dict):
+        kept = {key: mutated(item, chance) for key, item in value.items() if chance.random() > 0.05}
+        return kept | ({chance.choice(NAMES): wild(chance)} if chance.random() < 0.1 else {})
+    return [mutated(item, chance) for item in value] if isinstance(value, list) else value
+
+
+def in_our_graph(example: Any) -> Any:
+    if isinstance(example, dict):
+        return {key: in_our_graph(item) for key, item in example.items()}
+    if isinstance(example, list):
+        return [in_our_graph(item) for item in example]
+    return OURS.get(example, example) if isinstance(example, str) else example
 
 
 @pytest.mark.slow
