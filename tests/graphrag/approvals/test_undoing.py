@@ -153,17 +153,6 @@ async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upo
     assert await bench.stored_bytes() == before
 
 
-async def test_an_undo_keeps_later_changes_of_other_fields() -> None:
-    bench = await a_bench()
-    change = await _applied(
-        bench, "update_node", nodeKey="b", changes={"data.limit": 5, "process": "return 1"}
-    )
-    await bench.rename("b", "Renamed since", pos_x=40)
-    await bench.approvals().undo(FLOW, change, by=EDITOR)
-    (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
-    assert (node.data, node.process, node.pos_x) == ({"name": "Renamed since"}, "fetch('/invoices')", 40)
-
-
 async def _refused(bench: Bench, change: str, says: str) -> None:
     before, revision = await bench.stored_bytes(), await bench.revision()
     with pytest.raises(UndoRefused) as caught:
@@ -173,13 +162,6 @@ async def _refused(bench: Bench, change: str, says: str) -> None:
     assert await bench.stored_bytes() == before
     assert await bench.revision() == revision
     assert (await bench.approvals().get(change, EDITOR)).undone_by is None
-
-
-async def test_an_undo_is_refused_when_the_field_was_changed_again() -> None:
-    bench = await a_bench()
-    change = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "Other"})
-    await bench.rename("b", "Again")
-    await _refused(bench, change, "node/b: data.name")
 
 
 async def test_an_undo_is_refused_when_a_later_edge_hangs_on_the_new_node() -> None:

@@ -116,15 +116,6 @@ async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there() -> None:
             await bench.live.apply_instructions([asked], "ann")
 
 
-async def test_created_elements_may_hang_on_each_other_and_on_what_is_there() -> None:
-    async with a_bench() as bench:
-        edges = [a_raw_edge("e1", "n1", "n2"), a_raw_edge("e2", "a", "n1")]
-        await bench.live.create_elements("0", [a_raw_node("n1"), a_raw_node("n2")], edges, "ann")
-        await bench.live.save()
-        assert plain(bench.live) == await plain_stored(bench.stored)
-        assert {"n1", "n2"} <= plain(bench.live)["nodes"].keys()
-
-
 @pytest.mark.parametrize(
     ("nodes", "edges"),
     [

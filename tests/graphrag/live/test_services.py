@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from datasources.types import Mutation
 from graphrag.app.wiring import Services, open_shared
 from graphrag.approvals import Approve, Person
 from graphrag.config import Settings
@@ -105,16 +104,3 @@ async def test_a_source_that_deletes_a_graph_ends_its_editing_and_journal() -> N
         await services.source.delete_graph(GRAPH)
         assert live.is_closed
         assert await services.database.records("test").query("journal") == []
-
-
-async def test_a_change_made_through_the_source_keeps_what_is_unsaved() -> None:
-    async with _service() as (services, live):
-        key = await _renamed(live, "Unsaved")
-        graph = await services.source.get_graph(GRAPH)
-        node = next(n for n in live.nodes if n.key != key).replace(pos_x=1234)
-        revision = await services.source.apply(
-            Mutation(graph_key=GRAPH, put_nodes=[node]), expected_revision=graph.revision
-        )
-        assert revision == (await services.database.source("test").get_graph(GRAPH)).revision
-        assert next(n.pos_x for n in live.nodes if n.key == node.key) == 1234
-        assert "Unsaved" in str(next(n.data for n in live.nodes if n.key == key))

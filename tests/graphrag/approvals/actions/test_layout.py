@@ -86,13 +86,6 @@ def test_a_new_node_stands_behind_its_source_and_before_its_target() -> None:
     assert before == (520, 0)
 
 
-def test_a_chain_of_new_nodes_grows_to_the_right() -> None:
-    new = [a_node("c"), a_node("b"), a_node("d")]
-    places = place_nodes(new, [an_edge("a", "b"), an_edge("b", "c"), an_edge("c", "d")], {"a": a_node("a")})
-    assert places["b"][0] < places["c"][0] < places["d"][0]
-    assert {y for _, y in places.values()} == {0}
-
-
 def test_absurd_positions_give_finite_places() -> None:
     old = {"a": a_node("a", x=1e308, y=-1e308), "b": a_node("b", x=1e300)}
     places = place_nodes([a_node("m"), a_node("n")], [an_edge("a", "m")], old)
