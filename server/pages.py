@@ -1,4 +1,4 @@
-"""Serves the page: its HTML, scripts, styles and pictures, and nothing else of this computer.
+"""Serves the page: its HTML, scripts, styles, pictures and texts, and nothing else of this computer.
 
 The page loads only what stands here: its policy forbids every other source, inline code included.
 """
@@ -6,12 +6,16 @@ The page loads only what stands here: its policy forbids every other source, inl
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+
+from graphrag.i18n import LANGUAGES, Language, page_texts
 
 router = APIRouter(include_in_schema=False)
 
@@ -59,6 +63,20 @@ async def index(request: Request) -> Response:
 async def asset(request: Request, name: str) -> Response:
     """Return a part of the page."""
     return _file(request, name)
+
+
+@router.api_route("/messages/{name}", methods=["GET", "HEAD"])
+async def messages(request: Request, name: str) -> Response:
+    """Return the page's texts in one language, as `en.json`."""
+    language = next((language for language in LANGUAGES if name == f"{language}.json"), None)
+    if language is None:
+        raise HTTPException(404)
+    return _answer(request, _texts(language), "application/json; charset=utf-8")
+
+
+@cache
+def _texts(language: Language) -> bytes:
+    return json.dumps(page_texts(language), ensure_ascii=False).encode()
 
 
 def _file(request: Request, name: str) -> Response:

@@ -130,7 +130,7 @@ def test_the_audit_log_says_what_was_changed(
     page.locator(".audit summary").click()
     entries = page.locator(".audit-list li")
     expect(entries).to_have_count(3)
-    expect(entries.last).to_contain_text("imported a file · Import of “graph.json”")
+    expect(entries.last).to_contain_text("imported a file · import “graph.json”")
     expect(entries.nth(1)).to_contain_text("applied · Rename “Fetch NBA players” to “Get the players”")
     expect(entries.first).to_contain_text("rejected · Change level of “Log fetch error”")
 

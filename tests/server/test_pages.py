@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from graphrag.i18n import LANGUAGES, Language, page_texts
 from server.pages import KINDS, ROOT
 from tests.support.service import service
 
 FILES = sorted(path for path in ROOT.rglob("*") if path.is_file())
+COMMENT = re.compile(r"(?m)(?:^|\s)//.*$")
+TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+SENTENCE = re.compile(r"[A-Za-zÀ-ÿ’']+ [a-zà-ÿ’']+ [a-zà-ÿ’']+")
+"""Three words in a row, the first of which may be capital: no class names, paths or keys."""
 IMPORT = re.compile(r"""(?:from|import)\s*\(?\s*["'](\.{1,2}/[^"']+)["']""")
 
 
@@ -98,15 +105,31 @@ def test_every_module_that_is_imported_is_there() -> None:
                 assert (path.parent / name).resolve().is_file(), f"{path.name} imports {name}"
 
 
-def test_both_languages_have_the_same_texts_with_the_same_places() -> None:
-    for english in (ROOT / "js" / "messages").glob("*en.js"):
-        french = english.with_name(english.name.replace("en.js", "fr.js"))
-        assert _texts(english.read_text()) == _texts(french.read_text()), french.name
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_the_texts_of_the_page_are_served_once_and_those_of_the_service_are_not(
+    language: Language,
+) -> None:
+    async with service() as running, running.client() as client:
+        first = await client.get(f"/messages/{language}.json")
+        again = await client.get(
+            f"/messages/{language}.json", headers={"If-None-Match": first.headers["etag"]}
+        )
+        other = await client.get("/messages/xx.json")
+    assert first.json() == page_texts(language)
+    assert "GraphNotFound" not in first.json()
+    assert (again.status_code, other.status_code) == (304, 404)
 
 
-def _texts(source: str) -> dict[str, set[str]]:
-    entries = re.findall(r'^\s*"?([\w.:]+)"?:\s*(.+?),?$', source, re.MULTILINE)
-    return {key: set(re.findall(r"\{(\w+)\}", text)) for key, text in entries}
+def test_the_page_names_each_of_its_texts_and_keeps_no_sentence_of_its_own() -> None:
+    source = "\n".join(COMMENT.sub("", path.read_text()) for path in FILES if path.suffix == ".js")
+    known = set(page_texts("en"))
+    named = set(re.findall(r"""["'`]([\w.]+)["'`]""", source))
+    made_up = set(re.findall(r"`([a-z_]+\.[\w.]*)\$\{", source))
+    asked = set(re.findall(r"""\bt\(["'`]([\w.]+)["'`]""", source))
+    assert asked <= known
+    unused = {key for key in known - named if not any(key.startswith(start) for start in made_up)}
+    assert unused == set()
+    assert [text for text in TEXT.findall(source) if SENTENCE.search(text)] == ["noopener noreferrer nofollow"]
 
 
 async def test_the_page_names_every_script_before_it_is_needed() -> None:

@@ -5,7 +5,7 @@ import { createCanvas } from "./canvas/index.js";
 import { createDialogs } from "./dialogs.js";
 import { h, replace } from "./dom.js";
 import { createGraphs } from "./graphs.js";
-import { createTranslator, preferredLanguage } from "./i18n.js";
+import { createTranslator, loadTexts, preferredLanguage } from "./i18n.js";
 import { createKeys } from "./keys.js";
 import { createLive } from "./live.js";
 import { createRouter, readRoute } from "./router.js";
@@ -14,6 +14,8 @@ import { createShell } from "./shell.js";
 import { createSocket } from "./socket.js";
 import { createStore } from "./store.js";
 import { kept } from "./kept.js";
+
+const RELOAD_MS = 2000;
 
 const store = createStore({
   me: null,
@@ -40,6 +42,10 @@ const store = createStore({
   embedding: 0, // nodes of this graph that are still to be embedded
 });
 
+await loadTexts(store.get().lang).catch((error) => {
+  setTimeout(() => location.reload(), RELOAD_MS); // without texts there is no page
+  throw error;
+});
 const t = createTranslator(() => store.get().lang);
 const { toast, openDialog, confirm, prompt } = createDialogs({ t });
 const session = createSession({ t, openDialog });

@@ -1,6 +1,4 @@
-/**
- * A unified diff as rows with signs and line numbers: readable without colour.
- */
+// A unified diff as rows with signs and line numbers: readable without colour.
 
 import { h } from "./dom.js";
 import { visible } from "./hidden.js";
@@ -8,7 +6,7 @@ import { visible } from "./hidden.js";
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 const MAX_ROWS = 2000;
 
-/** Read a unified diff: `{kind: "same"|"added"|"removed"|"gap", before, after, text}` per row. Pure. */
+// Read a unified diff: `{kind: "same"|"added"|"removed"|"gap", before, after, text}` per row. Pure.
 export function parseDiff(unified) {
   const rows = [];
   let before = 0;
@@ -26,27 +24,27 @@ export function parseDiff(unified) {
   return rows;
 }
 
-/** Return a diff as a table; what a screen reader hears is `t("diff.added")` and the like. */
+// Return a diff as a table; what a screen reader hears is `t("diff.added")` and the like.
 export function renderDiff(unified, t) {
   const rows = parseDiff(unified);
   const added = rows.filter((row) => row.kind === "added").length;
   const removed = rows.filter((row) => row.kind === "removed").length;
-  const table = h("table", {}, h("tbody", {}, ...rows.slice(0, MAX_ROWS).map((row) => renderRow(row, t))));
-  return h("div", { class: "diff", role: "group", "aria-label": t("diff.label", { added, removed }) },
-    h("div", { class: "diff-top" },
-      h("span", { class: "diff-count is-added" }, `+${added}`),
-      h("span", { class: "diff-count is-removed" }, `−${removed}`)),
-    h("div", { class: "diff-scroll", tabindex: "0" }, table),
-    rows.length > MAX_ROWS ? h("p", { class: "note" }, t("diff.more", { count: rows.length - MAX_ROWS })) : "");
+  const table = h("table", h("tbody", ...rows.slice(0, MAX_ROWS).map((row) => renderRow(row, t))));
+  return h("div.diff", { role: "group", "aria-label": t("diff.label", { added, removed }) },
+    h("div.diff-top",
+      h("span.diff-count.is-added", `+${added}`),
+      h("span.diff-count.is-removed", `−${removed}`)),
+    h("div.diff-scroll", { tabindex: "0" }, table),
+    rows.length > MAX_ROWS ? h("p.note", t("diff.more", { count: rows.length - MAX_ROWS })) : "");
 }
 
 const SIGNS = { added: "+", removed: "−", same: " ", gap: "⋯" };
 
 function renderRow(row, t) {
-  const word = row.kind === "added" || row.kind === "removed" ? h("span", { class: "sr-only" }, `${t(`diff.${row.kind}`)} `) : "";
+  const word = row.kind === "added" || row.kind === "removed" ? h("span.sr-only", `${t(`diff.${row.kind}`)} `) : "";
   return h("tr", { class: `diff-${row.kind}` },
-    h("td", { class: "diff-no", "aria-hidden": "true" }, row.before === null ? "" : String(row.before)),
-    h("td", { class: "diff-no", "aria-hidden": "true" }, row.after === null ? "" : String(row.after)),
-    h("td", { class: "diff-sign", "aria-hidden": "true" }, SIGNS[row.kind]),
-    h("td", { class: "diff-text" }, word, visible(row.text)));
+    h("td.diff-no", { "aria-hidden": "true" }, row.before === null ? "" : String(row.before)),
+    h("td.diff-no", { "aria-hidden": "true" }, row.after === null ? "" : String(row.after)),
+    h("td.diff-sign", { "aria-hidden": "true" }, SIGNS[row.kind]),
+    h("td.diff-text", word, visible(row.text)));
 }

@@ -3,8 +3,8 @@
 import { h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 import { showNotice } from "./dialogs.js";
-import { fieldName, personName } from "./names.js";
-import { ago } from "./times.js";
+import { ago, fieldName, nameOf, personName } from "./names.js";
+import { mayEdit } from "./roles.js";
 
 export async function showHistory(app) {
   const { t, api, path, store, openDialog, toast } = app;
@@ -25,7 +25,7 @@ export async function showHistory(app) {
   }
 
   function row(edit) {
-    const mayTake = !edit.takenBackBy && ["editor", "reviewer", "admin"].includes(store.get().me?.role);
+    const mayTake = !edit.takenBackBy && mayEdit(store.get().me);
     return h("li", { class: edit.takenBackBy ? "gone" : undefined },
       h("div.edit-what", sentences(edit.steps, app).join(" · "), edit.takesBack ? h("span.tag", t("canvas.takes_back")) : null),
       h("div.muted", t("canvas.history_of", { who: personName(app, edit.userId), when: ago(edit.time, store.get().lang, t) })),
@@ -49,16 +49,11 @@ export async function showHistory(app) {
 
 // Says an edit's steps once each: moving a node sets two fields.
 export function sentences(steps, { t, store }) {
-  const { nodes } = store.get();
   const said = new Set();
   for (const { type, keys = [], field = "", name = "" } of steps) {
-    const key = nameOf(nodes.get(keys[0])) ?? keys[0] ?? "";
+    const key = keys.length ? nameOf({ store }, keys[0]) : "";
     const isMove = type === "nodeUpdate" && ["posX", "posY"].includes(field);
     said.add(t(isMove ? "step.nodeMove" : `step.${type}`, { n: keys.length, key, field: fieldName(t, field), name }));
   }
   return [...said];
-}
-
-function nameOf(node) {
-  return typeof node?.data?.name === "string" && node.data.name ? node.data.name : undefined;
 }

@@ -1,32 +1,32 @@
-// Texts of the page in the language that is chosen. A text that is missing shows its key, and is reported.
+// Texts of the page in the language that is chosen. The server sends the catalogue; a text that is missing shows its key.
 
-import en from "./messages/en.js";
-import fr from "./messages/fr.js";
-
-const CATALOGUES = { en, fr };
-export const LANGUAGES = Object.keys(CATALOGUES);
+export const LANGUAGES = ["en", "fr"];
+const catalogues = {};
 const missing = new Set();
 
-// Adds texts of a part of the page: {en: {...}, fr: {...}}.
-export function addMessages(catalogues) {
-  for (const [language, texts] of Object.entries(catalogues)) Object.assign(CATALOGUES[language], texts);
+// Loads the texts of a language, once. Rejects when the server cannot be reached.
+export async function loadTexts(lang) {
+  if (catalogues[lang]) return;
+  const answer = await fetch(`/messages/${lang}.json`);
+  if (!answer.ok) throw new Error(`messages: ${answer.status}`);
+  catalogues[lang] = await answer.json();
 }
 
 export function createTranslator(language) {
-  // t("nodes", {n: 3}): {n} is replaced; a text {one, other} is chosen by n.
-  return function t(key, facts = {}) {
+  // t("nodes", {n: 3}): {n} is replaced; a text {one, other} is chosen by n. t.has("nodes"): whether there is one.
+  function t(key, facts = {}) {
     const lang = language();
-    let text = CATALOGUES[lang]?.[key] ?? CATALOGUES.en[key];
+    let text = catalogues[lang][key];
     if (text === undefined) {
-      if (!missing.has(key)) {
-        missing.add(key);
-        console.warn(`no text for ${key}`);
-      }
+      if (!missing.has(key)) console.warn(`no text for ${key}`);
+      missing.add(key);
       return key;
     }
     if (typeof text === "object") text = text[new Intl.PluralRules(lang).select(facts.n ?? 0)] ?? text.other;
     return text.replace(/\{(\w+)\}/g, (place, name) => (name in facts ? shown(facts[name], lang) : place));
-  };
+  }
+  t.has = (key) => key in catalogues[language()];
+  return t;
 }
 
 function shown(value, lang) {

@@ -1,37 +1,25 @@
-// What a person chose and this browser keeps: language, theme, width. Works without storage too.
+// What this browser, or this tab alone, keeps of what a person chose. Works without storage too.
 
-export const kept = {
-  get(name) {
-    try {
-      return localStorage.getItem(`nodius.${name}`);
-    } catch {
-      return null;
-    }
-  },
-  put(name, value) {
-    try {
-      localStorage.setItem(`nodius.${name}`, value);
-    } catch {
-      // chosen for this visit only
-    }
-  },
-};
+function storage(area) {
+  return {
+    get(name) {
+      try {
+        return globalThis[area].getItem(`nodius.${name}`);
+      } catch {
+        return null; // storage is turned off
+      }
+    },
+    // Keeps a text, or forgets it (null).
+    put(name, value) {
+      try {
+        if (value === null) globalThis[area].removeItem(`nodius.${name}`);
+        else globalThis[area].setItem(`nodius.${name}`, value);
+      } catch {
+        // chosen for this visit only
+      }
+    },
+  };
+}
 
-// What this tab alone keeps, until it is closed.
-export const keptInTab = {
-  list(name) {
-    try {
-      const found = JSON.parse(sessionStorage.getItem(`nodius.${name}`) ?? "[]");
-      return Array.isArray(found) ? found : [];
-    } catch {
-      return [];
-    }
-  },
-  putList(name, values) {
-    try {
-      sessionStorage.setItem(`nodius.${name}`, JSON.stringify(values));
-    } catch {
-      // until the page is loaded again
-    }
-  },
-};
+export const kept = storage("localStorage");
+export const keptInTab = storage("sessionStorage"); // until the tab is closed

@@ -167,7 +167,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     try {
       TAKE[message.type]?.(message);
     } catch (error) {
-      console.warn("the graph is read again:", error.message);
+      console.warn(error.message);
       refresh();
       return;
     }

@@ -1,11 +1,9 @@
-/**
- * Markdown as DOM nodes: text from a model is shown, never run.
- *
- * Every node is made with createElement and textContent; HTML in the text is text. Known: headings,
- * lists, quotes, tables, code, rules, emphasis, links to http(s), and the client links
- * `{{node:KEY}}`, which `options.link(kind, body)` turns into a node. A name in quotation marks after such
- * a link, which is for those who see no more than the key, is left out where the link shows it itself.
- */
+// Markdown as DOM nodes: text from a model is shown, never run.
+//
+// Every node is made with createElement and textContent; HTML in the text is text. Known: headings,
+// lists, quotes, tables, code, rules, emphasis, links to http(s), and the client links
+// `{{node:KEY}}`, which `options.link(kind, body)` turns into a node. A name in quotation marks after such
+// a link, which is for those who see no more than the key, is left out where the link shows it itself.
 
 import { h } from "./dom.js";
 
@@ -24,7 +22,7 @@ const ITEM = /^( *)([-*+]|\d{1,9}[.)])[ \t]+(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-/** Show a growing text in `element`; only blocks that changed are made anew. */
+// Show a growing text in `element`; only blocks that changed are made anew.
 export function createMarkdown(element, options = {}) {
   let shown = [];
   return {
@@ -40,14 +38,14 @@ export function createMarkdown(element, options = {}) {
   };
 }
 
-/** Return a whole text as one fragment. */
+// Return a whole text as one fragment.
 export function renderMarkdown(text, options = {}) {
   const fragment = document.createDocumentFragment();
   for (const block of splitBlocks(text)) fragment.append(renderBlock(block, options, 0));
   return fragment;
 }
 
-/** Split a text into blocks: `{kind, source, …}`. Pure. */
+// Split a text into blocks: `{kind, source, …}`. Pure.
 export function splitBlocks(text) {
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
   const blocks = [];
@@ -136,7 +134,7 @@ function tabled(lines, at) {
   return { kind: "table", head, rows, end };
 }
 
-/** Cells of a table's row; a `|` within a code span, a client link or after a backslash parts nothing. */
+// Cells of a table's row; a `|` within a code span, a client link or after a backslash parts nothing.
 function cells(line) {
   const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
   const found = [""];
@@ -162,15 +160,15 @@ function renderBlock(block, options, depth) {
     case "code":
       return codeBlock(block, options);
     case "rule":
-      return h("hr", {});
+      return h("hr");
     case "quote":
-      return h("blockquote", {}, ...nested(block.text, options, depth));
+      return h("blockquote", ...nested(block.text, options, depth));
     case "list":
       return list(block, options, depth);
     case "table":
       return table(block, options);
     default:
-      return h("p", {}, ...inline(block.text, options));
+      return h("p", ...inline(block.text, options));
   }
 }
 
@@ -183,26 +181,26 @@ function list(block, options, depth) {
   const items = block.items.map((text) => {
     const made = nested(text, options, depth);
     const isPlain = made[0] instanceof Element && made[0].tagName === "P";
-    return h("li", {}, ...(isPlain ? [...made[0].childNodes, ...made.slice(1)] : made));
+    return h("li", ...(isPlain ? [...made[0].childNodes, ...made.slice(1)] : made));
   });
-  return block.ordered ? h("ol", block.start === 1 ? {} : { start: String(block.start) }, ...items) : h("ul", {}, ...items);
+  return block.ordered ? h("ol", block.start === 1 ? {} : { start: String(block.start) }, ...items) : h("ul", ...items);
 }
 
 function table(block, options) {
-  const row = (texts, tag) => h("tr", {}, ...block.head.map((_, i) => h(tag, tag === "th" ? { scope: "col" } : {}, ...inline(texts[i] ?? "", options))));
-  return h("div", { class: "md-table", tabindex: "0" },
-    h("table", {}, h("thead", {}, row(block.head, "th")), h("tbody", {}, ...block.rows.map((texts) => row(texts, "td")))));
+  const row = (texts, tag) => h("tr", ...block.head.map((_, i) => h(tag, tag === "th" ? { scope: "col" } : {}, ...inline(texts[i] ?? "", options))));
+  return h("div.md-table", { tabindex: "0" },
+    h("table", h("thead", row(block.head, "th")), h("tbody", ...block.rows.map((texts) => row(texts, "td")))));
 }
 
 function codeBlock(block, options) {
-  const copy = options.copyLabel && h("button", { type: "button", class: "md-copy" }, options.copyLabel);
+  const copy = options.copyLabel && h("button.md-copy", { type: "button", }, options.copyLabel);
   copy?.addEventListener("click", () => options.copy(block.text, copy));
-  return h("div", { class: "md-code" },
-    h("div", { class: "md-code-top" }, h("span", {}, block.language || ""), copy || ""),
-    h("pre", { tabindex: "0" }, h("code", {}, block.text)));
+  return h("div.md-code",
+    h("div.md-code-top", h("span", block.language || ""), copy || ""),
+    h("pre", { tabindex: "0" }, h("code", block.text)));
 }
 
-/** Return the nodes of a line of text. */
+// Return the nodes of a line of text.
 export function inline(text, options = {}, depth = 0) {
   const nodes = [];
   const missing = new Set();
@@ -238,7 +236,7 @@ export function inline(text, options = {}, depth = 0) {
 
 function span(text, at, options, depth, missing) {
   const char = text[at];
-  if (char === "\n") return { node: h("br", {}), end: at + 1 };
+  if (char === "\n") return { node: h("br"), end: at + 1 };
   if (char === "\\") {
     const escaped = ESCAPED.exec(text.slice(at, at + 2));
     return escaped && { node: escaped[1], end: at + 2 };
@@ -258,7 +256,7 @@ function codeSpan(text, at, missing) {
     missing.add(mark);
     return { node: mark, end: at + mark.length };
   }
-  return { node: h("code", {}, text.slice(at + mark.length, close).trim() || " "), end: close + mark.length };
+  return { node: h("code", text.slice(at + mark.length, close).trim() || " "), end: close + mark.length };
 }
 
 function clientLink(text, at, options) {
@@ -270,7 +268,7 @@ function clientLink(text, at, options) {
   return node && { node, end: end + said(text.slice(end, end + 300), node.textContent) };
 }
 
-/** How many characters of a text repeat, in quotation marks, the name that stands before it. */
+// How many characters of a text repeat, in quotation marks, the name that stands before it.
 function said(text, name) {
   const quoted = QUOTED_NAME.exec(text);
   if (!quoted) return 0;
@@ -294,9 +292,9 @@ function bareLink(text, at) {
   return url.length > 8 ? { node: webLink(url, url), end: at + url.length } : null;
 }
 
-/** Return a link that opens elsewhere and tells nothing of this page; for another scheme plain text. */
+// Return a link that opens elsewhere and tells nothing of this page; for another scheme plain text.
 export function webLink(url, ...children) {
-  if (!WEB.test(url)) return h("span", {}, ...children);
+  if (!WEB.test(url)) return h("span", ...children);
   return h("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow", title: url }, ...children);
 }
 

@@ -1,10 +1,8 @@
-/** What people call nodes, edges and moments. Pure. */
+// What people call nodes, edges and moments. Pure.
 
 const NAMES = ["name", "title", "label", "displayName"];
 
-const FIELDS = new Set(["name", "process", "data", "posX", "posY", "sheet", "size", "type", "label", "source", "target", "sourceHandle", "targetHandle", "displayName", "description", "icon", "category"]);
-
-/** The name of a node's document: its data's name, else its type's, else its key. */
+// The name of a node's document: its data's name, else its type's, else its key.
 export function labelOf(node, nodeTypes) {
   const data = node?.data;
   if (data && typeof data === "object") {
@@ -14,28 +12,27 @@ export function labelOf(node, nodeTypes) {
   return type?.displayName || node?.type || node?._key || "";
 }
 
-/** The name of a node by its key: of the graph as it is, else of a preview's new nodes, else the key. */
+// The name of a node by its key: of the graph as it is, else of a preview's new nodes, else the key.
 export function nameOf(app, key, preview) {
   const { nodes, nodeTypes } = app.store.get();
   const node = nodes?.get?.(key) ?? [...(preview?.nodesAdded ?? []), ...(preview?.nodesRemoved ?? [])].find((one) => one._key === key);
   return node ? labelOf(node, nodeTypes) : String(key);
 }
 
-/** What people call a field of a node: `data.level` is its "level". `path` is a text with dots or a list. */
+// What people call a field of a node: `data.level` is its "level". `path` is a text with dots or a list.
 export function fieldName(t, path) {
   const parts = Array.isArray(path) ? path : String(path).split(".");
   const own = parts[0] === "data" && parts.length > 1 ? parts.slice(1) : parts;
-  const known = own.length === 1 && FIELDS.has(own[0]) ? t(`field.${own[0]}`) : null;
-  return known ?? own.join(".");
+  return own.length === 1 && t.has(`field.${own[0]}`) ? t(`field.${own[0]}`) : own.join(".");
 }
 
-/** Who somebody is to the person who looks: "you", the service, or their own name. */
+// Who somebody is to the person who looks: "you", the service, or their own name.
 export function personName({ store, t }, userId) {
   if (userId === store.get().me?.userId) return t("people.you");
   return userId === "system" ? t("people.service") : String(userId ?? "");
 }
 
-/** A time as people read it: the hour today, else the day too. */
+// A time as people read it: the hour today, else the day too.
 export function timeText(ms, lang) {
   if (!ms) return "";
   const date = new Date(ms);
@@ -44,24 +41,24 @@ export function timeText(ms, lang) {
   return new Intl.DateTimeFormat(lang, form).format(date);
 }
 
-/** How long until a time: "in 3 hours". */
-export function untilText(ms, lang, now = Date.now()) {
-  const minutes = Math.round((ms - now) / 60000);
-  const relative = new Intl.RelativeTimeFormat(lang, { numeric: "auto" });
-  if (Math.abs(minutes) < 60) return relative.format(minutes, "minute");
-  const hours = Math.round(minutes / 60);
-  return Math.abs(hours) < 48 ? relative.format(hours, "hour") : relative.format(Math.round(hours / 24), "day");
+const UNITS = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["hour", 3_600], ["minute", 60]];
+
+// How long ago a time was, or how long until it is: "5 minutes ago", "in 3 hours". Units: milliseconds since 1970.
+export function ago(time, lang, t) {
+  const seconds = Math.round((time - Date.now()) / 1000);
+  const found = UNITS.find(([, length]) => Math.abs(seconds) >= length);
+  return found ? new Intl.RelativeTimeFormat(lang, { numeric: "auto" }).format(Math.round(seconds / found[1]), found[0]) : t("time.now");
 }
 
 export const numberText = (value, lang) => new Intl.NumberFormat(lang).format(value);
 
-/** US dollars, with as many places as a small sum needs. */
+// US dollars, with as many places as a small sum needs.
 export function costText(usd, lang) {
   const places = usd >= 1 || usd === 0 ? 2 : 4;
   return new Intl.NumberFormat(lang, { style: "currency", currency: "USD", maximumFractionDigits: places }).format(usd);
 }
 
-/** A JSON value in one line, cut. */
+// A JSON value in one line, cut.
 export function shortJson(value, limit = 200) {
   const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
   return text.length > limit ? `${text.slice(0, limit)}…` : text;

@@ -1,29 +1,15 @@
 // Who is using the page: asks the server, and signs in with a token where the server wants one.
 
 import { h } from "./dom.js";
-
-const TOKEN = "nodius.token";
+import { keptInTab } from "./kept.js";
 
 export function createSession({ t, openDialog }) {
-  let token = read();
+  let token = keptInTab.get("token") ?? "";
   let asking = null;
-
-  function read() {
-    try {
-      return sessionStorage.getItem(TOKEN) ?? "";
-    } catch {
-      return ""; // storage is turned off: the token lives as long as the page
-    }
-  }
 
   function keep(value) {
     token = value;
-    try {
-      if (value) sessionStorage.setItem(TOKEN, value);
-      else sessionStorage.removeItem(TOKEN);
-    } catch {
-      // see read()
-    }
+    keptInTab.put("token", value || null);
   }
 
   // Asks for a token, once at a time; resolves when one is given.

@@ -1,7 +1,7 @@
 // The frame around the canvas: top bar, side panel's tabs and width, bottom bar of narrow screens, language and theme.
 
 import { createParts, h } from "./dom.js";
-import { LANGUAGES } from "./i18n.js";
+import { LANGUAGES, loadTexts } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
 import { showHelp } from "./help.js";
@@ -95,8 +95,15 @@ export function createShell(app) {
     store.set({ theme: THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] });
   }
 
-  function nextLanguage() {
-    store.set({ lang: LANGUAGES.find((other) => other !== store.get().lang) });
+  async function nextLanguage() {
+    const lang = LANGUAGES.find((other) => other !== store.get().lang);
+    try {
+      await loadTexts(lang);
+    } catch {
+      app.toast("error", t("error.network"));
+      return;
+    }
+    store.set({ lang });
     app.socket.stop();
     app.socket.start();
   }

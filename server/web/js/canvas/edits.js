@@ -1,12 +1,13 @@
 // This person's own live edits: sent, shown when they are accepted, taken back by the server.
 
 import { sentences } from "../history.js";
+import * as roles from "../roles.js";
 
 export function createEdits({ store, live, socket, t, toast, ApiError }) {
   let last = Promise.resolve();
 
   const isElsewhere = () => Boolean(store.get().notEditable?.isElsewhere);
-  const mayEdit = () => ["editor", "reviewer", "admin"].includes(store.get().me?.role) && !isElsewhere();
+  const mayEdit = () => roles.mayEdit(store.get().me) && !isElsewhere();
 
   // Says why nothing can be edited now, or returns true.
   function check() {

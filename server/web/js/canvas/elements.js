@@ -41,7 +41,7 @@ export function createElements(root, { t, actions }) {
     made.minimap.setAttribute("aria-label", t("canvas.minimap"));
     made.minimap.title = t("canvas.minimap");
     made.inspector.setAttribute("aria-label", t("inspector.title"));
-    replace(made.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")), h("button", { type: "button", class: "edit-only", onclick: actions.add }, icon("add_node"), t("palette.title")));
+    replace(made.empty, icon("graph"), h("h2", t("canvas.empty")), h("p", t("canvas.empty_hint")), h("button.edit-only", { type: "button", onclick: actions.add }, icon("add_node"), t("palette.title")));
   }
 
   return { ...made, speak };

@@ -2,7 +2,8 @@
 
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
-import { excerpt, looks, nodeName, typeName } from "./model.js";
+import { excerpt, looks, typeName } from "./model.js";
+import { labelOf } from "../names.js";
 
 const SHOWN = 30;
 const READ_CHARS = 4000; // of a node's data and code
@@ -48,12 +49,12 @@ export function createFinder({ app, canvas }) {
     const on = (node.sheet ?? "0") === sheet ? null : graph?.sheetsList?.[node.sheet] ?? node.sheet;
     const about = [typeName(node, nodeTypes), on && t("find.on_sheet", { sheet: on }), excerpt(node, nodeTypes)].filter(Boolean).join(" · ");
     return h("button.palette-type", { type: "button", onclick: () => (dialog.close(), canvas.zoomTo(node._key)) },
-      picture, h("span.palette-text", h("span.palette-name", nodeName(node, nodeTypes)), h("span.palette-about", about)));
+      picture, h("span.palette-text", h("span.palette-name", labelOf(node, nodeTypes)), h("span.palette-about", about)));
   }
 
   function wordsOf(node) {
     const { nodeTypes } = store.get();
-    const name = `${nodeName(node, nodeTypes)} ${node._key}`.toLowerCase();
+    const name = `${labelOf(node, nodeTypes)} ${node._key}`.toLowerCase();
     const data = node.data === null || node.data === undefined ? "" : JSON.stringify(node.data);
     return { name, rest: `${typeName(node, nodeTypes)} ${data.slice(0, READ_CHARS)} ${(node.process ?? "").slice(0, READ_CHARS)}`.toLowerCase() };
   }

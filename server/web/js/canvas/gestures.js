@@ -197,7 +197,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
     const node = store.get().nodes.get(gesture.key);
     const { handle, direction } = gesture.handle.dataset;
     gesture.from = pointsOf(node).find((point) => point.id === handle && point.type === direction);
-    gesture.line = svg("path.edge.new", {});
+    gesture.line = svg("path.edge.new");
     world.querySelector(".lines").append(gesture.line);
     stage.classList.add("connecting");
   }

@@ -4,8 +4,8 @@
 
 import { h, replace, setStyle, svg } from "../dom.js";
 import { icon } from "../icons.js";
-import { fieldName } from "../names.js";
-import { boxOf, curve, endOf, nodeName, typeName } from "./model.js";
+import { fieldName, labelOf } from "../names.js";
+import { boxOf, curve, endOf, typeName } from "./model.js";
 
 const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
 const KINDS = Object.keys(SIGNS);
@@ -72,7 +72,7 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
       style: { transform: `translate(${x}px, ${y}px)`, width: `${w}px`, height: `${high}px` },
     },
       tag(kind, fields),
-      isWhole ? h("div.ghost-body", h("div.node-name", nodeName(node, nodeTypes)), h("div.node-type", typeName(node, nodeTypes))) : null));
+      isWhole ? h("div.ghost-body", h("div.node-name", labelOf(node, nodeTypes)), h("div.node-type", typeName(node, nodeTypes))) : null));
   }
 
   function tag(kind, more) {

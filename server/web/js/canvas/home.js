@@ -3,7 +3,7 @@
 import { createParts, h, replace } from "../dom.js";
 import { showNotice } from "../dialogs.js";
 import { icon } from "../icons.js";
-import { ago } from "../times.js";
+import { ago } from "../names.js";
 
 const SEARCHABLE = 5;
 

@@ -5,7 +5,8 @@
 import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { createAreaDraft, createDraft } from "./drafts.js";
-import { looks, nodeName, typeName } from "./model.js";
+import { looks, typeName } from "./model.js";
+import { labelOf } from "../names.js";
 
 const MOST_LISTED = 100;
 
@@ -67,7 +68,7 @@ export function createInspector(element, { app, edits, canvas }) {
     const process = node.process ?? type?.process ?? "";
     const isOwn = typeof node.process === "string" || !process;
     const data = node.data == null ? "" : JSON.stringify(node.data, null, 2);
-    const name = nodeName(node, nodeTypes);
+    const name = labelOf(node, nodeTypes);
     const of = typeName(node, nodeTypes);
     const near = connected(node);
     shownName = name;
@@ -112,7 +113,7 @@ export function createInspector(element, { app, edits, canvas }) {
     for (const edge of edges.values()) {
       const isOut = edge.source === node._key;
       const other = isOut ? edge.target : edge.target === node._key ? edge.source : null;
-      if (nodes.has(other)) rows.push({ other, isOut, name: nodeName(nodes.get(other), nodeTypes), label: edge.label });
+      if (nodes.has(other)) rows.push({ other, isOut, name: labelOf(nodes.get(other), nodeTypes), label: edge.label });
     }
     return rows.sort((one, two) => one.isOut - two.isOut);
   }
@@ -165,7 +166,7 @@ export function createInspector(element, { app, edits, canvas }) {
   function drawEdge(edge) {
     const { nodes, nodeTypes } = store.get();
     const ends = [["inspector.from", edge.source], ["inspector.to", edge.target]].map(([text, key]) =>
-      ({ text, key, name: nodes.has(key) ? nodeName(nodes.get(key), nodeTypes) : key }));
+      ({ text, key, name: nodes.has(key) ? labelOf(nodes.get(key), nodeTypes) : key }));
     shownName = edge.label || ends.map((end) => end.name).join(" → ");
     draft?.show(edge.label ?? "");
     show([["title", [], () => h("div.inspector-title", h("h2", t("inspector.edge")))]], [
@@ -188,7 +189,7 @@ export function createInspector(element, { app, edits, canvas }) {
 
   function drawSeveral(keys) {
     const { nodes, nodeTypes } = store.get();
-    const chosen = keys.filter((key) => nodes.has(key)).map((key) => ({ key, name: nodeName(nodes.get(key), nodeTypes) }));
+    const chosen = keys.filter((key) => nodes.has(key)).map((key) => ({ key, name: labelOf(nodes.get(key), nodeTypes) }));
     show([["title", [chosen.length], () => h("div.inspector-title", h("h2", t("inspector.several", { n: chosen.length })))]], [
       ["chosen", [JSON.stringify(chosen)], () => h("ul.connections", chosen.slice(0, MOST_LISTED).map(({ key, name }) => h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(key) }, name))))],
       ["actions", [], () => h("div.inspector-actions", deleteButton())],
@@ -198,7 +199,7 @@ export function createInspector(element, { app, edits, canvas }) {
   // Puts a question about the node into the chat's field; nothing is sent.
   function ask(node) {
     store.set({ panel: "chat" });
-    dispatchEvent(new CustomEvent("nodius:compose", { detail: { text: t("inspector.ask_text", { key: node._key }) } }));
+    app.chat?.compose(t("inspector.ask_text", { key: node._key }));
   }
 
   async function copy(text) {

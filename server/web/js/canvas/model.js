@@ -2,19 +2,9 @@
 
 import { hasIcon } from "../icons.js";
 
-const NAME_FIELDS = ["name", "title", "label", "displayName"];
 const PALETTE = [252, 212, 174, 142, 38, 18, 340, 292];
 const OUTWARD = { T: [0, -1], D: [0, 1], L: [-1, 0], R: [1, 0], 0: [0, 0] };
 const COLOR = /^#(?:[0-9a-f]{3}|[0-9a-f]{6})$/i;
-
-// What a person calls a node: its data's name, else its type's, else its key.
-export function nodeName(node, types) {
-  for (const field of NAME_FIELDS) {
-    const value = node.data?.[field];
-    if (typeof value === "string" && value.trim()) return value.trim();
-  }
-  return types.get(node.type)?.displayName || node._key;
-}
 
 export function typeName(node, types) {
   return types.get(node.type)?.displayName || node.type;
@@ -140,7 +130,7 @@ export function summary(node, most) {
   if (most < 1 || node.data === null || typeof node.data !== "object") return [];
   const entries = Object.entries(node.data.parameters && typeof node.data.parameters === "object" ? { ...node.data, ...node.data.parameters } : node.data);
   return entries
-    .filter(([name, value]) => !NAME_FIELDS.slice(0, 1).includes(name) && name !== "parameters" && value !== null && value !== "")
+    .filter(([name, value]) => name !== "name" && name !== "parameters" && value !== null && value !== "")
     .slice(0, most)
     .map(([name, value]) => [name, short(value)]);
 }

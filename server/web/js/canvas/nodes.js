@@ -2,7 +2,8 @@
 
 import { h, replace, setStyle } from "../dom.js";
 import { icon } from "../icons.js";
-import { boxOf, excerpt, looks, nodeName, pointsOf, shapeOf, summary, typeName } from "./model.js";
+import { boxOf, excerpt, looks, pointsOf, shapeOf, summary, typeName } from "./model.js";
+import { labelOf } from "../names.js";
 
 const HEAD_PX = 56;
 const ROW_PX = 20;
@@ -48,7 +49,7 @@ export function createNodes(layer, backs, { t, state }) {
     const box = boxOf(node);
     const shape = shapeOf(node, types);
     const { icon: name, letters, hue, color } = looks(node, types);
-    const title = nodeName(node, types);
+    const title = labelOf(node, types);
     const type = typeName(node, types);
     element.dataset.shape = shape;
     element.classList.remove("dragged");

@@ -1,18 +1,18 @@
-/** Where a person writes: Enter sends, Shift+Enter breaks the line, Escape stops, Up brings the last message back. */
+// Where a person writes: Enter sends, Shift+Enter breaks the line, Escape stops, Up brings the last message back.
 
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 
 const MAX_CHARS = 100_000;
 
-/** Return the composer. `onSend(text)` is called once per message, `onStop()` while an answer comes. */
+// Return the composer. `onSend(text)` is called once per message, `onStop()` while an answer comes.
 export function createComposer(app, { onSend, onStop }) {
   const { t } = app;
   const field = h("textarea", { rows: "1", maxlength: String(MAX_CHARS), id: "composer", enterkeyhint: "send", autocomplete: "off" });
-  const label = h("label", { class: "sr-only", for: "composer" });
-  const button = h("button", { type: "submit", class: "composer-send" });
-  const hint = h("p", { class: "composer-hint" });
-  const form = h("form", { class: "composer" }, label, h("div", { class: "composer-box" }, field, button), hint);
+  const label = h("label.sr-only", { for: "composer" });
+  const button = h("button.composer-send", { type: "submit", });
+  const hint = h("p.composer-hint");
+  const form = h("form.composer", label, h("div.composer-box", field, button), hint);
   const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, restore, last: "", get text() { return field.value; } };
   let isBusy = false;
   let isEnabled = true;
@@ -61,7 +61,7 @@ export function createComposer(app, { onSend, onStop }) {
     field.setSelectionRange(text.length, text.length);
   }
 
-  /** Bring a message back that did not arrive, unless something else is being written. */
+  // Bring a message back that did not arrive, unless something else is being written.
   function restore(text) {
     if (field.value.trim()) return;
     field.value = text;

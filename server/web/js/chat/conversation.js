@@ -1,17 +1,16 @@
-/**
- * One conversation: questions go out, turns come in, and what a turn waits for is decided here or elsewhere.
- *
- * Approvals are shown as the server has them, never as a message tells them.
- */
+// One conversation: questions go out, turns come in, and what a turn waits for is decided here or elsewhere.
+//
+// Approvals are shown as the server has them, never as a message tells them.
 
+import { ApiError } from "../api.js";
 import { h, replace } from "../dom.js";
+import { keptInTab } from "../kept.js";
 import { fromDocument, isOpen } from "../review/approvals.js";
-import { describeAction } from "../review/describe.js";
 import { getApproval } from "../review/service.js";
 import { endingOf } from "./ending.js";
 import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
 import { createFollowing } from "./following.js";
-import { remember, remembered } from "./memory.js";
+import { nextPhase } from "./phases.js";
 import { createProposals } from "./proposals.js";
 import { getMessages, listThreads } from "./service.js";
 import { showStored } from "./stored.js";
@@ -19,348 +18,341 @@ import { createQuestion, createTurn } from "./turn.js";
 
 const ELSEWHERE_MS = 5000;
 
-export function createConversation(app, parts) {
-  return new Conversation(app, parts);
-}
+// `onChange()` is called when what stands around the log has to be drawn again.
+export function createConversation(app, { log, composer, onChange }) {
+  const { t } = app;
+  const conversation = {
+    app, t, log, composer,
+    get isBusy() {
+      return ["busy", "following"].includes(conversation.phase);
+    },
+    get isEmpty() {
+      return !log.content.querySelector(".turn") && conversation.phase !== "loading";
+    },
+    get graphKey() {
+      return app.store.get().graphKey;
+    },
+  };
+  Object.assign(conversation, {
+    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, lookOn, enter, take, atLimit, groupOf, settled, open,
+    keep, watchElsewhere,
+  });
+  const following = createFollowing(conversation);
+  clear();
+  app.socket.on("open", () => reconnected(conversation));
+  return conversation;
 
-class Conversation {
-  constructor(app, { log, composer, onChange }) {
-    Object.assign(this, { app, t: app.t, log, composer, onChange });
-    this.following = createFollowing(this);
-    this.clear();
-    app.socket.on("open", () => reconnected(this));
+  function clear() {
+    conversation.stream?.close();
+    conversation.earlier?.close();
+    clearTimeout(conversation.timer);
+    conversation.groups?.forEach((group) => group.destroy());
+    Object.assign(conversation, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: nextPhase(conversation.phase ?? "idle", "clear"), groups: [], limit: null, request: null, stamp: "" });
+    replace(log.content);
   }
 
-  clear() {
-    this.stream?.close();
-    this.earlier?.close();
-    clearTimeout(this.timer);
-    this.groups?.forEach((group) => group.destroy());
-    Object.assign(this, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: "idle", groups: [], limit: null, isLost: false, request: null, stamp: "" });
-    replace(this.log.content);
-  }
-
-  get isBusy() {
-    return this.phase === "busy";
-  }
-
-  get isEmpty() {
-    return !this.log.content.querySelector(".turn") && this.phase !== "loading";
-  }
-
-  get graphKey() {
-    return this.app.store.get().graphKey;
-  }
-
-  /** Show the conversation that this tab last had about the graph, or none. */
-  enterGraph() {
-    const { graphKey, graphState, threadId } = this.app.store.get();
-    if (graphKey === this.shownGraph) return;
+  // Show the conversation that this tab last had about the graph, or none.
+  function enterGraph() {
+    const { graphKey, graphState, threadId } = app.store.get();
+    if (graphKey === conversation.shownGraph) return;
     if (graphState !== "ready" && graphKey) {
-      this.leave();
-      this.clear();
-      this.following.follow(null);
-      this.shownGraph = null;
-      this.onChange();
+      leave();
+      clear();
+      following.follow(null);
+      conversation.shownGraph = null;
+      onChange();
       return;
     }
-    this.shownGraph = graphKey;
-    this.clear();
-    this.onChange();
-    const kept = threadId ?? remembered(this.graphKey);
-    if (graphKey && kept) this.open(kept, { isQuiet: !threadId });
+    conversation.shownGraph = graphKey;
+    clear();
+    onChange();
+    const kept = threadId ?? keptInTab.get(`thread.${graphKey}`);
+    if (graphKey && kept) open(kept, { isQuiet: !threadId });
   }
 
-  startNew() {
-    this.leave();
-    this.clear();
-    this.following.follow(null);
-    remember(this.graphKey, null);
-    this.app.store.set({ threadId: null, usage: null });
-    this.onChange();
-    this.composer.focus();
+  function startNew() {
+    leave();
+    clear();
+    following.follow(null);
+    keptInTab.put(`thread.${conversation.graphKey}`, null);
+    app.store.set({ threadId: null, usage: null });
+    onChange();
+    composer.focus();
   }
 
-  // ---- asking
-
-  ask(text) {
-    if (this.isBusy || !this.graphKey) return;
-    this.log.content.append(createQuestion(this.app, text));
-    this.title ||= text.slice(0, TITLE_CHARS);
-    this.newTurn();
-    this.composer.last = text;
-    this.log.content.querySelector(".welcome")?.remove();
-    this.sendChat(text);
-    this.log.toEnd();
+  function ask(text) {
+    if (conversation.isBusy || !conversation.graphKey) return;
+    log.content.append(createQuestion(app, text));
+    conversation.title ||= text.slice(0, TITLE_CHARS);
+    newTurn();
+    composer.last = text;
+    log.content.querySelector(".welcome")?.remove();
+    sendChat(text);
+    log.toEnd();
   }
 
-  newTurn() {
-    this.turn = createTurn(this.app, this.log);
-    this.turn.isLive = true;
-    this.log.content.append(this.turn.element);
+  function newTurn() {
+    conversation.turn = createTurn(app, log);
+    conversation.turn.isLive = true;
+    log.content.append(conversation.turn.element);
   }
 
-  sendChat(text) {
-    const message = { type: "ai:chat", graphKey: this.graphKey, message: text };
-    this.send(this.threadId ? { ...message, threadId: this.threadId } : message, { kind: "chat", text });
+  function sendChat(text) {
+    const message = { type: "ai:chat", graphKey: conversation.graphKey, message: text };
+    send(conversation.threadId ? { ...message, threadId: conversation.threadId } : message, { kind: "chat", text });
   }
 
-  /** Go on where the thread waits. `fields` as in `ai:resume`. */
-  resume(fields) {
-    if (!this.turn) this.newTurn();
-    this.turn.isLive = true;
-    this.send({ type: "ai:resume", threadId: this.threadId, ...fields }, { kind: "resume", fields });
+  // Go on where the thread waits. `fields` as in `ai:resume`.
+  function resume(fields) {
+    if (!conversation.turn) newTurn();
+    conversation.turn.isLive = true;
+    send({ type: "ai:resume", threadId: conversation.threadId, ...fields }, { kind: "resume", fields });
   }
 
-  send(message, request) {
-    clearTimeout(this.timer);
-    const turn = this.turn;
-    Object.assign(this, { request, limit: null, isLost: false });
+  function send(message, request) {
+    clearTimeout(conversation.timer);
+    const turn = conversation.turn;
+    Object.assign(conversation, { request, limit: null });
     turn.showAfter();
     turn.segment = null;
-    this.enter("busy");
+    enter("send");
     turn.working();
     // After a decision the server may go on by itself, under the id of before: whichever speaks first is heard.
-    this.earlier?.close();
-    this.earlier = request.kind === "resume" ? this.stream : (this.stream?.close(), null);
-    const stream = this.app.socket.stream(message, (event) => this.hears(stream, event) && this.take(turn, event));
-    this.stream = stream;
+    conversation.earlier?.close();
+    conversation.earlier = request.kind === "resume" ? conversation.stream : (conversation.stream?.close(), null);
+    const stream = app.socket.stream(message, (event) => hears(stream, event) && take(turn, event));
+    conversation.stream = stream;
     stream.done.catch((error) => {
-      if (this.stream === stream && this.isBusy && turn === this.turn) failed(this, turn, { error: error.message, code: error.code, retryable: error.retryable });
+      if (conversation.stream === stream && conversation.isBusy && turn === conversation.turn) failed(conversation, turn, { error: error.message, code: error.code, retryable: error.retryable });
     });
   }
 
-  /** Whether an event is of the stream that answers; the one that did not is left. */
-  hears(stream, event) {
-    if (stream === this.earlier && event.type !== "ai:error") {
-      this.stream.close();
-      this.stream = stream;
-      this.earlier = null;
-    } else if (stream === this.stream && this.earlier && event.type !== "ai:error") {
-      this.earlier.close();
-      this.earlier = null;
+  // Whether an event is of the stream that answers; the one that did not is left.
+  function hears(stream, event) {
+    if (stream === conversation.earlier && event.type !== "ai:error") {
+      conversation.stream.close();
+      conversation.stream = stream;
+      conversation.earlier = null;
+    } else if (stream === conversation.stream && conversation.earlier && event.type !== "ai:error") {
+      conversation.earlier.close();
+      conversation.earlier = null;
     }
-    return stream === this.stream;
+    return stream === conversation.stream;
   }
 
-  stop() {
-    if (this.isLookingOn) this.following.stop();
-    else this.stream?.cancel(this.threadId ?? undefined);
+  function stop() {
+    if (conversation.phase === "following") following.stop();
+    else conversation.stream?.cancel(conversation.threadId ?? undefined);
   }
 
-  /** Show something else: a turn of this tab is stopped, another tab's goes on. */
-  leave() {
-    if (this.isBusy && !this.isLookingOn) this.stop();
+  // Show something else: a turn of this tab is stopped, another tab's goes on.
+  function leave() {
+    if (conversation.phase === "busy") stop();
   }
 
-  /** Another tab runs the next turn: nothing is waited for here. */
-  release() {
-    clearTimeout(this.timer);
-    this.stream?.close();
-    this.earlier?.close();
-    this.stream = this.earlier = null;
+  // Another tab runs the next turn: nothing is waited for here.
+  function release() {
+    clearTimeout(conversation.timer);
+    conversation.stream?.close();
+    conversation.earlier?.close();
+    conversation.stream = conversation.earlier = null;
   }
 
-  /** Show another tab's turn as it comes. */
-  lookOn(turn) {
-    Object.assign(this, { request: { kind: "resume", fields: { approved: true } }, limit: null, isLookingOn: true });
+  // Show another tab's turn as it comes.
+  function lookOn(turn) {
+    Object.assign(conversation, { request: { kind: "resume", fields: { approved: true } }, limit: null });
     turn.isLive = true;
     turn.showAfter();
     turn.segment = null;
-    this.enter("busy");
+    enter("follow");
     turn.working();
-    this.log.stay();
+    log.stay();
   }
 
-  enter(phase) {
-    this.phase = phase;
-    if (phase !== "busy") this.isLookingOn = false;
-    this.onChange();
+  function enter(event) {
+    conversation.phase = nextPhase(conversation.phase, event);
+    onChange();
   }
 
-  // ---- events
-
-  take(turn, event) {
-    if (this.graphKey !== this.shownGraph && this.shownGraph) return;
-    if (!this.isBusy && !["ai:complete", "ai:error"].includes(event.type)) {
-      this.enter("busy"); // a decision made elsewhere: the turn goes on
+  function take(turn, event) {
+    if (conversation.graphKey !== conversation.shownGraph && conversation.shownGraph) return;
+    if (!conversation.isBusy && !["ai:complete", "ai:error"].includes(event.type)) {
+      enter("resumed"); // a decision made elsewhere: the turn goes on
       turn.working();
     }
-    if (event.type === "ai:tool_limit") this.limit = event;
-    else if (event.type === "ai:complete") this.completed(turn, event);
-    else if (event.type === "ai:error") failed(this, turn, event);
+    if (event.type === "ai:tool_limit") conversation.limit = event;
+    else if (event.type === "ai:complete") completed(turn, event);
+    else if (event.type === "ai:error") failed(conversation, turn, event);
     else turn.take(event);
   }
 
-  completed(turn, event) {
-    if (event.threadId) this.keep(event.threadId);
+  function completed(turn, event) {
+    if (event.threadId) keep(event.threadId);
     turn.looked.show(event.contextNodes, event.wordsOnly === true);
-    const ending = endingOf(event, this.limit);
-    this.limit = null;
-    if (ending.kind === "answer") this.answered(turn, ending);
+    const ending = endingOf(event, conversation.limit);
+    conversation.limit = null;
+    if (ending.kind === "answer") answered(turn, ending);
     else turn.end();
-    if (ending.kind === "limit") this.atLimit(turn, ending);
-    if (ending.kind === "proposals") this.showProposals(turn, ending, event.fullText);
-    this.refreshTotals();
+    if (ending.kind === "limit") atLimit(turn, ending);
+    if (ending.kind === "proposals") showProposals(turn, ending, event.fullText);
+    refreshTotals();
   }
 
-  answered(turn, { text, isStopped }) {
+  function answered(turn, { text, isStopped }) {
     if (turn.isEmpty && text.trim()) turn.addText(text);
     turn.end();
-    if (isStopped) turn.note(this.t("chat.stopped"));
-    this.enter("idle");
+    if (isStopped) turn.note(t("chat.stopped"));
+    enter("answered");
   }
 
-  atLimit(turn, { used, max }) {
-    const button = (key, kind, approved) => h("button", { type: "button", class: kind, onclick: () => this.resume({ approved }) }, this.t(key));
-    turn.note(this.t("limit.text", { used, max }), button("limit.go_on", "primary", true), button("limit.answer", "", false));
-    this.enter("limit");
-    this.log.say(this.t("limit.text", { used, max }));
+  function atLimit(turn, { used, max }) {
+    const button = (key, kind, approved) => h("button", { type: "button", class: kind, onclick: () => resume({ approved }) }, t(key));
+    turn.note(t("limit.text", { used, max }), button("limit.go_on", "primary", true), button("limit.answer", "", false));
+    enter("limited");
+    log.say(t("limit.text", { used, max }));
   }
 
-  async showProposals(turn, ending, fullText) {
-    this.enter("waiting");
-    const found = await Promise.all(ending.approvals.map((one) => this.known(one.id)));
-    const approvals = found.filter((one) => one && one.threadId === this.threadId);
+  async function showProposals(turn, ending, fullText) {
+    enter("proposed");
+    const found = await Promise.all(ending.approvals.map((one) => known(one.id)));
+    const approvals = found.filter((one) => one && one.threadId === conversation.threadId);
     if (!approvals.length) {
       if (turn.isEmpty) turn.addText(fullText);
       turn.end();
-      this.enter("idle");
+      enter("answered");
       return;
     }
-    const group = this.groupOf(turn);
+    const group = groupOf(turn);
     approvals.forEach((approval) => group.add(approval));
-    if (!group.isOpen()) this.settled(turn, approvals.at(-1), false); // decided while the message was on its way
-    this.log.stay();
-    this.log.say(this.t("chat.proposals_wait", { n: approvals.filter(isOpen).length }));
+    if (!group.isOpen()) settled(turn, approvals.at(-1), false); // decided while the message was on its way
+    log.stay();
+    log.say(t("chat.proposals_wait", { n: approvals.filter(isOpen).length }));
   }
 
-  async known(id) {
+  async function known(id) {
     try {
-      return fromDocument(await getApproval(this.app.api, id));
+      return fromDocument(await getApproval(app.api, id));
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
+      if (!(error instanceof ApiError)) throw error;
       return null;
     }
   }
 
-  groupOf(turn) {
+  function groupOf(turn) {
     if (turn.group?.isOpen()) return turn.group;
     turn.draw();
     turn.segment = null;
-    turn.group = createProposals(this.app, {
-      onSettled: (approval, isOurs) => this.settled(turn, approval, isOurs),
-      onAskAgain: (approval) => this.composer.fill(this.t("chat.ask_again", { what: describeAction(this.app, approval.action, approval.preview) })),
+    turn.group = createProposals(app, {
+      onSettled: (approval, isOurs) => settled(turn, approval, isOurs),
+      onAskAgain: (approval) => composer.fill(t("chat.ask_again", { what: approval.title })),
     });
-    this.groups.push(turn.group);
+    conversation.groups.push(turn.group);
     turn.body.append(turn.group.element);
     return turn.group;
   }
 
-  /** All is decided: the turn goes on. After a decision elsewhere the server sees to it, where it still knows us. */
-  settled(turn, approval, isOurs) {
-    if (turn !== this.turn || !["waiting", "busy"].includes(this.phase)) return;
-    clearTimeout(this.timer);
+  // All is decided: the turn goes on. After a decision elsewhere the server sees to it, where it still knows us.
+  function settled(turn, approval, isOurs) {
+    if (turn !== conversation.turn || !(conversation.isBusy || conversation.phase === "waiting")) return;
+    clearTimeout(conversation.timer);
     const goOn = () => {
-      if (this.phase !== "waiting" || turn !== this.turn) return;
-      if (isOurs) this.log.toEnd();
-      this.resume({ approved: approval.status !== "rejected", approvalId: approval.id });
+      if (conversation.phase !== "waiting" || turn !== conversation.turn) return;
+      if (isOurs) log.toEnd();
+      resume({ approved: approval.status !== "rejected", approvalId: approval.id });
     };
-    if (isOurs || !(this.stream || this.app.socket.isOpen)) goOn();
-    else this.timer = setTimeout(goOn, ELSEWHERE_MS);
+    if (isOurs || !(conversation.stream || app.socket.isOpen)) goOn();
+    else conversation.timer = setTimeout(goOn, ELSEWHERE_MS);
   }
 
-  // ---- stored conversations
-
-  /** Show a stored conversation. `isQuiet`: one that is gone is no news. */
-  async open(threadId, { isQuiet = false, isForced = false } = {}) {
-    if (this.isBusy && threadId === this.threadId && !isForced) return;
-    this.leave();
-    this.clear();
-    Object.assign(this, { threadId, phase: "loading" });
-    this.shownGraph = this.graphKey;
-    this.onChange();
-    this.log.content.append(h("p", { class: "notice-line", role: "status" }, this.t("chat.loading")));
+  // Show a stored conversation. `isQuiet`: one that is gone is no news.
+  async function open(threadId, { isQuiet = false, isForced = false } = {}) {
+    if (conversation.isBusy && threadId === conversation.threadId && !isForced) return;
+    leave();
+    clear();
+    conversation.threadId = threadId;
+    conversation.shownGraph = conversation.graphKey;
+    enter("open");
+    log.content.append(h("p.notice-line", { role: "status" }, t("chat.loading")));
     let stored;
     try {
-      stored = await getMessages(this.app.api, threadId);
+      stored = await getMessages(app.api, threadId);
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
-      this.notOpened(threadId, error, isQuiet);
+      if (!(error instanceof ApiError)) throw error;
+      notOpened(threadId, error, isQuiet);
       return;
     }
-    if (this.threadId !== threadId || this.phase !== "loading") return;
-    await this.show(threadId, stored);
+    if (conversation.threadId !== threadId || conversation.phase !== "loading") return;
+    await show(threadId, stored);
   }
 
-  async show(threadId, stored) {
-    replace(this.log.content);
-    this.phase = "idle";
-    this.stamp = stampOf(stored);
-    await showStored(this, stored);
-    this.keep(threadId);
-    this.onChange();
-    this.log.toEnd();
-    this.refreshTotals();
+  async function show(threadId, stored) {
+    replace(log.content);
+    conversation.phase = nextPhase(conversation.phase, "shown");
+    conversation.stamp = stampOf(stored);
+    await showStored(conversation, stored);
+    keep(threadId);
+    onChange();
+    log.toEnd();
+    refreshTotals();
   }
 
-  notOpened(threadId, error, isQuiet) {
-    if (this.threadId !== threadId) return;
-    this.clear();
-    if (error.status === 404) remember(this.graphKey, null);
-    this.app.store.set({ threadId: null });
-    if (!isQuiet || error.status !== 404) this.app.toast("error", error.message);
-    this.onChange();
+  function notOpened(threadId, error, isQuiet) {
+    if (conversation.threadId !== threadId) return;
+    clear();
+    if (error.status === 404) keptInTab.put(`thread.${conversation.graphKey}`, null);
+    app.store.set({ threadId: null });
+    if (!isQuiet || error.status !== 404) app.toast("error", error.message);
+    onChange();
   }
 
-  /** Somebody else's turn is under way in this thread: look again until it has ended. */
-  watchElsewhere() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.lookElsewhere(), LOOK_AGAIN_MS);
+  // Somebody else's turn is under way in this thread: look again until it has ended.
+  function watchElsewhere() {
+    clearTimeout(conversation.timer);
+    conversation.timer = setTimeout(() => lookElsewhere(), LOOK_AGAIN_MS);
   }
 
-  /** Read the thread again; what is shown is drawn anew only if there is more of it. */
-  async lookElsewhere() {
-    const { threadId } = this;
-    const isStill = () => this.threadId === threadId && this.phase === "elsewhere";
+  // Read the thread again; what is shown is drawn anew only if there is more of it.
+  async function lookElsewhere() {
+    const { threadId } = conversation;
+    const isStill = () => conversation.threadId === threadId && conversation.phase === "elsewhere";
     if (!isStill()) return;
     let stored = null;
     try {
-      stored = await getMessages(this.app.api, threadId);
+      stored = await getMessages(app.api, threadId);
     } catch (error) {
-      if (error.name !== "ApiError") throw error; // the next look may do better
-      if (error.status === 404) return this.notOpened(threadId, error, true);
+      if (!(error instanceof ApiError)) throw error; // the next look may do better
+      if (error.status === 404) return notOpened(threadId, error, true);
     }
     if (!isStill()) return undefined;
-    if (!stored || stampOf(stored) === this.stamp) return this.watchElsewhere();
-    this.clear();
-    this.threadId = threadId;
-    return this.show(threadId, stored);
+    if (!stored || stampOf(stored) === conversation.stamp) return watchElsewhere();
+    clear();
+    conversation.threadId = threadId;
+    return show(threadId, stored);
   }
 
-  keep(threadId) {
-    this.threadId = threadId;
-    remember(this.graphKey, threadId);
-    this.following.follow(threadId);
-    if (this.app.store.get().threadId !== threadId) this.app.store.set({ threadId });
+  function keep(threadId) {
+    conversation.threadId = threadId;
+    keptInTab.put(`thread.${conversation.graphKey}`, threadId);
+    following.follow(threadId);
+    if (app.store.get().threadId !== threadId) app.store.set({ threadId });
   }
 
-  async refreshTotals() {
-    const { threadId } = this;
+  async function refreshTotals() {
+    const { threadId } = conversation;
     if (!threadId) return;
     try {
-      const mine = (await listThreads(this.app.api, this.graphKey)).find((one) => one.threadId === threadId);
-      if (!mine || this.threadId !== threadId) return;
-      this.title = mine.title || this.title;
-      this.app.store.set({ usage: { tokens: mine.totalTokens, cost: mine.totalCost } });
-      this.onChange();
+      const mine = (await listThreads(app.api, conversation.graphKey)).find((one) => one.threadId === threadId);
+      if (!mine || conversation.threadId !== threadId) return;
+      conversation.title = mine.title || conversation.title;
+      app.store.set({ usage: { tokens: mine.totalTokens, cost: mine.totalCost } });
+      onChange();
     } catch (error) {
-      if (error.name !== "ApiError") throw error; // sums are no reason to disturb
+      if (!(error instanceof ApiError)) throw error; // sums are no reason to disturb
     }
   }
 }
 
-/** What changes with every step of a stored conversation. */
+// What changes with every step of a stored conversation.
 function stampOf({ status, conversationHistory, pendingInterrupt }) {
   const last = conversationHistory.at(-1);
   return JSON.stringify([status, conversationHistory.length, last?.content?.length, (pendingInterrupt?.approvals ?? []).map((one) => one.id)]);

@@ -1,11 +1,9 @@
-/** How a turn ended, read from its `ai:complete`. Pure. */
+// How a turn ended, read from its `ai:complete`. Pure.
 
-/**
- * Return `{kind: "answer"}`, `{kind: "limit", …}` or `{kind: "proposals", approvals}`.
- *
- * An answer may itself look like such a document: a limit counts only after its own event, and what
- * approvals are named has to be asked of the server before a person is shown any.
- */
+// Return `{kind: "answer"}`, `{kind: "limit", …}` or `{kind: "proposals", approvals}`.
+//
+// An answer may itself look like such a document: a limit counts only after its own event, and what
+// approvals are named has to be asked of the server before a person is shown any.
 export function endingOf(complete, limit) {
   const document = parsed(complete.fullText);
   if (limit) return { kind: "limit", used: limit.roundsUsed, max: limit.maxExtended };

@@ -1,19 +1,21 @@
-/** What a conversation does when a turn fails or the connection is lost: nothing a person wrote goes with it. */
+// What a conversation does when a turn fails or the connection is lost: nothing a person wrote goes with it.
 
+import { ApiError } from "../api.js";
 import { h } from "../dom.js";
 import { listThreads } from "./service.js";
 
 export const LOOK_AGAIN_MS = 2500;
 export const TITLE_CHARS = 80;
 
-/** Say that a turn failed and offer what may help. */
+// Say that a turn failed and offer what may help.
 export function failed(conversation, turn, event) {
   const { t, request, composer } = conversation;
   turn.end("failed");
   const threadId = event.details?.threadId;
   if (threadId) conversation.keep(threadId);
   const isTaken = request?.kind === "resume" && ["busy", "stale", "conflict"].includes(event.code);
-  conversation.enter("idle");
+  const isLost = event.code === "network" && !threadId && !conversation.app.socket.isOpen;
+  conversation.enter(isLost ? "lost" : "failed");
   if (isTaken && conversation.threadId) {
     conversation.stream = conversation.earlier ?? conversation.stream;
     conversation.earlier = null;
@@ -21,7 +23,6 @@ export function failed(conversation, turn, event) {
     turn.note(event.code === "busy" ? t("chat.busy_elsewhere") : event.error);
     return;
   }
-  conversation.isLost = event.code === "network" && !threadId && !conversation.app.socket.isOpen;
   if (request?.kind === "chat" && !threadId) composer.restore(request.text);
   const wait = event.details?.retryAfterS;
   const text = wait ? `${event.error} ${t("chat.retry_after", { n: Math.ceil(wait) })}` : event.error;
@@ -38,17 +39,17 @@ function retryButton(conversation, turn, threadId) {
       conversation.sendChat(request.text);
     } else if (request) conversation.resume(request.fields);
   };
-  return h("button", { type: "button", class: "primary", onclick: again }, conversation.t("chat.retry"));
+  return h("button.primary", { type: "button", onclick: again }, conversation.t("chat.retry"));
 }
 
-/** The connection is back. Lost in a turn, the server has stopped and kept it: show what it kept. */
+// The connection is back. Lost in a turn, the server has stopped and kept it: show what it kept.
 export async function reconnected(conversation) {
   if (conversation.phase === "waiting" && conversation.stream) {
     conversation.stream.close();
     conversation.stream = null; // the new connection does not hear of decisions made elsewhere by itself
   }
-  if (!conversation.isLost) return;
-  conversation.isLost = false;
+  if (conversation.phase !== "lost") return;
+  conversation.enter("connected");
   const { request, composer } = conversation;
   const text = request?.kind === "chat" ? request.text : null;
   const threadId = conversation.threadId ?? (text && (await threadOf(conversation, text)));
@@ -66,7 +67,7 @@ async function threadOf({ app, graphKey }, text) {
     const [newest] = await listThreads(app.api, graphKey, 1);
     return newest?.title === text.slice(0, TITLE_CHARS) ? newest.threadId : null;
   } catch (error) {
-    if (error.name !== "ApiError") throw error;
+    if (!(error instanceof ApiError)) throw error;
     return null;
   }
 }

@@ -1,12 +1,10 @@
-/**
- * Looks on at the open conversation where another tab runs it: the same question, the same answer as it comes.
- *
- * A turn that runs where its words cannot be seen (another server) is read from the store until it has ended.
- */
+// Looks on at the open conversation where another tab runs it: the same question, the same answer as it comes.
+//
+// A turn that runs where its words cannot be seen (another server) is read from the store until it has ended.
 
 import { createQuestion } from "./turn.js";
 
-/** Return `{follow(threadId), stop()}`; `follow(null)` follows nothing any more. */
+// Return `{follow(threadId), stop()}`; `follow(null)` follows nothing any more.
 export function createFollowing(conversation) {
   const { app, log } = conversation;
   let stream = null;

@@ -1,10 +1,7 @@
-/** The chat panel: its head, the log, the composer, and the conversation that joins them. */
+// The chat panel: its head, the log, the composer, and the conversation that joins them.
 
 import { createParts, h, replace } from "../dom.js";
-import { addMessages } from "../i18n.js";
 import { icon } from "../icons.js";
-import chatEn from "../messages/chat.en.js";
-import chatFr from "../messages/chat.fr.js";
 import { costText } from "../names.js";
 import { createComposer } from "./composer.js";
 import { createConversation } from "./conversation.js";
@@ -12,13 +9,11 @@ import { renameChips } from "./links.js";
 import { createLog } from "./log.js";
 import { createWelcome } from "./welcome.js";
 
-addMessages({ en: chatEn, fr: chatFr });
-
 export function mountChat(app, element) {
   const { store } = app;
-  const head = h("div", { class: "chat-head" });
+  const head = h("div.chat-head");
   const drawParts = createParts(head);
-  const banner = h("div", { class: "chat-banner", role: "note", hidden: true });
+  const banner = h("div.chat-banner", { role: "note", hidden: true });
   const log = createLog(app);
   const composer = createComposer(app, { onSend: (text) => conversation.ask(text), onStop: () => conversation.stop() });
   const conversation = createConversation(app, { log, composer, onChange: draw });
@@ -57,8 +52,8 @@ export function mountChat(app, element) {
     const title = conversation.title || t("chat.new_title");
     const isNew = !graphKey || conversation.isEmpty;
     drawParts([
-      { key: "title", facts: [title, facts.join()], make: () => h("div", { class: "chat-title" }, h("h2", { title }, title), h("p", { class: "chat-facts" }, facts.join(" · "))) },
-      ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => h("button", { type: "button", class: "icon-button", title: t("chat.new"), "aria-label": t("chat.new"), onclick: () => conversation.startNew() }, icon("plus")) }]),
+      { key: "title", facts: [title, facts.join()], make: () => h("div.chat-title", h("h2", { title }, title), h("p.chat-facts", facts.join(" · "))) },
+      ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => h("button.icon-button", { type: "button", title: t("chat.new"), "aria-label": t("chat.new"), onclick: () => conversation.startNew() }, icon("plus")) }]),
     ]);
   }
 
@@ -68,8 +63,8 @@ export function mountChat(app, element) {
     banner.hidden = !offline;
     if (!offline || banner.dataset.lang === store.get().lang) return;
     banner.dataset.lang = store.get().lang;
-    replace(banner, h("details", {}, h("summary", {}, t("offline.title")), h("p", {}, t("offline.what")), h("p", {}, t("offline.how")),
-      h("pre", { tabindex: "0" }, "export OPENAI_API_KEY=…\nexport ANTHROPIC_API_KEY=…\nexport NODIUS_PROVIDER=ollama"), h("p", {}, t("offline.then"))));
+    replace(banner, h("details", h("summary", t("offline.title")), h("p", t("offline.what")), h("p", t("offline.how")),
+      h("pre", { tabindex: "0" }, "export OPENAI_API_KEY=…\nexport ANTHROPIC_API_KEY=…\nexport NODIUS_PROVIDER=ollama"), h("p", t("offline.then"))));
   }
 
   function drawWelcome() {

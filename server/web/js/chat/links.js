@@ -1,4 +1,4 @@
-/** Client links of an answer, `{{node:KEY}}` and the like, as chips that show what they name. */
+// Client links of an answer, `{{node:KEY}}` and the like, as chips that show what they name.
 
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
@@ -7,7 +7,7 @@ import { nameOf } from "../names.js";
 
 const MAX_KEYS = 20;
 
-/** Return the `link` option of the Markdown renderer. */
+// Return the `link` option of the Markdown renderer.
 export function createLinks(app) {
   return function link(kind, body) {
     switch (kind) {
@@ -21,7 +21,7 @@ export function createLinks(app) {
       case "graph":
         return chip("graph", graphName(app, body), () => app.live.open(body));
       case "nodeConfig":
-        return h("span", { class: "chip is-plain" }, app.store.get().nodeTypes?.get?.(body)?.displayName ?? body);
+        return h("span.chip.is-plain", app.store.get().nodeTypes?.get?.(body)?.displayName ?? body);
       case "link": {
         const [url, ...words] = body.split("|");
         return webLink(url.trim(), words.join("|").trim() || url.trim());
@@ -29,23 +29,23 @@ export function createLinks(app) {
       case "fitArea":
         return areaChip(app, body);
       default:
-        return h("span", { class: "chip is-plain" }, body);
+        return h("span.chip.is-plain", body);
     }
   };
 }
 
 function chip(name, text, run, title = "") {
-  return h("button", { type: "button", class: "chip", onclick: run, title: title || undefined }, icon(name), h("span", {}, text));
+  return h("button.chip", { type: "button", onclick: run, title: title || undefined }, icon(name), h("span", text));
 }
 
-/** A node's chip takes its name from the graph, also when that changes later. */
+// A node's chip takes its name from the graph, also when that changes later.
 export function nodeChip(app, key) {
   const made = chip("fit", nameOf(app, key), () => show(app, [key]), app.t("chat.chip", { key }));
   made.dataset.node = key;
   return made;
 }
 
-/** Rename the chips under an element after the graph changed. */
+// Rename the chips under an element after the graph changed.
 export function renameChips(app, element) {
   for (const made of element.querySelectorAll(".chip[data-node]")) {
     const name = nameOf(app, made.dataset.node);

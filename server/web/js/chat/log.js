@@ -1,16 +1,16 @@
-/** The conversation's scrolling log: it stays at the end unless the reader has scrolled up. */
+// The conversation's scrolling log: it stays at the end unless the reader has scrolled up.
 
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 
 const NEAR_PX = 48;
 
-/** Return the log: `element`, `content`, `stay()` after something grew, `toEnd()`, `say(text)` for screen readers. */
+// Return the log: `element`, `content`, `stay()` after something grew, `toEnd()`, `say(text)` for screen readers.
 export function createLog(app) {
-  const content = h("div", { class: "log-content" });
-  const scroller = h("div", { class: "log", role: "log", "aria-live": "off", tabindex: "0", "aria-label": app.t("chat.log") }, content);
-  const heard = h("div", { class: "sr-only", "aria-live": "polite" });
-  const jump = h("button", { type: "button", class: "log-jump", hidden: true, title: app.t("chat.to_end"), "aria-label": app.t("chat.to_end"), onclick: () => toEnd() }, icon("chevron"));
+  const content = h("div.log-content");
+  const scroller = h("div.log", { role: "log", "aria-live": "off", tabindex: "0", "aria-label": app.t("chat.log") }, content);
+  const heard = h("div.sr-only", { "aria-live": "polite" });
+  const jump = h("button.log-jump", { type: "button", hidden: true, title: app.t("chat.to_end"), "aria-label": app.t("chat.to_end"), onclick: () => toEnd() }, icon("chevron"));
   let isAtEnd = true;
   let frame = 0;
   let top = 0;
@@ -52,9 +52,9 @@ export function createLog(app) {
   }
 
   function say(text) {
-    heard.append(h("p", {}, text));
+    heard.append(h("p", text));
     while (heard.childElementCount > 6) heard.firstChild.remove();
   }
 
-  return { element: h("div", { class: "log-box" }, scroller, jump, heard), scroller, content, stay, toEnd, say };
+  return { element: h("div.log-box", scroller, jump, heard), scroller, content, stay, toEnd, say };
 }

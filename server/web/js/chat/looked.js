@@ -1,13 +1,13 @@
-/** What an answer rests on: the nodes that were retrieved for its question, as chips. */
+// What an answer rests on: the nodes that were retrieved for its question, as chips.
 
 import { h, replace } from "../dom.js";
 import { nodeChip } from "./links.js";
 
 const SHOWN = 6;
 
-/** Return `element` and `show(keys, wordsOnly)`; many are folded until a person asks for all. */
+// Return `element` and `show(keys, wordsOnly)`; many are folded until a person asks for all.
 export function createLooked(app) {
-  const element = h("div", { class: "looked", hidden: true });
+  const element = h("div.looked", { hidden: true });
   let known = [];
   let isWhole = false;
   let isWordsOnly = false;
@@ -22,12 +22,12 @@ export function createLooked(app) {
     const { t } = app;
     const shown = isWhole ? known : known.slice(0, SHOWN);
     element.hidden = !known.length;
-    replace(element, h("span", { class: "looked-label" }, t("chat.looked")), shown.map((key) => nodeChip(app, key)), known.length > SHOWN ? more(t) : null, isWordsOnly ? h("span", { class: "looked-label" }, t("chat.words_only")) : null);
+    replace(element, h("span.looked-label", t("chat.looked")), shown.map((key) => nodeChip(app, key)), known.length > SHOWN ? more(t) : null, isWordsOnly ? h("span.looked-label", t("words_only")) : null);
   }
 
   function more(t) {
     const label = isWhole ? t("chat.looked_less") : t("chat.looked_more", { n: known.length - SHOWN });
-    return h("button", { type: "button", class: "looked-more", "aria-expanded": String(isWhole), onclick: () => {
+    return h("button.looked-more", { type: "button", "aria-expanded": String(isWhole), onclick: () => {
       isWhole = !isWhole;
       draw();
       element.querySelector(".looked-more").focus();

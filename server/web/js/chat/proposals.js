@@ -1,21 +1,20 @@
-/** The proposals that an answer waits for: a card each, "approve all", and word when the last is decided. */
+// The proposals that an answer waits for: a card each, "approve all", and word when the last is decided.
 
 import { h, replace } from "../dom.js";
+import { mayEdit } from "../roles.js";
 import { inOrder, isExpired, isOpen, waitsFor } from "../review/approvals.js";
 import { bookOf } from "../review/book.js";
 import { createCard } from "../review/card.js";
 
-/**
- * Return a group: `element`, `add(approval)`, `last()` (the approval decided last), `focus()`, `destroy()`.
- *
- * `onSettled(approval, isOurs)` is called once when none is open any more.
- */
+// Return a group: `element`, `add(approval)`, `last()` (the approval decided last), `focus()`, `destroy()`.
+//
+// `onSettled(approval, isOurs)` is called once when none is open any more.
 export function createProposals(app, { onSettled, onAskAgain }) {
   const book = bookOf(app);
   const cards = new Map();
-  const top = h("div", { class: "proposals-top" });
-  const list = h("div", { class: "proposals-list" });
-  const group = { element: h("section", { class: "proposals", "aria-label": app.t("chat.proposals") }, top, list), add, focus, destroy, has: (id) => cards.has(id), approvals, isOpen: () => approvals().some(isOpen), last: null };
+  const top = h("div.proposals-top");
+  const list = h("div.proposals-list");
+  const group = { element: h("section.proposals", { "aria-label": app.t("chat.proposals") }, top, list), add, focus, destroy, has: (id) => cards.has(id), approvals, isOpen: () => approvals().some(isOpen), last: null };
   let isApprovingAll = false;
   let isSettled = true;
   let isOurs = false;
@@ -59,16 +58,15 @@ export function createProposals(app, { onSettled, onAskAgain }) {
 
   function drawTop() {
     const open = approvals().filter((one) => isOpen(one) && !isExpired(one));
-    const role = app.store.get().me?.role;
-    if (open.length < 2 || role === "viewer") {
+    if (open.length < 2 || !mayEdit(app.store.get().me)) {
       replace(top);
       return;
     }
-    replace(top, h("p", {}, app.t("chat.proposals_wait", { n: open.length })),
-      h("button", { type: "button", class: "primary", disabled: isApprovingAll, onclick: approveAll }, app.t("card.approve_all", { n: open.length })));
+    replace(top, h("p", app.t("chat.proposals_wait", { n: open.length })),
+      h("button.primary", { type: "button", disabled: isApprovingAll, onclick: approveAll }, app.t("card.approve_all", { n: open.length })));
   }
 
-  /** Approve one after the other, each after those it builds on; the first that is refused ends it. */
+  // Approve one after the other, each after those it builds on; the first that is refused ends it.
   async function approveAll() {
     isApprovingAll = true;
     drawTop();

@@ -1,13 +1,13 @@
-/** The conversation endpoints of the service. */
+// The conversation endpoints of the service.
 
 const LISTED = 100;
 
-/** A person's own conversations, newest first; of one graph or of all. */
+// A person's own conversations, newest first; of one graph or of all.
 export async function listThreads(api, graphKey, limit = LISTED) {
   return (await api.post("/api/ai/threads", { limit, ...(graphKey ? { graphKey } : {}) }, { isRead: true })).threads;
 }
 
-/** A conversation: `{threadId, conversationHistory, status, pendingInterrupt?}`. */
+// A conversation: `{threadId, conversationHistory, status, pendingInterrupt?}`.
 export const getMessages = (api, threadId) => api.get(`/api/ai/thread/${encodeURIComponent(threadId)}/messages`);
 
 export const deleteThread = (api, threadId) => api.delete(`/api/ai/thread/${encodeURIComponent(threadId)}`);

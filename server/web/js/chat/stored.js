@@ -1,5 +1,6 @@
-/** Fills a conversation with what is stored of it: turns, tools, decided proposals, and what it waits for. */
+// Fills a conversation with what is stored of it: turns, tools, decided proposals, and what it waits for.
 
+import { ApiError } from "../api.js";
 import { h } from "../dom.js";
 import { fromDocument, fromInterrupt } from "../review/approvals.js";
 import { listApprovals } from "../review/service.js";
@@ -9,7 +10,7 @@ import { createQuestion, createTurn } from "./turn.js";
 
 const SEARCHED = 200;
 
-/** Show a stored conversation, as `getMessages` gives it, in an empty `conversation`. */
+// Show a stored conversation, as `getMessages` gives it, in an empty `conversation`.
 export async function showStored(conversation, stored) {
   const { app, log } = conversation;
   const items = itemsOf(stored.conversationHistory);
@@ -34,7 +35,7 @@ async function ofThread(app, threadId) {
     const found = await listApprovals(app.api, { graphKey, asker: me?.userId, limit: SEARCHED });
     return new Map(found.filter((one) => one.threadId === threadId).map((one) => [one.toolCallId, fromDocument(one)]));
   } catch (error) {
-    if (error.name !== "ApiError") throw error;
+    if (!(error instanceof ApiError)) throw error;
     return new Map();
   }
 }
@@ -63,7 +64,7 @@ function showTurn(conversation, { events, looked }, approvals) {
   turn.end();
 }
 
-/** Say where the last turn stands, and offer what can be done about it. */
+// Say where the last turn stands, and offer what can be done about it.
 function showStatus(conversation, { status, pendingInterrupt }) {
   const { t } = conversation;
   const isUnanswered = conversation.log.content.lastElementChild?.classList.contains("is-user");
@@ -71,7 +72,7 @@ function showStatus(conversation, { status, pendingInterrupt }) {
   const { turn } = conversation;
   const button = (key, kind, fn) => h("button", { type: "button", class: kind, onclick: fn }, t(key));
   if (status === "waiting") {
-    conversation.phase = "waiting";
+    conversation.enter("proposed");
     const group = turn.group;
     if (group && !group.isOpen()) conversation.settled(turn, group.approvals().at(-1), true);
   } else if (status === "limit" && pendingInterrupt) {
@@ -79,7 +80,7 @@ function showStatus(conversation, { status, pendingInterrupt }) {
   } else if (status === "failed") {
     turn.fail(t("chat.broke_off"), button("chat.retry", "primary", () => conversation.resume({ approved: true })));
   } else if (status === "running") {
-    conversation.phase = "elsewhere";
+    conversation.enter("running");
     turn.note(t("chat.busy_elsewhere"), button("chat.take_up", "", () => conversation.resume({ approved: true })));
     conversation.watchElsewhere();
   } else if (status === "stopped") turn.note(t("chat.stopped"));

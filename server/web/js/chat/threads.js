@@ -1,20 +1,16 @@
-/** The conversations of a person: of this graph or of all, newest first; open, begin, delete. */
+// The conversations of a person: of this graph or of all, newest first; open, begin, delete.
 
+import { ApiError } from "../api.js";
 import { createParts, h, replace } from "../dom.js";
-import { addMessages } from "../i18n.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
-import chatEn from "../messages/chat.en.js";
-import chatFr from "../messages/chat.fr.js";
 import { costText, timeText } from "../names.js";
 import { deleteThread, listThreads } from "./service.js";
 
-addMessages({ en: chatEn, fr: chatFr });
-
 export function mountThreads(app, element) {
   const { store } = app;
-  const list = h("ul", { class: "thread-list" });
-  const top = h("div", { class: "threads-top" });
+  const list = h("ul.thread-list");
+  const top = h("div.threads-top");
   const drawTop = createParts(top);
   const drawList = createParts(list);
   let scope = kept.get("threads.scope") ?? "graph";
@@ -38,7 +34,7 @@ export function mountThreads(app, element) {
       threads = await listThreads(app.api, scope === "graph" ? graphKey : null);
       failed = null;
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
+      if (!(error instanceof ApiError)) throw error;
       failed = error;
     }
     draw();
@@ -48,14 +44,14 @@ export function mountThreads(app, element) {
     const { t } = app;
     const { lang, graphKey, threadId } = store.get();
     drawTop([
-      { key: "title", facts: [lang], make: () => h("h2", {}, t("panel.threads")) },
+      { key: "title", facts: [lang], make: () => h("h2", t("panel.threads")) },
       { key: "scope", facts: [lang], make: chooser },
-      { key: "new", facts: [lang, graphKey], make: () => h("button", { type: "button", class: "primary", disabled: !graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")) },
+      { key: "new", facts: [lang, graphKey], make: () => h("button.primary", { type: "button", disabled: !graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")) },
     ]);
     const notice = (key, make) => drawList([{ key, facts: [lang, failed], make }]);
-    if (failed) notice("failed", () => h("li", { class: "notice-line", role: "alert" }, h("p", {}, failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
-    else if (threads === null) notice("loading", () => h("li", { class: "notice-line", role: "status" }, t("threads.loading")));
-    else if (!threads.length) notice("empty", () => h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, t("threads.empty")), h("p", { class: "note" }, t("threads.empty_hint"))));
+    if (failed) notice("failed", () => h("li.notice-line", { role: "alert" }, h("p", failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
+    else if (threads === null) notice("loading", () => h("li.notice-line", { role: "status" }, t("threads.loading")));
+    else if (!threads.length) notice("empty", () => h("li.notice-line", h("p.notice-title", t("threads.empty")), h("p.note", t("threads.empty_hint"))));
     else drawList(threads.map((thread) => ({ key: thread.threadId, facts: [JSON.stringify(thread), lang, graphKey, thread.threadId === threadId], make: () => row(thread) })));
   }
 
@@ -78,8 +74,8 @@ export function mountThreads(app, element) {
     const title = thread.title || t("threads.untitled");
     const isCurrent = thread.threadId === threadId;
     return h("li", { class: isCurrent ? "is-current" : undefined },
-      h("button", { type: "button", class: "thread", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) }, h("span", { class: "thread-title" }, title), h("span", { class: "thread-facts" }, facts.join(" · "))),
-      h("button", { type: "button", class: "icon-button", title: t("threads.delete"), "aria-label": `${t("threads.delete")}: ${title}`, onclick: () => remove(thread, title) }, icon("trash")));
+      h("button.thread", { type: "button", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) }, h("span.thread-title", title), h("span.thread-facts", facts.join(" · "))),
+      h("button.icon-button", { type: "button", title: t("threads.delete"), "aria-label": `${t("threads.delete")}: ${title}`, onclick: () => remove(thread, title) }, icon("trash")));
   }
 
   async function open(thread) {
@@ -100,7 +96,7 @@ export function mountThreads(app, element) {
       if (thread.threadId === store.get().threadId) app.chat?.startNew();
       app.toast("ok", t("threads.deleted"));
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
+      if (!(error instanceof ApiError)) throw error;
       app.toast("error", error.message);
     }
     load();

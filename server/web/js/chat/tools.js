@@ -1,4 +1,4 @@
-/** What the assistant looked up or proposed, as badges: name, state, and on demand arguments and result. */
+// What the assistant looked up or proposed, as badges: name, state, and on demand arguments and result.
 
 import { h, replace } from "../dom.js";
 import { labelOf } from "../names.js";
@@ -7,14 +7,14 @@ const PROPOSES = /^propose_/;
 const MAX_RESULT = 20_000;
 const MARKS = { running: "", ok: "✓", failed: "✕", waiting: "◔", stopped: "–" };
 
-/** Return a badge: `element`, `finish({result, args, isError})`, `settle(state)`. */
+// Return a badge: `element`, `finish({result, args, isError})`, `settle(state)`.
 export function createTool(app, { name, args }) {
   const { t } = app;
-  const mark = h("span", { class: "tool-mark", "aria-hidden": "true" });
-  const word = h("span", { class: "tool-word" });
-  const target = h("span", { class: "tool-args" });
-  const body = h("div", { class: "tool-body" });
-  const element = h("details", { class: "tool" }, h("summary", {}, mark, h("span", { class: "tool-name" }, toolName(app, name)), target, word), body);
+  const mark = h("span.tool-mark", { "aria-hidden": "true" });
+  const word = h("span.tool-word");
+  const target = h("span.tool-args");
+  const body = h("div.tool-body");
+  const element = h("details.tool", h("summary", mark, h("span.tool-name", toolName(app, name)), target, word), body);
   const tool = { element, state: "running", name, finish, settle };
   let known = args;
   tell(args);
@@ -43,20 +43,17 @@ export function createTool(app, { name, args }) {
   function part(label, text) {
     if (!text) return "";
     const cut = text.length > MAX_RESULT;
-    return h("div", { class: "tool-part" }, h("p", { class: "tool-label" }, label), h("pre", { tabindex: "0" }, cut ? `${text.slice(0, MAX_RESULT)}\n…` : text));
+    return h("div.tool-part", h("p.tool-label", label), h("pre", { tabindex: "0" }, cut ? `${text.slice(0, MAX_RESULT)}\n…` : text));
   }
 }
 
 export const isProposal = (name) => PROPOSES.test(name ?? "");
 
-/** A tool's name as people read it; of one that the page does not know, its own. */
+// A tool's name as people read it; of one that the page does not know, its own.
 function toolName(app, name) {
-  const known = KNOWN.has(name) ? app.t(`tool.name.${name}`) : null;
-  if (known) return known;
+  if (app.t.has(`tool.name.${name}`)) return app.t(`tool.name.${name}`);
   return isProposal(name) ? app.t("tool.name.propose", { what: name.slice(8).replaceAll("_", " ") }) : String(name).replaceAll("_", " ");
 }
-
-const KNOWN = new Set(["search_nodes", "read_graph_overview", "read_node_detail", "read_node_config", "explore_neighborhood", "list_available_node_types", "list_node_edges", "read_subgraph"]);
 
 function object(given) {
   if (typeof given !== "string") return given;
@@ -72,7 +69,7 @@ function pretty(given) {
   return found === undefined || found === null || found === "" ? "" : typeof found === "string" ? found : JSON.stringify(found, null, 2);
 }
 
-/** The plain arguments in one line; nodes and types are called by their names. */
+// The plain arguments in one line; nodes and types are called by their names.
 function briefly(app, given) {
   const { nodes, nodeTypes } = app.store.get();
   const found = object(given);

@@ -1,8 +1,6 @@
-/**
- * One answer as it comes: text, tools, proposals, usage, and how it ended.
- *
- * Tokens are drawn once a frame. An answer that waited for a decision goes on in the same turn.
- */
+// One answer as it comes: text, tools, proposals, usage, and how it ended.
+//
+// Tokens are drawn once a frame. An answer that waited for a decision goes on in the same turn.
 
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
@@ -14,150 +12,146 @@ import { createTool, isProposal } from "./tools.js";
 
 const COPIED_MS = 1500;
 
-/** Return a turn: `element`, `take(event)`, `end()`, and the parts that other modules add to it. */
+// Returns a turn: `element`, `take(event)`, `end()`, and the parts that other modules add to it.
 export function createTurn(app, log) {
-  return new Turn(app, log);
-}
+  const { t } = app;
+  const body = h("div.turn-body");
+  const after = h("div.turn-after");
+  const facts = h("p.turn-facts");
+  const looked = createLooked(app);
+  const busy = h("p.turn-busy", { role: "status" });
+  const element = h("article.turn.is-assistant", { "aria-label": t("chat.assistant") }, body, busy, after, looked.element, facts);
+  const tools = new Map();
+  const link = createLinks(app);
+  const turn = {
+    element, body, looked, text: "", segment: null, frame: 0, said: 0, usage: { tokens: 0, cost: 0, isPriced: true, calls: 0 },
+    get isEmpty() {
+      return !turn.text.trim() && !tools.size;
+    },
+  };
+  return Object.assign(turn, { take, working, end, addText, draw, startTool, showAfter, note, fail });
 
-class Turn {
-  constructor(app, log) {
-    Object.assign(this, { app, t: app.t, log });
-    this.body = h("div", { class: "turn-body" });
-    this.after = h("div", { class: "turn-after" });
-    this.facts = h("p", { class: "turn-facts" });
-    this.looked = createLooked(app);
-    this.busy = h("p", { class: "turn-busy", role: "status" });
-    this.element = h("article", { class: "turn is-assistant", "aria-label": app.t("chat.assistant") }, this.body, this.busy, this.after, this.looked.element, this.facts);
-    this.tools = new Map();
-    this.usage = { tokens: 0, cost: 0, isPriced: true, calls: 0 };
-    this.text = "";
-    this.segment = null;
-    this.frame = 0;
-    this.said = 0;
-    this.link = createLinks(app);
-  }
-
-  /** Take an event of the turn, stored or live. */
-  take(event) {
-    if (event.type !== "ai:progress") this.busy.querySelector(".turn-reading")?.remove();
+  // Take an event of the turn, stored or live.
+  function take(event) {
+    if (event.type !== "ai:progress") busy.querySelector(".turn-reading")?.remove();
     switch (event.type) {
       case "ai:token":
-        this.addText(event.token);
+        addText(event.token);
         break;
       case "ai:tool_start":
-        this.startTool(event.toolCallId, event.toolName);
+        startTool(event.toolCallId, event.toolName);
         break;
       case "ai:tool_result":
-        this.finishTool(event.toolCallId, event);
+        finishTool(event.toolCallId, event);
         break;
       case "ai:progress":
-        this.reading(event);
+        reading(event);
         break;
       case "ai:usage":
-        this.use(event.usage);
+        use(event.usage);
         break;
       default:
         break;
     }
-    this.log.stay();
+    log.stay();
   }
 
-  working() {
-    this.element.setAttribute("aria-busy", "true");
-    replace(this.busy, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span", { class: "sr-only" }, this.t("chat.thinking")));
+  function working() {
+    element.setAttribute("aria-busy", "true");
+    replace(busy, h("span.dots", { "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span.sr-only", t("chat.thinking")));
   }
 
-  /** The model still reads what it was asked: say how far it has come. */
-  reading({ promptRead, promptTokens }) {
-    const text = this.t("chat.reading", { done: promptRead, total: promptTokens });
-    const shown = this.busy.querySelector(".turn-reading");
+  // The model still reads what it was asked: say how far it has come.
+  function reading({ promptRead, promptTokens }) {
+    const text = t("chat.reading", { done: promptRead, total: promptTokens });
+    const shown = busy.querySelector(".turn-reading");
     if (shown) shown.textContent = text;
-    else this.busy.append(h("span", { class: "turn-reading note" }, text));
+    else busy.append(h("span.turn-reading.note", text));
   }
 
-  /** Draw what is left and show that nothing more is under way; tools without an answer get `state`. */
-  end(state = "stopped") {
-    this.draw();
-    this.element.removeAttribute("aria-busy");
-    replace(this.busy);
-    for (const tool of this.tools.values()) if (tool.state === "running") tool.settle(isProposal(tool.name) ? "waiting" : state);
-    this.sayRest();
-    this.showUsage();
+  // Draw what is left and show that nothing more is under way; tools without an answer get `state`.
+  function end(state = "stopped") {
+    draw();
+    element.removeAttribute("aria-busy");
+    replace(busy);
+    for (const tool of tools.values()) if (tool.state === "running") tool.settle(isProposal(tool.name) ? "waiting" : state);
+    sayRest();
+    showUsage();
   }
 
-  addText(text) {
+  function addText(text) {
     if (!text) return;
-    if (!this.segment) {
+    if (!turn.segment) {
       if (!text.trim()) return;
-      const element = h("div", { class: "md" });
-      this.body.append(element);
-      this.segment = { text: "", view: createMarkdown(element, this.markdownOptions()) };
+      const element = h("div.md");
+      body.append(element);
+      turn.segment = { text: "", view: createMarkdown(element, markdownOptions()) };
     }
-    this.segment.text += text;
-    this.text += text;
-    if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
+    turn.segment.text += text;
+    turn.text += text;
+    if (!turn.frame) turn.frame = requestAnimationFrame(() => draw());
   }
 
-  markdownOptions() {
-    return { link: this.link, copyLabel: this.t("chat.copy"), copy: (text, button) => this.copy(text, button) };
+  function markdownOptions() {
+    return { link: link, copyLabel: t("chat.copy"), copy: (text, button) => copy(text, button) };
   }
 
-  draw() {
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
-    if (!this.segment) return;
-    this.segment.view.update(this.segment.text.trimStart());
-    this.sayParagraphs();
-    this.log.stay();
+  function draw() {
+    cancelAnimationFrame(turn.frame);
+    turn.frame = 0;
+    if (!turn.segment) return;
+    turn.segment.view.update(turn.segment.text.trimStart());
+    sayParagraphs();
+    log.stay();
   }
 
-  /** Let a screen reader hear whole paragraphs, not single words. */
-  sayParagraphs() {
-    if (!this.element.hasAttribute("aria-busy")) return;
-    const end = this.text.lastIndexOf("\n\n");
-    if (end > this.said) this.sayUntil(end);
+  // Let a screen reader hear whole paragraphs, not single words.
+  function sayParagraphs() {
+    if (!element.hasAttribute("aria-busy")) return;
+    const end = turn.text.lastIndexOf("\n\n");
+    if (end > turn.said) sayUntil(end);
   }
 
-  sayRest() {
-    if (this.isLive && this.said < this.text.length) this.sayUntil(this.text.length);
+  function sayRest() {
+    if (turn.isLive && turn.said < turn.text.length) sayUntil(turn.text.length);
   }
 
-  sayUntil(end) {
-    const words = this.text.slice(this.said, end).replace(/\{\{[^{}]*:([^{}]*)\}\}/g, "$1").replace(/[`*#|_]/g, "").trim();
-    this.said = end;
-    if (words) this.log.say(words);
+  function sayUntil(end) {
+    const words = turn.text.slice(turn.said, end).replace(/\{\{[^{}]*:([^{}]*)\}\}/g, "$1").replace(/[`*#|_]/g, "").trim();
+    turn.said = end;
+    if (words) log.say(words);
   }
 
-  async copy(text, button) {
+  async function copy(text, button) {
     try {
       await navigator.clipboard.writeText(text);
-      button.textContent = this.t("chat.copied");
+      button.textContent = t("chat.copied");
     } catch {
-      this.app.toast("warn", this.t("chat.not_copied"));
+      app.toast("warn", t("chat.not_copied"));
       return;
     }
-    setTimeout(() => (button.textContent = this.t("chat.copy")), COPIED_MS);
+    setTimeout(() => (button.textContent = t("chat.copy")), COPIED_MS);
   }
 
-  startTool(id, name, args) {
-    if (this.tools.has(id)) return;
-    this.draw();
-    this.segment = null;
-    const tool = createTool(this.app, { name, args });
-    this.tools.set(id, tool);
-    const last = this.body.lastElementChild;
-    const group = last?.classList.contains("tools") ? last : h("div", { class: "tools" });
-    if (group !== last) this.body.append(group);
+  function startTool(id, name, args) {
+    if (tools.has(id)) return;
+    draw();
+    turn.segment = null;
+    const tool = createTool(app, { name, args });
+    tools.set(id, tool);
+    const last = body.lastElementChild;
+    const group = last?.classList.contains("tools") ? last : h("div.tools");
+    if (group !== last) body.append(group);
     group.append(tool.element);
   }
 
-  finishTool(id, { result, arguments: args, isError }) {
-    this.tools.get(id)?.finish({ result, args, isError });
+  function finishTool(id, { result, arguments: args, isError }) {
+    tools.get(id)?.finish({ result, args, isError });
   }
 
-  use(usage) {
-    const { tokens, cost, isPriced, calls } = this.usage;
-    this.usage = {
+  function use(usage) {
+    const { tokens, cost, isPriced, calls } = turn.usage;
+    turn.usage = {
       tokens: tokens + (usage.totalTokens ?? 0),
       cost: cost + (usage.cost ?? 0),
       isPriced: isPriced && usage.cost !== undefined,
@@ -165,36 +159,32 @@ class Turn {
     };
   }
 
-  showUsage() {
-    const { tokens, cost, isPriced, calls } = this.usage;
+  function showUsage() {
+    const { tokens, cost, isPriced, calls } = turn.usage;
     if (!calls || !tokens) return;
-    const { lang } = this.app.store.get();
-    const parts = [this.t("chat.tokens", { n: tokens })];
+    const { lang } = app.store.get();
+    const parts = [t("chat.tokens", { n: tokens })];
     if (isPriced && cost > 0) parts.push(costText(cost, lang));
-    replace(this.facts, parts.join(" · "));
-    this.facts.title = this.t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
+    replace(facts, parts.join(" · "));
+    facts.title = t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
   }
 
-  /** Put a box under the answer: an error, a limit, a note. The one before goes. */
-  showAfter(...children) {
-    replace(this.after, ...children);
-    this.log.stay();
+  // Put a box under the answer: an error, a limit, a note. The one before goes.
+  function showAfter(...children) {
+    replace(after, ...children);
+    log.stay();
   }
 
-  note(text, ...buttons) {
-    this.showAfter(h("div", { class: "turn-note" }, h("p", {}, text), buttons.length ? h("div", { class: "card-buttons" }, ...buttons) : ""));
+  function note(text, ...buttons) {
+    showAfter(h("div.turn-note", h("p", text), buttons.length ? h("div.card-buttons", ...buttons) : ""));
   }
 
-  fail(text, ...buttons) {
-    this.showAfter(h("div", { class: "turn-error", role: "alert" }, icon("error"), h("div", {}, h("p", {}, text), buttons.length ? h("div", { class: "card-buttons" }, ...buttons) : "")));
-  }
-
-  get isEmpty() {
-    return !this.text.trim() && !this.tools.size;
+  function fail(text, ...buttons) {
+    showAfter(h("div.turn-error", { role: "alert" }, icon("error"), h("div", h("p", text), buttons.length ? h("div.card-buttons", ...buttons) : "")));
   }
 }
 
-/** What a person said. */
+// What a person said.
 export function createQuestion(app, text) {
-  return h("article", { class: "turn is-user", "aria-label": app.t("chat.you") }, h("div", { class: "bubble" }, text));
+  return h("article.turn.is-user", { "aria-label": app.t("chat.you") }, h("div.bubble", text));
 }

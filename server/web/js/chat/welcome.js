@@ -1,23 +1,24 @@
-/** What an empty conversation shows: who answers, and first questions about this very graph. */
+// What an empty conversation shows: who answers, and first questions about this very graph.
 
 import { h } from "../dom.js";
 import { labelOf } from "../names.js";
+import { mayEdit } from "../roles.js";
 
 const MAX_NAME = 60;
 
-/** Return the welcome of a graph; `onAsk(text)` is called with the question that was chosen. */
+// Return the welcome of a graph; `onAsk(text)` is called with the question that was chosen.
 export function createWelcome(app, onAsk) {
   const { t } = app;
   const { graph, graphKey, graphState, me } = app.store.get();
-  if (!graphKey) return h("div", { class: "welcome" }, h("p", { class: "welcome-title" }, t("chat.no_graph")), h("p", { class: "note" }, t("chat.no_graph_hint")));
-  const questions = (graphState === "ready" ? firstQuestions(app) : []).map((text) => h("li", {}, h("button", { type: "button", class: "suggestion", onclick: () => onAsk(text) }, text)));
-  return h("div", { class: "welcome" },
-    h("p", { class: "welcome-title" }, t("chat.welcome", { name: graph?.name ?? graphKey })),
-    h("p", { class: "note" }, t(me?.role === "viewer" ? "chat.welcome_viewer" : "chat.welcome_hint")),
-    questions.length ? h("ul", { class: "suggestions", "aria-label": t("chat.suggestions") }, ...questions) : "");
+  if (!graphKey) return h("div.welcome", h("p.welcome-title", t("chat.no_graph")), h("p.note", t("chat.no_graph_hint")));
+  const questions = (graphState === "ready" ? firstQuestions(app) : []).map((text) => h("li", h("button.suggestion", { type: "button", onclick: () => onAsk(text) }, text)));
+  return h("div.welcome",
+    h("p.welcome-title", t("chat.welcome", { name: graph?.name ?? graphKey })),
+    h("p.note", t(mayEdit(me) ? "chat.welcome_hint" : "chat.welcome_viewer")),
+    questions.length ? h("ul.suggestions", { "aria-label": t("chat.suggestions") }, ...questions) : "");
 }
 
-/** Questions that name the graph's own nodes: the best connected one, and one that branches. */
+// Questions that name the graph's own nodes: the best connected one, and one that branches.
 export function firstQuestions(app) {
   const { t } = app;
   const { nodes, edges, nodeTypes, graph, me } = app.store.get();
@@ -32,6 +33,6 @@ export function firstQuestions(app) {
   const last = ranked.find((node) => node !== ranked[0] && /error|erreur|fail|alert/i.test(`${node._key} ${node.type} ${name(node)}`)) ?? ranked.at(-1);
   const questions = [t("ask.graph", { name: graph?.name ?? "" }), t("ask.node", { name: name(ranked[0]) })];
   if (last !== ranked[0]) questions.push(t("ask.before", { name: name(last) }));
-  if (me?.role !== "viewer") questions.push(t("ask.change", { name: name(last) }));
+  if (mayEdit(me)) questions.push(t("ask.change", { name: name(last) }));
   return questions;
 }

@@ -1,13 +1,14 @@
-/** An approval as the page holds it, whether it came with a turn, from a list or from the audit log. Pure. */
+// An approval as the page holds it, whether it came with a turn, from a list or from the audit log. Pure.
 
-const OPEN = new Set(["pending", "claimed"]);
+const OPEN = new Set(["pending"]);
 
-/** From what a turn ends with while proposals wait. */
+// From what a turn ends with while proposals wait.
 export function fromInterrupt(waiting, known = {}) {
   return {
     id: waiting.id,
     toolCallId: waiting.toolCallId,
     status: "pending",
+    title: titled(waiting.title),
     action: waiting.action,
     preview: waiting.preview ?? {},
     reason: waiting.reason ?? "",
@@ -23,13 +24,14 @@ export function fromInterrupt(waiting, known = {}) {
   };
 }
 
-/** From the service's own form; after an edit, what was carried out stands in place of what was proposed. */
+// From the service's own form; after an edit, what was carried out stands in place of what was proposed.
 export function fromDocument(document) {
   const decision = document.decision ?? null;
   return {
     id: document.id,
     toolCallId: document.toolCallId,
     status: document.status,
+    title: titled(document.title),
     action: decision?.action ?? document.action,
     preview: decision?.preview ?? document.preview ?? {},
     proposed: document.action,
@@ -51,11 +53,13 @@ export function fromDocument(document) {
   };
 }
 
+const titled = (text) => text[0].toUpperCase() + text.slice(1);
+
 export const isOpen = (approval) => OPEN.has(approval.status);
 
 export const isExpired = (approval, now = Date.now()) => isOpen(approval) && approval.expires <= now;
 
-/** The state that a person is told: an applied change may have been taken back, an edit is told as one. */
+// The state that a person is told: an applied change may have been taken back, an edit is told as one.
 export function stateOf(approval, now = Date.now()) {
   if (isExpired(approval, now)) return "expired";
   if (approval.status === "applied" && approval.undoneBy) return "undone";
@@ -64,17 +68,17 @@ export function stateOf(approval, now = Date.now()) {
   return approval.status;
 }
 
-/** The approvals of `all` that must be decided before this one. */
+// The approvals of `all` that must be decided before this one.
 export function waitsFor(approval, all) {
   return approval.dependsOn.map((id) => all.find((other) => other.id === id)).filter((other) => other && isOpen(other));
 }
 
-/** The applied changes of `all` that were asked for in the same turn as this one, it included. */
+// The applied changes of `all` that were asked for in the same turn as this one, it included.
 export function ofTurn(approval, all) {
   return all.filter((one) => one.threadId === approval.threadId && one.turn === approval.turn && one.status === "applied" && !one.undoneBy && !one.undoes);
 }
 
-/** Open approvals so that each stands after those it builds on. */
+// Open approvals so that each stands after those it builds on.
 export function inOrder(approvals) {
   const left = approvals.filter(isOpen);
   const done = [];
@@ -85,7 +89,7 @@ export function inOrder(approvals) {
   return done;
 }
 
-/** What a preview holds, counted by kind. */
+// What a preview holds, counted by kind.
 export function counts(preview) {
   return Object.fromEntries(Object.entries(preview ?? {}).filter(([, items]) => Array.isArray(items)).map(([kind, items]) => [kind, items.length]));
 }

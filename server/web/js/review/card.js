@@ -1,347 +1,335 @@
-/**
- * A proposed change as a card: what it does and why, where it stands, and a person's decision.
- *
- * Hover or focus draws it on the canvas. News from elsewhere reach the card through the book.
- */
+// A proposed change as a card: what it does and why, where it stands, and a person's decision.
+//
+// Hover or focus draws it on the canvas. News from elsewhere reach the card through the book.
 
+import { ApiError } from "../api.js";
 import { h, replace } from "../dom.js";
+import { mayEdit } from "../roles.js";
 import { counts, fromDocument, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { renderChanges } from "./changes.js";
-import { describeAction } from "./describe.js";
 import { createActionForm, NotJson } from "./edit.js";
 import { factsOf, outcomeOf } from "./facts.js";
 import { ghostsOf } from "./ghosts.js";
 import { createPin } from "./pin.js";
 import * as service from "./service.js";
 
-const ICONS = { pending: "◔", claimed: "◔", applied: "✓", edited: "✓", rejected: "✕", expired: "⌛", stale: "⚠", failed: "⚠", undone: "↶", undo: "↶" };
-const DECIDERS = new Set(["editor", "reviewer", "admin"]);
+const ICONS = { pending: "◔", applied: "✓", edited: "✓", rejected: "✕", expired: "⌛", stale: "⚠", failed: "⚠", undone: "↶", undo: "↶" };
 let cards = 0;
 
-/**
- * Return a card: `{element, approval, approve(), focus(), destroy()}`.
- *
- * `siblings()` gives the approvals that it may build on; `onDecided(approval)` is told of a decision
- * made here, `onChange(approval)` of any; `onAskAgain(approval)` offers to ask for it once more.
- */
+// Returns a card: `{element, approval, approve(), focus(), destroy()}`.
+//
+// `siblings()` gives the approvals that it may build on; `onDecided(approval)` is called after a decision
+// made here, `onChange(approval)` after any; `onAskAgain(approval)` offers to ask for it once more.
 export function createCard(app, approval, options = {}) {
-  const card = new Card(app, approval, options);
+  const { t } = app;
+  const book = bookOf(app);
+  const ghosts = ghostsOf(app);
+  const id = `card-${++cards}`;
+  const title = h("h3.card-title", { id: `${id}-title` });
+  const badge = h("span.card-state");
+  const body = h("div.card-body");
+  const outcomeBox = h("div.card-outcome", { role: "status" });
+  const foot = h("div.card-foot");
+  const element = h("article.card", { tabindex: "-1", "aria-labelledby": title.id, dataset: { approval: approval.id } }, h("header.card-head", title, badge), body, outcomeBox, foot);
+  const card = { element, approval: book.put(approval), mode: "view", isBusy: false };
+  Object.assign(card, { destroy, focus, render, approve });
+  const pin = createPin(app, () => card.approval);
+  const stops = [
+    book.read(approval.id, update),
+    ghosts.watch(pin.draw),
+    app.store.on("lang", () => (card.mode === "view" ? render() : renderHead())),
+  ];
+  follow();
+  render();
+  ghosts.offer(card, card.approval);
   return card;
-}
 
-class Card {
-  constructor(app, approval, options) {
-    Object.assign(this, { app, t: app.t, options, mode: "view", isBusy: false });
-    this.book = bookOf(app);
-    this.ghosts = ghostsOf(app);
-    this.approval = this.book.put(approval);
-    this.pin = createPin(app, () => this.approval);
-    this.id = `card-${++cards}`;
-    this.title = h("h3", { class: "card-title", id: `${this.id}-title` });
-    this.badge = h("span", { class: "card-state" });
-    this.body = h("div", { class: "card-body" });
-    this.told = h("div", { class: "card-told", role: "status" });
-    this.foot = h("div", { class: "card-foot" });
-    this.element = h("article", { class: "card", tabindex: "-1", "aria-labelledby": `${this.id}-title` },
-      h("header", { class: "card-head" }, this.title, this.badge), this.body, this.told, this.foot);
-    this.element.dataset.approval = this.approval.id;
-    this.stops = [
-      this.book.read(this.approval.id, (news) => this.update(news)),
-      this.ghosts.watch(() => this.pin.draw()),
-      app.store.on("lang", () => (this.mode === "view" ? this.render() : this.renderHead())),
-      app.store.on("nodes", () => this.renderHead()),
-    ];
-    this.follow();
-    this.render();
-    this.ghosts.offer(this, this.approval);
+  function destroy() {
+    stops.forEach((stop) => stop());
+    clearTimeout(card.timer);
+    ghosts.drop(card, card.approval);
+    element.remove();
   }
 
-  destroy() {
-    this.stops.forEach((stop) => stop());
-    clearTimeout(this.timer);
-    this.ghosts.drop(this, this.approval);
-    this.element.remove();
+  function follow() {
+    const enter = () => isOpen(card.approval) && ghosts.enter(card.approval);
+    const leave = () => ghosts.leave(card.approval);
+    element.addEventListener("pointerenter", enter);
+    element.addEventListener("pointerleave", leave);
+    element.addEventListener("focusin", enter);
+    element.addEventListener("focusout", (event) => element.contains(event.relatedTarget) || leave());
   }
 
-  follow() {
-    const enter = () => isOpen(this.approval) && this.ghosts.enter(this.approval);
-    const leave = () => this.ghosts.leave(this.approval);
-    this.element.addEventListener("pointerenter", enter);
-    this.element.addEventListener("pointerleave", leave);
-    this.element.addEventListener("focusin", enter);
-    this.element.addEventListener("focusout", (event) => this.element.contains(event.relatedTarget) || leave());
+  function focus() {
+    element.focus({ preventScroll: true });
+    element.scrollIntoView({ block: "nearest" });
   }
 
-  focus() {
-    this.element.focus({ preventScroll: true });
-    this.element.scrollIntoView({ block: "nearest" });
-  }
-
-  update(approval) {
-    const before = stateOf(this.approval);
-    this.approval = approval;
+  function update(approval) {
+    const before = stateOf(card.approval);
+    card.approval = approval;
     if (stateOf(approval) !== before && !isOpen(approval)) {
-      this.mode = "view";
-      this.problem = "";
-      this.ghosts.drop(this, approval);
+      card.mode = "view";
+      card.problem = "";
+      ghosts.drop(card, approval);
     }
-    this.ghosts.offer(this, approval);
-    if (this.mode === "view") this.render();
-    if (stateOf(approval) !== before) this.options.onChange?.(approval);
+    ghosts.offer(card, approval);
+    if (card.mode === "view") render();
+    if (stateOf(approval) !== before) options.onChange?.(approval);
   }
 
-  render() {
-    const { approval, t } = this;
+  function render() {
+    const { approval } = card;
     const state = stateOf(approval);
-    this.element.className = `card is-${state}`;
-    this.renderHead();
-    this.pin.draw();
-    replace(this.badge, h("span", { "aria-hidden": "true" }, ICONS[state] ?? "•"), ` ${t(`state.${state}`)}`);
-    replace(this.body, ...factsOf(this.app, approval), this.changesBox());
-    this.renderTold();
-    this.renderFoot(state);
-    clearTimeout(this.timer);
+    element.className = `card is-${state}`;
+    renderHead();
+    pin.draw();
+    replace(badge, h("span", { "aria-hidden": "true" }, ICONS[state] ?? "•"), ` ${t(`state.${state}`)}`);
+    replace(body, ...factsOf(app, approval), changesBox());
+    renderOutcome();
+    renderFoot(state);
+    clearTimeout(card.timer);
     const left = approval.expires - Date.now();
-    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) this.timer = setTimeout(() => this.expired(), left + 50);
+    if (isOpen(approval) && left > 0 && left < 2 ** 31 - 1) card.timer = setTimeout(() => expired(), left + 50);
   }
 
-  /** Nobody decided in time. What is being written is left until the person sends it, or not. */
-  expired() {
-    this.ghosts.drop(this, this.approval);
-    if (this.mode === "view") this.render();
+  // Nobody decided in time. What is being written is left until the person sends it, or not.
+  function expired() {
+    ghosts.drop(card, card.approval);
+    if (card.mode === "view") render();
   }
 
-  renderHead() {
-    this.title.textContent = describeAction(this.app, this.approval.action, this.approval.preview);
+  function renderHead() {
+    title.textContent = card.approval.title;
   }
 
-  changesBox() {
-    const { approval, t } = this;
+  function changesBox() {
+    const { approval } = card;
     const total = Object.values(counts(approval.preview)).reduce((sum, n) => sum + n, 0);
     if (!total) return "";
-    const box = h("details", { class: "card-changes", open: this.isShown ?? (isOpen(approval) && total <= 12) },
-      h("summary", {}, t("card.changes", { n: total })));
+    const box = h("details.card-changes", { open: card.isShown ?? (isOpen(approval) && total <= 12) },
+      h("summary", t("card.changes", { n: total })));
     const fill = () => {
-      if (box.open && box.childElementCount === 1) box.append(renderChanges(this.app, approval.preview, { canZoom: approval.graphKey === this.app.store.get().graphKey }));
+      if (box.open && box.childElementCount === 1) box.append(renderChanges(app, approval.preview, { canZoom: approval.graphKey === app.store.get().graphKey }));
     };
     box.addEventListener("toggle", fill);
-    box.firstChild.addEventListener("click", () => (this.isShown = !box.open));
+    box.firstChild.addEventListener("click", () => (card.isShown = !box.open));
     fill();
     return box;
   }
 
-  /** Say what went wrong where the person has just acted. */
-  complain(error) {
-    this.problem = error.message || String(error);
-    this.renderTold();
+  // Say what went wrong where the person has just acted.
+  function complain(error) {
+    card.problem = error.message || String(error);
+    renderOutcome();
   }
 
-  renderTold() {
-    const outcome = outcomeOf(this.app, this.approval, stateOf(this.approval));
-    replace(this.told, ...outcome, this.problem ? h("p", { class: "warn-text", role: "alert" }, this.problem) : "");
+  function renderOutcome() {
+    const outcome = outcomeOf(app, card.approval, stateOf(card.approval));
+    replace(outcomeBox, ...outcome, card.problem ? h("p.warn-text", { role: "alert" }, card.problem) : "");
   }
 
-  renderFoot(state) {
-    replace(this.foot);
-    const make = { pending: () => this.footPending(), applied: () => this.footApplied(), edited: () => this.footApplied(), undo: () => this.footApplied(), undone: () => this.footUndone() };
+  function renderFoot(state) {
+    replace(foot);
+    const make = { pending: () => footPending(), applied: () => footApplied(), edited: () => footApplied(), undo: () => footApplied(), undone: () => footUndone() };
     make[state]?.();
-    if (["stale", "failed", "expired"].includes(state) && this.options.onAskAgain) {
-      this.foot.append(this.button("card.ask_again", "", () => this.options.onAskAgain(this.approval)));
+    if (["stale", "failed", "expired"].includes(state) && options.onAskAgain) {
+      foot.append(button("card.ask_again", "", () => options.onAskAgain(card.approval)));
     }
   }
 
-  footPending() {
-    const { t, app, approval } = this;
-    this.pin.element.disabled = this.isBusy;
+  function footPending() {
+    const { approval } = card;
+    pin.element.disabled = card.isBusy;
     const { me } = app.store.get();
-    if (me && !DECIDERS.has(me.role)) {
-      this.foot.append(h("p", { class: "note" }, t("card.viewer")), this.pin.element);
+    if (!mayEdit(me)) {
+      foot.append(h("p.note", t("card.viewer")), pin.element);
       return;
     }
-    const first = waitsFor(approval, this.options.siblings?.() ?? []);
+    const first = waitsFor(approval, options.siblings?.() ?? []);
     if (first.length) {
-      const titles = first.map((one) => describeAction(app, one.action, one.preview)).join(" · ");
-      this.foot.append(h("p", { class: "note card-waits" }, t("card.decide_first", { title: titles })));
+      const titles = first.map((one) => one.title).join(" · ");
+      foot.append(h("p.note.card-waits", t("card.decide_first", { title: titles })));
     }
-    const approve = this.button("card.approve", "primary", () => this.approve());
+    const approve = button("card.approve", "primary", () => card.approve());
     approve.disabled = first.length > 0;
-    const edit = this.button("card.edit", "", () => this.openEdit());
+    const edit = button("card.edit", "", () => openEdit());
     edit.disabled = first.length > 0;
-    const remark = this.button("card.remark", "quiet", () => this.openRemark("approve"));
+    const remark = button("card.remark", "quiet", () => openRemark("approve"));
     remark.disabled = first.length > 0;
-    this.foot.append(h("div", { class: "card-buttons" }, approve, edit, this.button("card.reject", "", () => this.openRemark("reject")), remark, this.pin.element));
+    foot.append(h("div.card-buttons", approve, edit, button("card.reject", "", () => openRemark("reject")), remark, pin.element));
   }
 
-  footApplied() {
-    const { me } = this.app.store.get();
-    if (me && !DECIDERS.has(me.role)) return;
-    const { approval } = this;
-    const all = approval.undoes ? [] : ofTurn(approval, this.options.siblings?.() ?? []);
-    this.foot.append(h("div", { class: "card-buttons" }, this.button(approval.undoes ? "card.redo" : "card.undo", "", () => this.undo()),
-      all.length > 1 ? h("button", { type: "button", disabled: this.isBusy, onclick: () => this.undoTurn(all) }, this.t("card.undo_turn", { n: all.length })) : ""));
+  function footApplied() {
+    const { me } = app.store.get();
+    if (!mayEdit(me)) return;
+    const { approval } = card;
+    const all = approval.undoes ? [] : ofTurn(approval, options.siblings?.() ?? []);
+    foot.append(h("div.card-buttons", button(approval.undoes ? "card.redo" : "card.undo", "", () => undo()),
+      all.length > 1 ? h("button", { type: "button", disabled: card.isBusy, onclick: () => undoTurn(all) }, t("card.undo_turn", { n: all.length })) : ""));
   }
 
-  footUndone() {
-    const { me } = this.app.store.get();
-    if (me && !DECIDERS.has(me.role)) return;
-    this.foot.append(h("div", { class: "card-buttons" }, this.button("card.redo", "", () => this.redo())));
+  function footUndone() {
+    const { me } = app.store.get();
+    if (!mayEdit(me)) return;
+    foot.append(h("div.card-buttons", button("card.redo", "", () => redo())));
   }
 
-  button(key, kind, fn) {
-    return h("button", { type: "button", class: kind, onclick: fn, disabled: this.isBusy }, this.t(key));
+  function button(key, kind, fn) {
+    return h("button", { type: "button", class: kind, onclick: fn, disabled: card.isBusy }, t(key));
   }
 
-  openEdit() {
-    this.mode = "edit";
-    const form = createActionForm(this.app, this.approval.action, this.approval.preview);
-    const send = h("button", { type: "submit", class: "primary" }, this.t("card.approve_edited"));
-    const remark = this.remarkField("card.remark_label");
-    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), this.sendEdit(form, remark.read())) },
-      form.element, remark.element, h("div", { class: "card-buttons" }, send, this.button("card.cancel", "", () => this.closeForm())));
-    this.openForm(element, form);
+  function openEdit() {
+    card.mode = "edit";
+    const form = createActionForm(app, card.approval.action, card.approval.preview);
+    const send = h("button.primary", { type: "submit", }, t("card.approve_edited"));
+    const remark = remarkField("card.remark_label");
+    const element = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), sendEdit(form, remark.read())) },
+      form.element, remark.element, h("div.card-buttons", send, button("card.cancel", "", () => closeForm())));
+    openForm(element, form);
   }
 
-  /** Let the person say why before they decide; the assistant reads it. `verdict`: approve or reject. */
-  openRemark(verdict) {
-    this.mode = "remark";
+  // Let the person say why before they decide; the assistant reads it. `verdict`: approve or reject.
+  function openRemark(verdict) {
+    card.mode = "remark";
     const isApproval = verdict === "approve";
-    const remark = this.remarkField(isApproval ? "card.remark_label" : "card.feedback");
-    const send = () => (isApproval ? this.approve(remark.read()) : this.reject(remark.read()));
-    const element = h("form", { class: "card-form", onsubmit: (event) => (event.preventDefault(), send()) }, remark.element,
-      h("div", { class: "card-buttons" }, h("button", { type: "submit", class: isApproval ? "primary" : "danger" }, this.t(isApproval ? "card.approve" : "card.reject_now")), this.button("card.cancel", "", () => this.closeForm())));
-    this.openForm(element, remark);
+    const remark = remarkField(isApproval ? "card.remark_label" : "card.feedback");
+    const send = () => (isApproval ? approve(remark.read()) : reject(remark.read()));
+    const element = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), send()) }, remark.element,
+      h("div.card-buttons", h("button", { type: "submit", class: isApproval ? "primary" : "danger" }, t(isApproval ? "card.approve" : "card.reject_now")), button("card.cancel", "", () => closeForm())));
+    openForm(element, remark);
   }
 
-  remarkField(label) {
-    const field = h("textarea", { rows: "3", maxlength: "4000", id: `${this.id}-remark`, placeholder: this.t("card.feedback_hint") });
-    return { element: h("div", { class: "edit-field" }, h("label", { for: field.id }, this.t(label)), field), read: () => field.value.trim(), focus: () => field.focus() };
+  function remarkField(label) {
+    const field = h("textarea", { rows: "3", maxlength: "4000", id: `${id}-remark`, placeholder: t("card.feedback_hint") });
+    return { element: h("div.edit-field", h("label", { for: field.id }, t(label)), field), read: () => field.value.trim(), focus: () => field.focus() };
   }
 
-  openForm(element, target) {
+  function openForm(element, target) {
     element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
       event.stopPropagation();
-      this.closeForm();
+      closeForm();
     });
-    this.problem = "";
-    this.renderTold();
-    replace(this.foot, element);
-    const changes = this.body.querySelector(".card-changes");
-    if (changes && this.mode === "edit") changes.open = false; // the form shows the new values
+    card.problem = "";
+    renderOutcome();
+    replace(foot, element);
+    const changes = body.querySelector(".card-changes");
+    if (changes && card.mode === "edit") changes.open = false; // the form shows the new values
     element.scrollIntoView({ block: "nearest" });
     target.focus();
   }
 
-  closeForm() {
-    this.mode = "view";
-    this.render();
-    this.focus();
+  function closeForm() {
+    card.mode = "view";
+    render();
+    focus();
   }
 
-  async sendEdit(form, feedback) {
+  async function sendEdit(form, feedback) {
     let action;
     try {
       action = form.read();
     } catch (error) {
       if (!(error instanceof NotJson)) throw error;
-      form.show([], this.t("edit.not_json"));
+      form.show([], t("edit.not_json"));
       return;
     }
     form.show([]);
-    await this.decide(() => service.approve(this.app.api, this.approval.id, { editedAction: action, feedback }), (error) => {
+    await decide(() => service.approve(app.api, card.approval.id, { editedAction: action, feedback }), (error) => {
       form.show(Array.isArray(error.details) ? error.details : [], error.message);
     });
   }
 
-  approve(feedback) {
-    return this.decide(() => service.approve(this.app.api, this.approval.id, { feedback }));
+  function approve(feedback) {
+    return decide(() => service.approve(app.api, card.approval.id, { feedback }));
   }
 
-  reject(feedback) {
-    return this.decide(() => service.reject(this.app.api, this.approval.id, feedback));
+  function reject(feedback) {
+    return decide(() => service.reject(app.api, card.approval.id, feedback));
   }
 
-  /** Send a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown. */
-  async decide(send, onRefused = (error) => this.complain(error)) {
-    if (this.isBusy) return false;
-    this.problem = "";
-    this.setBusy(true);
+  // Send a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown.
+  async function decide(send, onRefused = (error) => card.complain(error)) {
+    if (card.isBusy) return false;
+    card.problem = "";
+    setBusy(true);
     try {
       const decided = fromDocument(await send());
-      this.mode = "view";
-      this.setBusy(false);
-      this.book.put(decided);
-      this.app.canvas.markDone(decided);
-      this.focus();
-      this.options.onDecided?.(decided);
+      card.mode = "view";
+      setBusy(false);
+      book.put(decided);
+      app.canvas.markDone(decided);
+      focus();
+      options.onDecided?.(decided);
       return true;
     } catch (error) {
-      this.setBusy(false);
-      if (error.name !== "ApiError") throw error;
-      await this.refused(error, onRefused);
+      setBusy(false);
+      if (!(error instanceof ApiError)) throw error;
+      await refused(error, onRefused);
       return false;
     }
   }
 
-  async refused(error, onRefused) {
+  async function refused(error, onRefused) {
     const isUnsure = [404, 409, 410].includes(error.status) || ["network", "timeout"].includes(error.code);
-    if (isUnsure) await this.lookAgain(); // it may have been decided, by this very request too
-    if (isOpen(this.approval) && this.mode !== "view") onRefused(error);
-    else this.complain(error);
+    if (isUnsure) await lookAgain(); // it may have been decided, by card very request too
+    if (isOpen(card.approval) && card.mode !== "view") onRefused(error);
+    else complain(error);
   }
 
-  async lookAgain(id = this.approval.id) {
+  async function lookAgain(id = card.approval.id) {
     try {
-      this.book.put(fromDocument(await service.getApproval(this.app.api, id)));
+      book.put(fromDocument(await service.getApproval(app.api, id)));
     } catch (error) {
-      if (error.name !== "ApiError") throw error; // what was refused is told already
+      if (!(error instanceof ApiError)) throw error; // what was refused is outcomeBox already
     }
   }
 
-  setBusy(isBusy) {
-    this.isBusy = isBusy;
-    this.element.setAttribute("aria-busy", String(isBusy));
-    for (const button of this.foot.querySelectorAll("button")) button.disabled = isBusy;
-    if (!isBusy && this.mode === "view") this.renderFoot(stateOf(this.approval));
+  function setBusy(isBusy) {
+    card.isBusy = isBusy;
+    element.setAttribute("aria-busy", String(isBusy));
+    for (const button of foot.querySelectorAll("button")) button.disabled = isBusy;
+    if (!isBusy && card.mode === "view") renderFoot(stateOf(card.approval));
   }
 
-  async undo() {
-    const title = describeAction(this.app, this.approval.action, this.approval.preview);
-    const isSure = await this.app.confirm({ title: this.t("undo.title"), text: this.t("undo.text", { title, list: this.undoList() }), ok: this.t("undo.yes") });
-    if (isSure) await this.takeBack(this.approval.id);
+  async function undo() {
+    const title = card.approval.title;
+    const isSure = await app.confirm({ title: t("undo.title"), text: t("undo.text", { title, list: undoList() }), ok: t("undo.yes") });
+    if (isSure) await takeBack(card.approval.id);
   }
 
-  async undoTurn(all) {
-    const list = h("ul", {}, ...all.map((one) => h("li", {}, describeAction(this.app, one.action, one.preview))));
-    const isSure = await this.app.confirm({ title: this.t("undo.turn_title"), text: this.t("undo.turn_text", { n: all.length }), details: list, ok: this.t("undo.yes") });
-    if (isSure) await this.takeBack(this.approval.id, { turn: true });
+  async function undoTurn(all) {
+    const list = h("ul", ...all.map((one) => h("li", one.title)));
+    const isSure = await app.confirm({ title: t("undo.turn_title"), text: t("undo.turn_text", { n: all.length }), details: list, ok: t("undo.yes") });
+    if (isSure) await takeBack(card.approval.id, { turn: true });
   }
 
-  redo() {
-    return this.takeBack(this.approval.undoneBy);
+  function redo() {
+    return takeBack(card.approval.undoneBy);
   }
 
-  async takeBack(id, { turn = false } = {}) {
-    this.problem = "";
-    this.setBusy(true);
+  async function takeBack(id, { turn = false } = {}) {
+    card.problem = "";
+    setBusy(true);
     try {
-      const made = fromDocument(await service.undo(this.app.api, this.approval.graphKey, id, { turn }));
-      this.book.put(made);
-      this.app.toast("ok", this.t(id === this.approval.id ? "undo.done" : "undo.redone"));
-      this.setBusy(false);
-      await Promise.all([this.approval.id, made.undoes, ...made.undoesAlso].filter(Boolean).map((one) => this.lookAgain(one)));
-      this.options.onUndone?.(made);
+      const made = fromDocument(await service.undo(app.api, card.approval.graphKey, id, { turn }));
+      book.put(made);
+      app.toast("ok", t(id === card.approval.id ? "undo.done" : "undo.redone"));
+      setBusy(false);
+      await Promise.all([card.approval.id, made.undoes, ...made.undoesAlso].filter(Boolean).map((one) => lookAgain(one)));
+      options.onUndone?.(made);
     } catch (error) {
-      this.setBusy(false);
-      if (error.name !== "ApiError") throw error;
-      this.complain(error);
+      setBusy(false);
+      if (!(error instanceof ApiError)) throw error;
+      complain(error);
     }
   }
 
-  /** What an undo takes back, in words. */
-  undoList() {
-    const names = counts(this.approval.preview);
-    return Object.entries(names).map(([kind, n]) => this.t(`undo.${kind}`, { n })).join(", ");
+  // What an undo takes back, in words.
+  function undoList() {
+    const names = counts(card.approval.preview);
+    return Object.entries(names).map(([kind, n]) => t(`undo.${kind}`, { n })).join(", ");
   }
 }

@@ -1,4 +1,4 @@
-/** A preview as a person reads it: what is new, gone, changed and moved, fields before and after, code as a diff. */
+// A preview as a person reads it: what is new, gone, changed and moved, fields before and after, code as a diff.
 
 import { renderDiff } from "../diff.js";
 import { h } from "../dom.js";
@@ -10,7 +10,7 @@ const HIDDEN = new Set(["_key", "_id", "_rev", "_from", "_to", "graphKey", "work
 const LONG = 160;
 const MAX_SHOWN = 60;
 
-/** Return the list of all that a preview changes; `canZoom` false where its graph is not the one shown. */
+// Return the list of all that a preview changes; `canZoom` false where its graph is not the one shown.
 export function renderChanges(app, preview, { canZoom = true } = {}) {
   const page = { app, t: app.t, preview, canZoom };
   const sections = [
@@ -28,31 +28,31 @@ export function renderChanges(app, preview, { canZoom = true } = {}) {
   ];
   const shown = sections.slice(0, MAX_SHOWN).map((make) => make());
   const rest = sections.length - shown.length;
-  return h("div", { class: "changes" }, ...shown, rest > 0 ? h("p", { class: "note" }, app.t("change.more", { count: rest })) : "");
+  return h("div.changes", ...shown, rest > 0 ? h("p.note", app.t("change.more", { count: rest })) : "");
 }
 
-/** Sections are made only when they are shown: a layout may move two thousand nodes. */
+// Sections are made only when they are shown: a layout may move two thousand nodes.
 const each = (items, make) => (Array.isArray(items) ? items.map((item) => () => make(item)) : []);
 
 function section(page, sign, kind, name, ...body) {
   return h("section", { class: `change is-${sign}` },
-    h("div", { class: "change-head" },
-      h("span", { class: "change-sign", "aria-hidden": "true" }, SIGNS[sign]),
-      h("span", { class: "change-kind" }, page.t(`change.${kind}.${sign}`)),
+    h("div.change-head",
+      h("span.change-sign", { "aria-hidden": "true" }, SIGNS[sign]),
+      h("span.change-kind", page.t(`change.${kind}.${sign}`)),
       name),
     ...body);
 }
 
-/** A node's name; where it stands on the canvas, a button that shows it. */
+// A node's name; where it stands on the canvas, a button that shows it.
 function nodeName(page, key, name) {
-  if (!page.canZoom || !page.app.store.get().nodes?.has?.(key)) return h("strong", { class: "change-name" }, visible(name));
-  const button = h("button", { type: "button", class: "link-button change-name", title: page.t("change.zoom") }, visible(name));
+  if (!page.canZoom || !page.app.store.get().nodes?.has?.(key)) return h("strong.change-name", visible(name));
+  const button = h("button.link-button.change-name", { type: "button", title: page.t("change.zoom") }, visible(name));
   button.addEventListener("click", () => page.app.canvas.zoomTo(key));
   return button;
 }
 
 function brokenSection(page, { key, name, path, to }) {
-  return section(page, "removed", "reference", nodeName(page, key, name), h("p", { class: "note" }, visible(page.t("change.reference.says", { path: path.join("."), to }))));
+  return section(page, "removed", "reference", nodeName(page, key, name), h("p.note", visible(page.t("change.reference.says", { path: path.join("."), to }))));
 }
 
 function documentSection(page, sign, node) {
@@ -64,7 +64,7 @@ function documentSection(page, sign, node) {
 
 function typeSection(page, type) {
   const rows = Object.entries({ ...type, process: type.node?.process, node: undefined }).filter(([name, value]) => value !== undefined && !HIDDEN.has(name) && !isEmpty(value));
-  return section(page, "added", "type", h("strong", { class: "change-name" }, visible(type.displayName || type._key)), table(page, rows.map(([name, value]) => [name, undefined, value]), "added"));
+  return section(page, "added", "type", h("strong.change-name", visible(type.displayName || type._key)), table(page, rows.map(([name, value]) => [name, undefined, value]), "added"));
 }
 
 const isEmpty = (value) => value === null || value === "" || (Array.isArray(value) && !value.length);
@@ -77,8 +77,8 @@ function flat(data, name) {
 
 function edgeSection(page, sign, edge) {
   const end = (key) => nodeName(page, key, nameOf(page.app, key, page.preview));
-  const label = edge.label ? h("span", { class: "change-label" }, visible(edge.label)) : "";
-  return section(page, sign, "edge", h("span", { class: "change-ends" }, end(edge.source), h("span", { "aria-label": page.t("change.to") }, "→"), end(edge.target), label));
+  const label = edge.label ? h("span.change-label", visible(edge.label)) : "";
+  return section(page, sign, "edge", h("span.change-ends", end(edge.source), h("span", { "aria-label": page.t("change.to") }, "→"), end(edge.target), label));
 }
 
 function movedSection(page, change) {
@@ -86,23 +86,23 @@ function movedSection(page, change) {
   const at = (x, y) => `${x ?? "·"}, ${y ?? "·"}`;
   const [x, y] = [find("posX"), find("posY")];
   const text = `${at(x?.before, y?.before)} → ${at(x?.after, y?.after)}`;
-  return section(page, "moved", "node", nodeName(page, change.key, change.name), h("span", { class: "change-place" }, text));
+  return section(page, "moved", "node", nodeName(page, change.key, change.name), h("span.change-place", text));
 }
 
 function changeSection(page, sign, change, kind) {
-  const name = kind === "node" ? nodeName(page, change.key, change.name) : h("strong", { class: "change-name" }, visible(change.name));
+  const name = kind === "node" ? nodeName(page, change.key, change.name) : h("strong.change-name", visible(change.name));
   const plain = change.fields.filter((field) => !field.diff);
   const long = change.fields.filter((field) => field.diff);
   return section(page, sign, kind, name,
     plain.length ? table(page, plain.map((field) => [field.path.join("."), field.before, field.after]), "changed") : "",
-    ...long.map((field) => h("div", { class: "change-code" }, h("span", { class: "change-field", title: field.path.join(".") }, fieldName(page.t, field.path)), renderDiff(field.diff, page.t))));
+    ...long.map((field) => h("div.change-code", h("span.change-field", { title: field.path.join(".") }, fieldName(page.t, field.path)), renderDiff(field.diff, page.t))));
 }
 
 function table(page, rows, sign) {
   const { t } = page;
   const both = sign === "changed";
-  const head = both ? h("thead", {}, h("tr", {}, ...["field", "before", "after"].map((name) => h("th", { scope: "col" }, t(`change.${name}`))))) : "";
-  return h("table", { class: "change-table" }, head, h("tbody", {}, ...rows.map(([name, before, after]) => h("tr", {},
+  const head = both ? h("thead", h("tr", ...["field", "before", "after"].map((name) => h("th", { scope: "col" }, t(`change.${name}`))))) : "";
+  return h("table.change-table", head, h("tbody", ...rows.map(([name, before, after]) => h("tr", {},
     h("th", { scope: "row", title: name }, visible(fieldName(page.t, name))),
     both || sign === "removed" ? valueCell(page, before, "before") : "",
     both || sign === "added" ? valueCell(page, after, "after") : ""))));
@@ -113,7 +113,7 @@ function valueCell(page, value, side) {
   const text = visible(typeof value === "string" ? value : JSON.stringify(value, null, 1));
   const sign = side === "before" ? "−" : "+";
   const content = text.length > LONG || text.includes("\n")
-    ? h("details", { class: "change-long" }, h("summary", {}, shortJson(text.replaceAll("\n", " "), 80)), h("pre", {}, text))
-    : h("span", {}, text === "" ? page.t("change.empty") : text);
-  return h("td", { class: `is-${side}` }, h("span", { class: "cell-sign", "aria-hidden": "true" }, sign), content);
+    ? h("details.change-long", h("summary", shortJson(text.replaceAll("\n", " "), 80)), h("pre", text))
+    : h("span", text === "" ? page.t("change.empty") : text);
+  return h("td", { class: `is-${side}` }, h("span.cell-sign", { "aria-hidden": "true" }, sign), content);
 }

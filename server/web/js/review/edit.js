@@ -1,8 +1,6 @@
-/**
- * A form over the fields of an action, with the action as JSON for what no form shows.
- *
- * What is valid is the server's to say: its faults are shown at the fields that they name.
- */
+// A form over the fields of an action, with the action as JSON for what no form shows.
+//
+// What is valid is the server's to say: its faults are shown at the fields that they name.
 
 import { h, replace } from "../dom.js";
 import { fieldName, nameOf } from "../names.js";
@@ -16,15 +14,15 @@ let forms = 0;
 
 export class NotJson extends Error {}
 
-/** Return a form: `element`, `read()` gives the edited action (raises NotJson), `show(faults, text)`. */
+// Return a form: `element`, `read()` gives the edited action (raises NotJson), `show(faults, text)`.
 export function createActionForm(app, action, preview) {
   const form = { app, t: app.t, preview, fields: [], id: `edit-${++forms}` };
-  const body = h("div", { class: "edit-fields" });
-  const problem = h("p", { class: "field-error", role: "alert", hidden: true });
-  const raw = h("textarea", { class: "edit-raw code-input", rows: "12", spellcheck: "false", "aria-label": app.t("edit.json") });
+  const body = h("div.edit-fields");
+  const problem = h("p.field-error", { role: "alert", hidden: true });
+  const raw = h("textarea.edit-raw.code-input", { rows: "12", spellcheck: "false", "aria-label": app.t("edit.json") });
   const rawBox = h("div", { hidden: true }, raw);
   let read = build(form, body, action);
-  const toggle = h("button", { type: "button", class: "link-button", "aria-pressed": "false" }, app.t("edit.as_json"));
+  const toggle = h("button.link-button", { type: "button", "aria-pressed": "false" }, app.t("edit.as_json"));
   toggle.addEventListener("click", () => switchForm());
 
   function switchForm() {
@@ -47,14 +45,14 @@ export function createActionForm(app, action, preview) {
     for (const field of form.fields) mark(field);
     const rest = faults.filter((fault) => !placed(form, fault));
     const words = [faults.length && rest.length < faults.length ? "" : text, ...rest.map((fault) => refusal(form, fault))].filter(Boolean);
-    replace(problem, words.map((one) => h("span", { class: "field-fault" }, one)));
+    replace(problem, words.map((one) => h("span.field-fault", one)));
     problem.hidden = !words.length;
     const first = body.querySelector("[aria-invalid=true]");
     (first ?? (words.length && !rawBox.hidden ? raw : null))?.focus();
   }
 
   return {
-    element: h("div", { class: "edit" }, problem, body, rawBox, h("div", { class: "edit-switch" }, toggle)),
+    element: h("div.edit", problem, body, rawBox, h("div.edit-switch", toggle)),
     read: () => (rawBox.hidden ? read() : parsed(raw.value)),
     show,
     focus: () => (body.querySelector("input, textarea, select") ?? raw).focus(),
@@ -76,7 +74,7 @@ function build(form, body, action) {
   return made.read;
 }
 
-/** Fields of an action; the server names a batch's field `actions.2.changes.data.name`. */
+// Fields of an action; the server names a batch's field `actions.2.changes.data.name`.
 function ofAction(form, action, where) {
   if (action?.type !== "batch") {
     const made = ofObject(form, action?.payload ?? {}, where, 0);
@@ -84,7 +82,7 @@ function ofAction(form, action, where) {
   }
   const inner = action.payload.actions.map((one, index) => ofAction(form, one, [...where, "actions", String(index)]));
   return {
-    elements: inner.map((made, index) => h("fieldset", {}, h("legend", {}, form.t("edit.part", { number: index + 1 })), ...made.elements)),
+    elements: inner.map((made, index) => h("fieldset", h("legend", form.t("edit.part", { number: index + 1 })), ...made.elements)),
     read: () => ({ ...action, payload: { ...action.payload, actions: inner.map((made) => made.read()) } }),
   };
 }
@@ -113,18 +111,18 @@ function ofValue(form, name, value, where, depth) {
 function fixed(form, name, value) {
   const isNode = name.toLowerCase().endsWith("nodekey") || name === "sourceKey" || name === "targetKey";
   const text = isNode ? nameOf(form.app, value, form.preview) : String(value);
-  return { elements: [h("p", { class: "edit-fixed" }, h("span", {}, labelText(form, name)), h("output", {}, text))], read: () => value };
+  return { elements: [h("p.edit-fixed", h("span", labelText(form, name)), h("output", text))], read: () => value };
 }
 
 function group(form, name, made, read) {
-  const elements = [h("fieldset", {}, h("legend", {}, labelText(form, name)), ...made.flatMap((one) => one.elements))];
+  const elements = [h("fieldset", h("legend", labelText(form, name)), ...made.flatMap((one) => one.elements))];
   return { elements, read: () => read(made) };
 }
 
 function input(form, name, value, where) {
   const id = `${form.id}-${form.fields.length}`;
   const { control, read } = controlFor(name, value, id);
-  const error = h("p", { class: "field-error", id: `${id}-error`, hidden: true });
+  const error = h("p.field-error", { id: `${id}-error`, hidden: true });
   control.setAttribute("aria-describedby", error.id);
   form.fields.push({ where: where.join("."), control, error });
   const isCheck = control.type === "checkbox";
@@ -154,15 +152,12 @@ function controlFor(name, value, id) {
   return { control, read: () => parsed(control.value) };
 }
 
-/** A field that has no name of its own in the catalogue is called as in the document. */
+// A field that has no name of its own in the catalogue is called as in the document.
 function labelText(form, name) {
-  const key = `field.${name}`;
-  return FIELD_NAMES.has(name) ? form.t(key) : fieldName(form.t, name);
+  return form.t.has(`form.${name}`) ? form.t(`form.${name}`) : fieldName(form.t, name);
 }
 
-const FIELD_NAMES = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "sheet", "posX", "posY", "data", "process", "changes", "patches", "search", "replace", "edges", "label", "typeKey", "displayName", "description", "icon", "category"]);
-
-/** Show a fault at the field it names: `patches.1.search`, or the nearest field around or within. */
+// Show a fault at the field it names: `patches.1.search`, or the nearest field around or within.
 function placed(form, fault) {
   const { fields } = form;
   const where = String(fault.where ?? "").split(".").filter((part) => part && part !== "payload").join(".");
@@ -172,7 +167,7 @@ function placed(form, fault) {
   return Boolean(found);
 }
 
-/** What is wrong with a value. The rules' own words are English: elsewhere they stand behind a sentence, as a detail. */
+// What is wrong with a value. The rules' own words are English: elsewhere they stand behind a sentence, as a detail.
 function refusal({ app, t }, { where, what }) {
   const place = where ? `${fieldName(t, String(where))}: ` : "";
   const isEnglish = app.store.get().lang === "en";

@@ -1,23 +1,16 @@
-/** What a card says of its proposal: why, in which parts, whose, and what became of it. */
+// What a card says of its proposal: why, whose, and what became of it.
 
 import { h } from "../dom.js";
-import { personName, timeText, untilText } from "../names.js";
+import { ago, personName, timeText } from "../names.js";
 import { isExpired, isOpen } from "./approvals.js";
-import { describeParts } from "./describe.js";
 
-const PARTS = 12;
 const BY_HAND = "person"; // stands for the model where a person asked without one
 
-/** Return the lines over the changes: the reason, the parts of a batch, and who asked for it when. */
+// Return the lines over the changes: the reason, and who asked for it when.
 export function factsOf(app, approval) {
   const { reason } = approval;
-  const why = reason ? h("p", { class: "card-reason" }, h("span", { class: "card-label" }, app.t("card.why")), " ", reason) : "";
-  return [why, partsList(app, approval), metaLine(app, approval)];
-}
-
-function partsList(app, approval) {
-  const parts = describeParts(app, approval.action, approval.preview);
-  return parts.length ? h("ol", { class: "card-parts" }, ...parts.slice(0, PARTS).map((part) => h("li", {}, part)), parts.length > PARTS ? h("li", {}, "…") : "") : "";
+  const why = reason ? h("p.card-reason", h("span.card-label", app.t("card.why")), " ", reason) : "";
+  return [why, metaLine(app, approval)];
 }
 
 function metaLine(app, approval) {
@@ -29,21 +22,20 @@ function metaLine(app, approval) {
     approval.model !== BY_HAND && approval.model,
     approval.created && timeText(approval.created, lang),
     graph && t("card.in_graph", { graph }),
-    isOpen(approval) && !isExpired(approval) && t("card.expires", { when: untilText(approval.expires, lang) }),
+    isOpen(approval) && !isExpired(approval) && t("card.expires", { when: ago(approval.expires, lang, t) }),
   ].filter(Boolean);
-  return h("p", { class: "card-meta" }, facts.join(" · "));
+  return h("p.card-meta", facts.join(" · "));
 }
 
-/** Return the lines that say who decided, and what can be done where it could not be carried out. */
+// Return the lines that say who decided, and what can be done where it could not be carried out.
 export function outcomeOf(app, approval, state) {
   const { t } = app;
   const { decision } = approval;
   const lines = [];
   if (decision && decision.verdict !== "expire") lines.push(...decided(app, approval, state));
-  if (["stale", "failed"].includes(state)) lines.push(h("p", { class: "warn-text" }, approval.outcome));
-  if (["stale", "failed", "expired"].includes(state)) lines.push(h("p", { class: "note" }, t(`outcome.${state}_next`)));
-  if (state === "undone") lines.push(h("p", { class: "note" }, t("outcome.undone")));
-  if (state === "claimed") lines.push(h("p", { class: "note" }, t("outcome.claimed")));
+  if (["stale", "failed"].includes(state)) lines.push(h("p.warn-text", approval.outcome));
+  if (["stale", "failed", "expired"].includes(state)) lines.push(h("p.note", t(`outcome.${state}_next`)));
+  if (state === "undone") lines.push(h("p.note", t("outcome.undone")));
   return lines;
 }
 
@@ -52,6 +44,6 @@ function decided(app, { decision, result }, state) {
   const byState = { edited: "outcome.edited_by", undo: "outcome.undone_by" };
   const key = decision.verdict === "reject" ? "outcome.rejected_by" : byState[state] ?? "outcome.approved_by";
   const revision = ["applied", "edited"].includes(state) && result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "";
-  const line = h("p", {}, t(key, { who: personName(app, decision.by), when: timeText(decision.at, store.get().lang) }), revision);
-  return decision.feedback ? [line, h("p", { class: "card-feedback" }, "“", decision.feedback, "”")] : [line];
+  const line = h("p", t(key, { who: personName(app, decision.by), when: timeText(decision.at, store.get().lang) }), revision);
+  return decision.feedback ? [line, h("p.card-feedback", "“", decision.feedback, "”")] : [line];
 }

@@ -1,19 +1,16 @@
-/**
- * Which proposal is drawn on the canvas.
- *
- * The one under the pointer or the focus, else the one a person chose, else the newest that waits in
- * the open graph. One that a person hid stays hidden until that person shows it again.
- */
+// Which proposal is drawn on the canvas.
+//
+// The one under the pointer or the focus, else the one a person chose, else the newest that waits in
+// the open graph. One that a person hid stays hidden until that person shows it again.
 
 import { keptInTab } from "../kept.js";
 import { isExpired, isOpen } from "./approvals.js";
-import { describeAction } from "./describe.js";
 
 const NARROW = matchMedia("(max-width: 760px)");
 const REMEMBERED = 100;
 const shown = new WeakMap();
 
-/** Return what decides it for the page. */
+// Return what decides it for the page.
 export function ghostsOf(app) {
   if (!shown.has(app)) shown.set(app, createGhosts(app));
   return shown.get(app);
@@ -23,14 +20,14 @@ function createGhosts(app) {
   const offered = new Map(); // card -> its approval, oldest first
   let chosen = null;
   let near = null;
-  let drawn = null; // {id, preview, text}
-  const hidden = new Set(keptInTab.list("ghosts.hidden"));
+  let drawn = null; // {id, title, preview, text}
+  const hidden = new Set((keptInTab.get("ghosts.hidden") ?? "").split(" "));
   const watchers = new Set();
 
   const fits = (approval) => approval && approval.graphKey === app.store.get().graphKey && isOpen(approval) && !isExpired(approval);
   const isHidden = (approval) => hidden.has(approval.id);
 
-  /** What is drawn while nothing is under the pointer. */
+  // What is drawn while nothing is under the pointer.
   function resting() {
     const newest = [...offered.values()].filter(fits).toSorted((one, other) => (one.created ?? Infinity) - (other.created ?? Infinity)).at(-1);
     return [chosen, newest].find((one) => fits(one) && !isHidden(one)) ?? null;
@@ -40,16 +37,16 @@ function createGhosts(app) {
     const next = fits(near) && !isHidden(near) ? near : resting();
     const isSame = next?.id === drawn?.id;
     if (!isSame || (next && isOther(next))) {
-      drawn = next && { id: next.id, preview: next.preview, text: JSON.stringify(next.preview) };
-      if (next) app.canvas.showGhosts(next.preview, { title: describeAction(app, next.action, next.preview), onHide: () => hide(next), stays: isSame });
+      drawn = next && { id: next.id, title: next.title, preview: next.preview, text: JSON.stringify(next.preview) };
+      if (next) app.canvas.showGhosts(next.preview, { title: next.title, onHide: () => hide(next), stays: isSame });
       else app.canvas.showGhosts(null);
     }
     for (const fn of watchers) fn();
   }
 
-  /** Whether its preview is another than the one drawn; the same is read again every few seconds. */
-  function isOther({ preview }) {
-    return preview !== drawn.preview && JSON.stringify(preview) !== drawn.text;
+  // Whether its preview is another than the one drawn; the same is read again every few seconds.
+  function isOther({ title, preview }) {
+    return title !== drawn.title || (preview !== drawn.preview && JSON.stringify(preview) !== drawn.text);
   }
 
   function hide(approval) {
@@ -60,7 +57,7 @@ function createGhosts(app) {
   }
 
   function remember() {
-    keptInTab.putList("ghosts.hidden", [...hidden].slice(-REMEMBERED));
+    keptInTab.put("ghosts.hidden", [...hidden].slice(-REMEMBERED).join(" "));
     draw();
   }
 
@@ -69,12 +66,8 @@ function createGhosts(app) {
     draw();
   });
   app.store.on("graphState", draw);
-  app.store.on("lang", () => {
-    if (drawn) drawn = { id: drawn.id, preview: null, text: "" };
-    draw();
-  });
   return {
-    /** An approval that waits has come to the page, with a card: it is shown at once. */
+    // An approval that waits has come to the page, with a card: it is shown at once.
     offer: (card, approval) => {
       if (!isOpen(approval)) return;
       if (![...offered.values()].some((one) => one.id === approval.id)) chosen = null;
@@ -97,7 +90,7 @@ function createGhosts(app) {
       remember();
     },
     hide,
-    /** A card is gone, or its approval does not wait any more. */
+    // A card is gone, or its approval does not wait any more.
     drop: (card, approval) => {
       offered.delete(card);
       if (near?.id === approval.id) near = null;

@@ -1,22 +1,22 @@
-/** What was applied to a graph, newest first, with undo; for reviewers also the audit log behind it. */
+// What was applied to a graph, newest first, with undo; for reviewers also the audit log behind it.
 
+import { ApiError } from "../api.js";
 import { h, replace } from "../dom.js";
 import { personName, timeText } from "../names.js";
+import { mayAudit } from "../roles.js";
 import { fromDocument, stateOf } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { createCard } from "./card.js";
-import { describeAction } from "./describe.js";
 import { auditEntries, getApproval, listApprovals } from "./service.js";
 
 const LIMIT = 100;
 const AUDITED = 200; // of the latest approvals, read at once to say what entries are about
-const REVIEWERS = new Set(["reviewer", "admin"]);
 
-/** Return the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs). */
+// Return the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs).
 export function createHistory(app) {
-  const rows = h("ol", { class: "history" });
-  const log = h("div", { class: "audit" });
-  const element = h("div", { class: "history-view", hidden: true }, rows, log);
+  const rows = h("ol.history");
+  const log = h("div.audit");
+  const element = h("div.history-view", { hidden: true }, rows, log);
   const book = bookOf(app);
   let cards = [];
   let shown = "";
@@ -32,9 +32,9 @@ export function createHistory(app) {
       shown = stamp;
       render(approvals, graphKey);
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
+      if (!(error instanceof ApiError)) throw error;
       shown = "";
-      replace(rows, h("li", { class: "notice-line", role: "alert" }, error.message));
+      replace(rows, h("li.notice-line", { role: "alert" }, error.message));
     }
   }
 
@@ -43,18 +43,18 @@ export function createHistory(app) {
     cards = [];
     shownApprovals = approvals;
     replace(rows, ...approvals.map((approval) => row(approval, graphKey)));
-    if (!approvals.length) rows.append(h("li", { class: "notice-line" }, h("p", { class: "notice-title" }, app.t("history.empty")), h("p", { class: "note" }, app.t("history.empty_hint"))));
+    if (!approvals.length) rows.append(h("li.notice-line", h("p.notice-title", app.t("history.empty")), h("p.note", app.t("history.empty_hint"))));
     const { me } = app.store.get();
-    replace(log, me && REVIEWERS.has(me.role) ? auditBox(graphKey) : "");
+    replace(log, mayAudit(me) ? auditBox(graphKey) : "");
   }
 
   function row(approval, graphKey) {
     const { lang } = app.store.get();
     const state = stateOf(approval);
-    const title = describeAction(app, approval.action, approval.preview);
+    const title = approval.title;
     const facts = [timeText(at(approval), lang), approval.decision && personName(app, approval.decision.by), approval.result?.revision && app.t("history.revision", { revision: String(approval.result.revision) })].filter(Boolean);
-    const box = h("details", { class: "history-item" },
-      h("summary", {}, h("span", { class: "history-title" }, approval.undoes ? `↶ ${title}` : title), h("span", { class: "history-facts" }, facts.join(" · "), state === "undone" ? ` · ${app.t("state.undone")}` : "")));
+    const box = h("details.history-item",
+      h("summary", h("span.history-title", approval.undoes ? `↶ ${title}` : title), h("span.history-facts", facts.join(" · "), state === "undone" ? ` · ${app.t("state.undone")}` : "")));
     box.addEventListener("toggle", () => {
       if (!box.open || box.childElementCount > 1) return;
       const card = createCard(app, approval, { siblings: () => shownApprovals, onUndone: () => load(graphKey) });
@@ -66,10 +66,10 @@ export function createHistory(app) {
   }
 
   function auditBox(graphKey) {
-    const list = h("ol", { class: "audit-list" });
-    const verdict = h("p", { class: "note", role: "status" });
+    const list = h("ol.audit-list");
+    const verdict = h("p.note", { role: "status" });
     const check = h("button", { type: "button", onclick: () => verify(verdict) }, app.t("audit.verify"));
-    const box = h("details", {}, h("summary", {}, app.t("audit.title")), h("p", { class: "note" }, app.t("audit.hint")), h("div", { class: "card-buttons" }, check), verdict, list);
+    const box = h("details", h("summary", app.t("audit.title")), h("p.note", app.t("audit.hint")), h("div.card-buttons", check), verdict, list);
     box.addEventListener("toggle", () => box.open && fill(list, graphKey));
     return box;
   }
@@ -79,16 +79,16 @@ export function createHistory(app) {
       const { lang } = app.store.get();
       const entries = await auditEntries(app.api, graphKey, LIMIT);
       await learn(entries, graphKey);
-      replace(list, ...entries.map((entry) => h("li", {}, h("time", {}, timeText(entry.at, lang)), ` ${personName(app, entry.userId)} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
-        entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: personName(app, entry.asker) })}` : "", entry.feedback ? h("span", { class: "card-feedback" }, ` “${entry.feedback}”`) : "")));
-      if (!entries.length) replace(list, h("li", { class: "note" }, app.t("audit.empty")));
+      replace(list, ...entries.map((entry) => h("li", h("time", timeText(entry.at, lang)), ` ${personName(app, entry.userId)} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
+        entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: personName(app, entry.asker) })}` : "", entry.feedback ? h("span.card-feedback", ` “${entry.feedback}”`) : "")));
+      if (!entries.length) replace(list, h("li.note", app.t("audit.empty")));
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
-      replace(list, h("li", { class: "warn-text" }, error.message));
+      if (!(error instanceof ApiError)) throw error;
+      replace(list, h("li.warn-text", error.message));
     }
   }
 
-  /** Read the approvals that entries are about, so that each can say what was changed. */
+  // Read the approvals that entries are about, so that each can say what was changed.
   async function learn(entries, graphKey) {
     const isUnknown = ({ approvalId }) => approvalId && !book.get(approvalId);
     if (entries.some(isUnknown)) (await listApprovals(app.api, { limit: AUDITED, ...(graphKey ? { graphKey } : {}) })).map(fromDocument).forEach(book.put);
@@ -98,8 +98,8 @@ export function createHistory(app) {
 
   function whatOf({ approvalId, file }) {
     const approval = approvalId && book.get(approvalId);
-    const what = approval ? describeAction(app, approval.action, approval.preview) : file && app.t("action.import_file", { file });
-    return what ? [" · ", h("strong", { class: "audit-what" }, what)] : "";
+    const what = approval ? approval.title : file && app.t("title_import", { file });
+    return what ? [" · ", h("strong.audit-what", what)] : "";
   }
 
   async function verify(verdict) {
@@ -108,7 +108,7 @@ export function createHistory(app) {
       verdict.className = found.sound ? "note ok-text" : "warn-text";
       verdict.textContent = app.t(found.sound ? "audit.sound" : "audit.unsound", { n: found.entries, faults: found.faults.join("; ") });
     } catch (error) {
-      if (error.name !== "ApiError") throw error;
+      if (!(error instanceof ApiError)) throw error;
       verdict.textContent = error.message;
     }
   }

@@ -1,14 +1,14 @@
-/** News of proposals while the page is open: how many wait, and what others decided of this person's own. */
+// News of proposals while the page is open: how many wait, and what others decided of this person's own.
 
+import { ApiError } from "../api.js";
 import { kept } from "../kept.js";
 import { fromDocument } from "./approvals.js";
 import { bookOf } from "./book.js";
-import { describeAction } from "./describe.js";
 import { getApproval } from "./service.js";
 
 const MOST_TOLD = 3; // notices at once; more are told in one
 
-/** Keep `waiting` of the store (counts by workspace and graph) up to date, and tell of decisions. */
+// Keep `waiting` of the store (counts by workspace and graph) up to date, and tell of decisions.
 export function watchReviews(app) {
   const { store, socket, t } = app;
   const told = new Set();
@@ -35,10 +35,10 @@ export function watchReviews(app) {
   async function tell(one) {
     try {
       const approval = bookOf(app).put(fromDocument(await getApproval(app.api, one.approvalId)));
-      const what = describeAction(app, approval.action, approval.preview);
+      const what = approval.title;
       app.toast("news", t(`news.${one.event}`, { who: one.userId, what }), { action: { label: t("news.show"), run: () => show(one) } });
     } catch (error) {
-      if (error.name !== "ApiError") throw error; // the list of what was decided shows it too
+      if (!(error instanceof ApiError)) throw error; // the list of what was decided shows it too
     }
   }
 
@@ -51,7 +51,7 @@ export function watchReviews(app) {
   socket.on("ai:review", take);
 }
 
-/** How many proposals wait: of a graph, or of all. */
+// How many proposals wait: of a graph, or of all.
 export function waitingIn(waiting, graphKey) {
   const all = Object.values(waiting ?? {}).flatMap((counts) => Object.entries(counts));
   return all.reduce((sum, [key, n]) => (!graphKey || key === graphKey ? sum + n : sum), 0);

@@ -1,14 +1,14 @@
-/** The button of a card that shows its proposal on the canvas, or hides it. */
+// The button of a card that shows its proposal on the canvas, or hides it.
 
 import { h } from "../dom.js";
 import { ghostsOf } from "./ghosts.js";
 
 const NARROW = matchMedia("(max-width: 760px)"); // there canvas and panels share one place
 
-/** Return `element` and `draw()`, which says what it would do now. */
+// Return `element` and `draw()`, which says what it would do now.
 export function createPin(app, approvalOf) {
   const ghosts = ghostsOf(app);
-  const element = h("button", { type: "button", class: "quiet", onclick: press });
+  const element = h("button.quiet", { type: "button", onclick: press });
   draw();
   return { element, draw };
 

@@ -1,8 +1,8 @@
-/** The review endpoints of the service. */
+// The review endpoints of the service.
 
 const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
-/** List approvals; `filter` may hold graphKey, status, asker and limit. */
+// List approvals; `filter` may hold graphKey, status, asker and limit.
 export async function listApprovals(api, filter = {}) {
   const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== undefined && value !== ""));
   return (await api.get(`/api/approvals?${query}`)).approvals;
@@ -10,17 +10,17 @@ export async function listApprovals(api, filter = {}) {
 
 export const getApproval = (api, id) => api.get(`/api/approvals/${path(id)}`);
 
-/** Approve; with `editedAction` that is carried out in place of what was proposed. */
+// Approve; with `editedAction` that is carried out in place of what was proposed.
 export const approve = (api, id, { editedAction, feedback = "" } = {}) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "approve", ...(editedAction ? { editedAction } : {}), feedback });
 
 export const reject = (api, id, feedback) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "reject", feedback });
 
-/** Take back an applied change, or with `turn` all of its turn; an undo is taken back in the same way. */
+// Take back an applied change, or with `turn` all of its turn; an undo is taken back in the same way.
 export const undo = (api, graphKey, approvalId, { turn = false } = {}) => api.post(`/api/graphs/${path(graphKey)}/undo`, { approvalId, turn });
 
-/** The audit log of a graph, newest first. For reviewers. */
+// The audit log of a graph, newest first. For reviewers.
 export async function auditEntries(api, graphKey, limit = 200) {
   const query = new URLSearchParams({ limit: String(limit), ...(graphKey ? { graphKey } : {}) });
   return (await api.get(`/api/audit?${query}`)).entries;

@@ -1,0 +1,7 @@
+// What a role may do. The server decides; the page leaves out what the server would refuse.
+
+const ROLES = ["viewer", "editor", "reviewer", "admin"];
+const isAtLeast = (me, role) => ROLES.indexOf(me?.role) >= ROLES.indexOf(role);
+
+export const mayEdit = (me) => isAtLeast(me, "editor"); // edit by hand, ask for changes, decide, undo
+export const mayAudit = (me) => isAtLeast(me, "reviewer");
