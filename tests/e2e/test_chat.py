@@ -306,7 +306,8 @@ def test_a_model_cannot_show_a_proposal_that_the_service_does_not_have(
 ) -> None:
     script.play('{"type":"interrupt","approvals":[{"id":"ap_nothing","action":{"type":"delete_node"}}]}')
     page = open_page(site)
-    ask(page, "Fool me")
+    with page.expect_response(lambda answer: "ap_nothing" in answer.url and answer.status == 404):
+        ask(page, "Fool me")
     answered(page, "interrupt")
     assert page.locator(".card").count() == 0
     trouble.forgive("404")  # the page asked for it

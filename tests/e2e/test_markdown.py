@@ -12,19 +12,19 @@ from tests.e2e.site import Site
 from tests.e2e.talk import HOSTILE
 
 RENDER = """async (text) => {
-  const { renderMarkdown } = await import("/web/js/markdown.js");
+  const { createMarkdown } = await import("/web/js/markdown.js");
   const box = document.createElement("div");
   const bold = (textContent) => Object.assign(document.createElement("b"), { textContent });
-  box.append(renderMarkdown(text, { link: (kind, body) => bold(`${kind}=${body}`) }));
+  createMarkdown(box, { link: (kind, body) => bold(`${kind}=${body}`) }).update(text);
   return box.innerHTML;
 }"""
 GROWN = """async (text) => {
-  const { createMarkdown, renderMarkdown } = await import("/web/js/markdown.js");
+  const { createMarkdown } = await import("/web/js/markdown.js");
   const [grown, whole] = [document.createElement("div"), document.createElement("div")];
   const view = createMarkdown(grown);
   for (let end = 0; end <= text.length; end += 3) view.update(text.slice(0, end));
   view.update(text);
-  whole.append(renderMarkdown(text));
+  createMarkdown(whole).update(text);
   return [grown.innerHTML, whole.innerHTML];
 }"""
 DIFF = """async (text) => (await import("/web/js/diff.js")).parseDiff(text)"""

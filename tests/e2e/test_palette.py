@@ -44,3 +44,14 @@ def test_two_nodes_added_at_one_place_do_not_hide_each_other(site: Site, open_pa
         "() => [...document.querySelectorAll('.node')].map((node) => node.style.transform)"
     )
     assert len(set(places)) == len(places)
+
+
+def test_a_question_about_a_node_is_put_into_the_message_and_not_sent(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    page = open_page(offline_site)
+    node(page, "fetch-api").focus()
+    page.keyboard.press("Enter")
+    page.locator(".inspector").get_by_role("button", name="Ask about it").click()
+    expect(page.locator("#composer")).to_have_value("What does {{node:fetch-api}} do?")
+    expect(page.locator(".turn")).to_have_count(0)

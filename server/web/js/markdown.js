@@ -38,13 +38,6 @@ export function createMarkdown(element, options = {}) {
   };
 }
 
-// Return a whole text as one fragment.
-export function renderMarkdown(text, options = {}) {
-  const fragment = document.createDocumentFragment();
-  for (const block of splitBlocks(text)) fragment.append(renderBlock(block, options, 0));
-  return fragment;
-}
-
 // Split a text into blocks: `{kind, source, …}`. Pure.
 export function splitBlocks(text) {
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
@@ -280,7 +273,7 @@ function said(text, name) {
 function namedLink(text, at, options, depth) {
   const found = NAMED_LINK.exec(text.slice(at, at + 2600));
   if (!found) return null;
-  const inner = depth < MAX_DEPTH ? inline(found[1], { ...options, noLinks: true }, depth + 1) : [found[1]];
+  const inner = depth < MAX_DEPTH ? inline(found[1], options, depth + 1) : [found[1]];
   return { node: webLink(found[2], ...inner), end: at + found[0].length };
 }
 

@@ -1,55 +1,31 @@
 // Finds nodes of the graph that is open by name, type, key, data or code, on all its sheets.
 
-import { h, replace } from "../dom.js";
-import { icon } from "../icons.js";
-import { excerpt, looks, typeName } from "./model.js";
 import { labelOf } from "../names.js";
+import { excerpt, looks, typeName } from "./model.js";
+import { openPicker } from "./picker.js";
 
 const SHOWN = 30;
 const READ_CHARS = 4000; // of a node's data and code
 
 export function createFinder({ app, canvas }) {
-  const { store, t, openDialog } = app;
+  const { store, t } = app;
 
   // Opens the search; the node that is chosen is shown.
   function open() {
     if (store.get().graphState !== "ready") return;
     const all = [...store.get().nodes.values()].map((node) => ({ node, ...wordsOf(node) }));
-    const list = h("ul.palette");
-    const told = h("p.muted", { role: "status" });
-    const field = h("input", { type: "search", placeholder: t("find.hint"), "aria-label": t("find.hint"), autocomplete: "off" });
-    const dialog = openDialog({ title: t("find.title"), content: [field, told, list] });
-    const draw = () => {
-      const found = ranked(all, field.value);
-      told.textContent = field.value.trim() ? t("find.found", { n: found.length }) : "";
-      replace(list, found.slice(0, SHOWN).map(({ node }) => h("li", row(node, dialog))));
+    const find = (text) => {
+      const found = ranked(all, text);
+      return { rows: found.slice(0, SHOWN).map(({ node }) => row(node)), told: text.trim() ? t("find.found", { n: found.length }) : "" };
     };
-    field.addEventListener("input", draw);
-    field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") list.querySelector("button")?.click();
-      else if (event.key === "Escape") dialog.close(); // a search field would only be emptied
-      else if (event.key === "ArrowDown") list.querySelector("button")?.focus();
-      else return;
-      event.preventDefault();
-    });
-    list.addEventListener("keydown", (event) => {
-      const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      (event.target.closest("li")?.[step]?.querySelector("button") ?? (event.key === "ArrowUp" ? field : event.target)).focus();
-    });
-    draw();
-    field.focus();
+    openPicker(app, { title: t("find.title"), hint: t("find.hint"), find });
   }
 
-  function row(node, dialog) {
+  function row(node) {
     const { nodeTypes, graph, sheet } = store.get();
-    const { icon: name, letters, hue, color } = looks(node, nodeTypes);
-    const picture = h("span.node-icon", { style: { "--hue": String(hue), ...(color ? { "--type-color": color } : {}) } }, name ? icon(name) : h("span.node-letters", letters));
     const on = (node.sheet ?? "0") === sheet ? null : graph?.sheetsList?.[node.sheet] ?? node.sheet;
     const about = [typeName(node, nodeTypes), on && t("find.on_sheet", { sheet: on }), excerpt(node, nodeTypes)].filter(Boolean).join(" · ");
-    return h("button.palette-type", { type: "button", onclick: () => (dialog.close(), canvas.zoomTo(node._key)) },
-      picture, h("span.palette-text", h("span.palette-name", labelOf(node, nodeTypes)), h("span.palette-about", about)));
+    return { look: looks(node, nodeTypes), name: labelOf(node, nodeTypes), about, choose: () => canvas.zoomTo(node._key) };
   }
 
   function wordsOf(node) {

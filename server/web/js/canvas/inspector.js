@@ -6,6 +6,7 @@ import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { createAreaDraft, createDraft } from "./drafts.js";
 import { looks, typeName } from "./model.js";
+import { nodePicture } from "./picker.js";
 import { labelOf } from "../names.js";
 
 const MOST_LISTED = 100;
@@ -74,7 +75,7 @@ export function createInspector(element, { app, edits, canvas }) {
     shownName = name;
     draft?.show(name);
     show([
-      ["icon", [look.hue, look.color, look.icon, look.letters], () => h("span.node-icon", { style: { "--hue": String(look.hue), ...(look.color ? { "--type-color": look.color } : {}) } }, look.icon ? icon(look.icon) : h("span.node-letters", look.letters))],
+      ["icon", [look.hue, look.color, look.icon, look.letters], () => nodePicture(look)],
       ["title", [of, edits.mayEdit() ? "" : name], () => h("div.inspector-title", nameField(node, name), h("div.muted", of))],
     ], [
       ...(type?.description ? [["about", [type.description], () => h("p.muted", type.description)]] : []),

@@ -1,43 +1,27 @@
 // The palette: a graph's node types, of which one is added by hand in the middle of what is seen.
 
-import { h, replace } from "../dom.js";
-import { icon } from "../icons.js";
 import { boxOf, looks, typeName } from "./model.js";
+import { openPicker } from "./picker.js";
 
 const SIDESTEP = 30; // from a node that stands at the very place
 const SIZE = { width: 200, height: 100 };
 
 export function createPalette({ app, edits, view, canvas, ordered }) {
-  const { store, t, openDialog } = app;
+  const { store, t } = app;
 
-  // Lets a person choose a type; resolves when the palette is closed.
+  // Lets a person choose a type.
   function open() {
     if (!edits.check()) return;
     const { nodeTypes } = store.get();
+    const nameOf = (type) => type.displayName || type.type;
     const types = [...nodeTypes.values()].toSorted((one, other) => nameOf(one).localeCompare(nameOf(other)));
-    const list = h("ul.palette");
-    const field = h("input", { type: "search", placeholder: t("palette.filter"), "aria-label": t("palette.filter"), autocomplete: "off" });
-    const dialog = openDialog({ title: t("palette.title"), content: [field, list] });
-    const draw = () => {
-      const words = field.value.trim().toLowerCase();
+    const find = (text) => {
+      const words = text.trim().toLowerCase();
       const found = types.filter((type) => `${nameOf(type)} ${type.type} ${type.description ?? ""}`.toLowerCase().includes(words));
-      replace(list, found.length ? found.map((type) => row(type, dialog)) : h("li.muted", t("palette.none")));
+      const rows = found.map((type) => ({ look: looks({ type: type.type }, nodeTypes), name: nameOf(type), about: type.description, choose: () => add(type) }));
+      return { rows, told: found.length ? "" : t("palette.none") };
     };
-    field.addEventListener("input", draw);
-    field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") list.querySelector("button")?.click();
-    });
-    draw();
-    field.focus();
-  }
-
-  const nameOf = (type) => type.displayName || type.type;
-
-  function row(type, dialog) {
-    const { icon: name, letters, hue, color } = looks({ type: type.type }, store.get().nodeTypes);
-    const picture = h("span.node-icon", { style: { "--hue": String(hue), ...(color ? { "--type-color": color } : {}) } }, name ? icon(name) : h("span.node-letters", letters));
-    return h("li", h("button.palette-type", { type: "button", onclick: () => (dialog.close(), add(type)) },
-      picture, h("span.palette-text", h("span.palette-name", nameOf(type)), type.description ? h("span.palette-about", type.description) : null)));
+    openPicker(app, { title: t("palette.title"), hint: t("palette.filter"), find });
   }
 
   async function add(type) {

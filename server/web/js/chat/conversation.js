@@ -34,8 +34,8 @@ export function createConversation(app, { log, composer, onChange }) {
     },
   };
   Object.assign(conversation, {
-    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, lookOn, enter, take, atLimit, groupOf, settled, open,
-    keep, watchElsewhere,
+    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, lookOn, enter, take, atLimit, known,
+    groupOf, settled, open, keep, watchElsewhere,
   });
   const following = createFollowing(conversation);
   clear();

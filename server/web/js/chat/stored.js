@@ -2,7 +2,7 @@
 
 import { ApiError } from "../api.js";
 import { h } from "../dom.js";
-import { fromDocument, fromInterrupt } from "../review/approvals.js";
+import { fromDocument } from "../review/approvals.js";
 import { listApprovals } from "../review/service.js";
 import { itemsOf } from "./history.js";
 import { isProposal } from "./tools.js";
@@ -17,7 +17,8 @@ export async function showStored(conversation, stored) {
   const hasProposals = items.some((item) => item.events?.some((event) => isProposal(event.toolName)));
   const approvals = hasProposals ? await ofThread(app, conversation.threadId) : new Map();
   for (const waiting of stored.pendingInterrupt?.approvals ?? []) {
-    if (!approvals.has(waiting.toolCallId)) approvals.set(waiting.toolCallId, fromInterrupt(waiting, { graphKey: conversation.graphKey, threadId: conversation.threadId, asker: app.store.get().me?.userId }));
+    const found = approvals.has(waiting.toolCallId) ? null : await conversation.known(waiting.id);
+    if (found) approvals.set(waiting.toolCallId, found);
   }
   for (const item of items) {
     if (item.kind === "question") {

@@ -1,61 +1,22 @@
 // An approval as the page holds it, whether it came with a turn, from a list or from the audit log. Pure.
 
-const OPEN = new Set(["pending"]);
-
-// From what a turn ends with while proposals wait.
-export function fromInterrupt(waiting, known = {}) {
-  return {
-    id: waiting.id,
-    toolCallId: waiting.toolCallId,
-    status: "pending",
-    title: titled(waiting.title),
-    action: waiting.action,
-    preview: waiting.preview ?? {},
-    reason: waiting.reason ?? "",
-    dependsOn: waiting.dependsOn ?? [],
-    expires: waiting.expiresAt,
-    graphKey: known.graphKey,
-    threadId: known.threadId,
-    asker: known.asker,
-    model: known.model,
-    decision: null,
-    result: null,
-    outcome: "",
-  };
-}
-
 // From the service's own form; after an edit, what was carried out stands in place of what was proposed.
 export function fromDocument(document) {
-  const decision = document.decision ?? null;
+  const { decision = null, title, userId, expiresTime, createdTime } = document;
   return {
-    id: document.id,
-    toolCallId: document.toolCallId,
-    status: document.status,
-    title: titled(document.title),
+    reason: "", dependsOn: [], undoesAlso: [], outcome: "", result: null, undoes: null, undoneBy: null,
+    ...document,
+    decision,
+    title: title[0].toUpperCase() + title.slice(1),
     action: decision?.action ?? document.action,
     preview: decision?.preview ?? document.preview ?? {},
-    proposed: document.action,
-    reason: document.reason ?? "",
-    dependsOn: document.dependsOn ?? [],
-    expires: document.expiresTime,
-    created: document.createdTime,
-    graphKey: document.graphKey,
-    threadId: document.threadId,
-    turn: document.turn,
-    asker: document.userId,
-    model: document.model,
-    decision,
-    result: document.result ?? null,
-    undoes: document.undoes ?? null,
-    undoesAlso: document.undoesAlso ?? [],
-    undoneBy: document.undoneBy ?? null,
-    outcome: document.outcome ?? "",
+    asker: userId,
+    expires: expiresTime,
+    created: createdTime,
   };
 }
 
-const titled = (text) => text[0].toUpperCase() + text.slice(1);
-
-export const isOpen = (approval) => OPEN.has(approval.status);
+export const isOpen = (approval) => approval.status === "pending";
 
 export const isExpired = (approval, now = Date.now()) => isOpen(approval) && approval.expires <= now;
 

@@ -29,7 +29,7 @@ function createBook(app) {
   function put(approval) {
     const one = page(approval.id);
     if (one.approval && !isOpen(one.approval) && isOpen(approval)) return one.approval; // older news
-    one.approval = { ...one.approval, ...withoutUnset(approval) };
+    one.approval = approval;
     for (const reader of [...one.readers]) reader(one.approval);
     return one.approval;
   }
@@ -64,5 +64,3 @@ function createBook(app) {
   app.store.on("lang", () => refresh({ isAll: true }));
   return { put, read, refresh, get: (id) => pages.get(id)?.approval ?? null };
 }
-
-const withoutUnset = (approval) => Object.fromEntries(Object.entries(approval).filter(([, value]) => value !== undefined));

@@ -132,73 +132,54 @@ export function createCard(app, approval, options = {}) {
 
   function renderFoot(state) {
     replace(foot);
-    const make = { pending: () => footPending(), applied: () => footApplied(), edited: () => footApplied(), undo: () => footApplied(), undone: () => footUndone() };
-    make[state]?.();
+    ({ pending: footPending, applied: footApplied, edited: footApplied, undo: footApplied, undone: footUndone })[state]?.();
     if (["stale", "failed", "expired"].includes(state) && options.onAskAgain) {
       foot.append(button("card.ask_again", "", () => options.onAskAgain(card.approval)));
     }
   }
 
   function footPending() {
-    const { approval } = card;
     pin.element.disabled = card.isBusy;
-    const { me } = app.store.get();
-    if (!mayEdit(me)) {
+    if (!mayEdit(app.store.get().me)) {
       foot.append(h("p.note", t("card.viewer")), pin.element);
       return;
     }
-    const first = waitsFor(approval, options.siblings?.() ?? []);
-    if (first.length) {
-      const titles = first.map((one) => one.title).join(" · ");
-      foot.append(h("p.note.card-waits", t("card.decide_first", { title: titles })));
-    }
-    const approve = button("card.approve", "primary", () => card.approve());
-    approve.disabled = first.length > 0;
-    const edit = button("card.edit", "", () => openEdit());
-    edit.disabled = first.length > 0;
-    const remark = button("card.remark", "quiet", () => openRemark("approve"));
-    remark.disabled = first.length > 0;
-    foot.append(h("div.card-buttons", approve, edit, button("card.reject", "", () => openRemark("reject")), remark, pin.element));
+    const first = waitsFor(card.approval, options.siblings?.() ?? []);
+    const isLater = first.length > 0;
+    if (isLater) foot.append(h("p.note.card-waits", t("card.decide_first", { title: first.map((one) => one.title).join(" · ") })));
+    foot.append(h("div.card-buttons",
+      button("card.approve", "primary", () => approve(), isLater), button("card.edit", "", openEdit, isLater), button("card.reject", "", () => openRemark("reject")),
+      button("card.remark", "quiet", () => openRemark("approve"), isLater), pin.element));
   }
 
   function footApplied() {
-    const { me } = app.store.get();
-    if (!mayEdit(me)) return;
+    if (!mayEdit(app.store.get().me)) return;
     const { approval } = card;
     const all = approval.undoes ? [] : ofTurn(approval, options.siblings?.() ?? []);
-    foot.append(h("div.card-buttons", button(approval.undoes ? "card.redo" : "card.undo", "", () => undo()),
+    foot.append(h("div.card-buttons", button(approval.undoes ? "card.redo" : "card.undo", "", undo),
       all.length > 1 ? h("button", { type: "button", disabled: card.isBusy, onclick: () => undoTurn(all) }, t("card.undo_turn", { n: all.length })) : ""));
   }
 
   function footUndone() {
-    const { me } = app.store.get();
-    if (!mayEdit(me)) return;
-    foot.append(h("div.card-buttons", button("card.redo", "", () => redo())));
+    if (mayEdit(app.store.get().me)) foot.append(h("div.card-buttons", button("card.redo", "", redo)));
   }
 
-  function button(key, kind, fn) {
-    return h("button", { type: "button", class: kind, onclick: fn, disabled: card.isBusy }, t(key));
+  function button(key, kind, fn, isOff = false) {
+    return h("button", { type: "button", class: kind, onclick: fn, disabled: card.isBusy || isOff }, t(key));
   }
 
   function openEdit() {
-    card.mode = "edit";
     const form = createActionForm(app, card.approval.action, card.approval.preview);
-    const send = h("button.primary", { type: "submit", }, t("card.approve_edited"));
     const remark = remarkField("card.remark_label");
-    const element = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), sendEdit(form, remark.read())) },
-      form.element, remark.element, h("div.card-buttons", send, button("card.cancel", "", () => closeForm())));
-    openForm(element, form);
+    openForm("edit", { fields: [form, remark], label: "card.approve_edited", kind: "primary", send: () => sendEdit(form, remark.read()) });
   }
 
-  // Let the person say why before they decide; the assistant reads it. `verdict`: approve or reject.
+  // Lets the person say why before they decide; the assistant reads it. `verdict`: approve or reject.
   function openRemark(verdict) {
-    card.mode = "remark";
     const isApproval = verdict === "approve";
     const remark = remarkField(isApproval ? "card.remark_label" : "card.feedback");
     const send = () => (isApproval ? approve(remark.read()) : reject(remark.read()));
-    const element = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), send()) }, remark.element,
-      h("div.card-buttons", h("button", { type: "submit", class: isApproval ? "primary" : "danger" }, t(isApproval ? "card.approve" : "card.reject_now")), button("card.cancel", "", () => closeForm())));
-    openForm(element, remark);
+    openForm("remark", { fields: [remark], label: isApproval ? "card.approve" : "card.reject_now", kind: isApproval ? "primary" : "danger", send });
   }
 
   function remarkField(label) {
@@ -206,19 +187,21 @@ export function createCard(app, approval, options = {}) {
     return { element: h("div.edit-field", h("label", { for: field.id }, t(label)), field), read: () => field.value.trim(), focus: () => field.focus() };
   }
 
-  function openForm(element, target) {
-    element.addEventListener("keydown", (event) => {
+  function openForm(mode, { fields, label, kind, send }) {
+    const form = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), send()), onkeydown: (event) => {
       if (event.key !== "Escape") return;
       event.stopPropagation();
       closeForm();
-    });
+    } }, fields.map((field) => field.element),
+      h("div.card-buttons", h("button", { type: "submit", class: kind }, t(label)), button("card.cancel", "", closeForm)));
+    card.mode = mode;
     card.problem = "";
     renderOutcome();
-    replace(foot, element);
+    replace(foot, form);
     const changes = body.querySelector(".card-changes");
-    if (changes && card.mode === "edit") changes.open = false; // the form shows the new values
-    element.scrollIntoView({ block: "nearest" });
-    target.focus();
+    if (changes && mode === "edit") changes.open = false; // the form shows the new values
+    form.scrollIntoView({ block: "nearest" });
+    fields[0].focus();
   }
 
   function closeForm() {

@@ -4,6 +4,7 @@ import { ApiError } from "../api.js";
 import { arrange, h, replace } from "../dom.js";
 import { kept } from "../kept.js";
 import { fromDocument, isExpired, isOpen } from "./approvals.js";
+import { bookOf } from "./book.js";
 import { createCard } from "./card.js";
 import { createHistory } from "./history.js";
 import { waitingIn, watchReviews } from "./news.js";
@@ -156,7 +157,7 @@ export function mountReview(app, element) {
       return;
     }
     for (const approval of shown) {
-      if (cards.has(approval.id)) cards.get(approval.id).book.put(approval);
+      if (cards.has(approval.id)) bookOf(app).put(approval);
       else cards.set(approval.id, createCard(app, approval, { siblings: () => panel.approvals, onDecided: () => soon(), onUndone: () => soon() }));
     }
     const kept = [...cards].filter(([id]) => !keep.has(id)).map(([, card]) => card.element);

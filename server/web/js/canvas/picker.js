@@ -1,0 +1,43 @@
+// A dialog with a search field over a list of which one is chosen, by pointer or keys.
+
+import { h, replace } from "../dom.js";
+import { icon } from "../icons.js";
+
+// `find(text)` returns `{rows, told}`: what is listed, and what is said of it.
+export function openPicker({ openDialog }, { title, hint, find }) {
+  const list = h("ul.palette");
+  const told = h("p.muted", { role: "status" });
+  const field = h("input", { type: "search", placeholder: hint, "aria-label": hint, autocomplete: "off" });
+  const dialog = openDialog({ title, content: [field, told, list] });
+  const draw = () => {
+    const { rows, told: words } = find(field.value);
+    told.textContent = words;
+    replace(list, rows.map((row) => h("li", choice(row, dialog))));
+  };
+  field.addEventListener("input", draw);
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") list.querySelector("button")?.click();
+    else if (event.key === "Escape") dialog.close(); // a search field would only be emptied
+    else if (event.key === "ArrowDown") list.querySelector("button")?.focus();
+    else return;
+    event.preventDefault();
+  });
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    (event.target.closest("li")?.[step]?.querySelector("button") ?? (event.key === "ArrowUp" ? field : event.target)).focus();
+  });
+  draw();
+  field.focus();
+}
+
+function choice({ look, name, about, choose }, dialog) {
+  return h("button.palette-type", { type: "button", onclick: () => (dialog.close(), choose()) },
+    nodePicture(look), h("span.palette-text", h("span.palette-name", name), about ? h("span.palette-about", about) : null));
+}
+
+// The picture of a node's type, as `looks` describes it.
+export function nodePicture({ icon: name, letters, hue, color }) {
+  return h("span.node-icon", { style: { "--hue": String(hue), ...(color ? { "--type-color": color } : {}) } }, name ? icon(name) : h("span.node-letters", letters));
+}

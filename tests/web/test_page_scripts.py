@@ -1,0 +1,84 @@
+"""Runs the page's pure modules in Node.js, its document operations against the server's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from datasources.errors import InstructionError
+from datasources.instructions import Op, apply_instruction
+from tests.datasources import test_instructions as operations
+
+HERE = Path(__file__).parent
+NODE = shutil.which("node")
+
+pytestmark = pytest.mark.skipif(
+    NODE is None, reason="no Node.js on this machine: install `node` (20 or later)"
+)
+
+
+def run(script: str, **environment: str) -> None:
+    assert NODE is not None
+    path = {"PATH": str(Path(NODE).parent), **environment}
+    done = subprocess.run(
+        [NODE, "--test", str(HERE / script)],
+        capture_output=True,
+        text=True,
+        env=path,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_phases_of_a_conversation() -> None:
+    run("phases.test.mjs")
+
+
+@pytest.mark.parametrize("drawn", [0, pytest.param(600, marks=pytest.mark.slow)])
+def test_every_document_operation_of_the_page_does_what_the_server_does(tmp_path: Path, drawn: int) -> None:
+    made = server_cases(drawn)
+    assert {case["instruction"]["o"] for case in made} == set(Op), "an operation has no case"
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(made))
+    run("operations.test.mjs", CASES=str(file))
+
+
+def server_cases(drawn: int) -> list[dict[str, Any]]:
+    """Return documents, instructions and what the server makes of them; a page is sent no refused one.
+
+    Beside the table of the server's own test `drawn` cases are made up.
+    """
+    (table,) = (mark.args[1] for mark in vars(operations.test_each_operation_does_what_it_says)["pytestmark"])
+    found: list[tuple[Any, dict[str, Any]]] = [
+        (operations.DOCUMENT, instruction) for instruction, _, _ in table
+    ]
+
+    if drawn:
+        found += drawn_cases(drawn)
+    made: list[dict[str, Any]] = []
+    for document, instruction in found:
+        try:
+            after = apply_instruction(document, instruction)
+        except InstructionError:
+            continue
+        made.append({"document": document, "instruction": instruction, "after": after})
+    return made
+
+
+def drawn_cases(count: int) -> list[tuple[Any, dict[str, Any]]]:
+    found: list[tuple[Any, dict[str, Any]]] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+    @given(operations.cases())
+    def collect(case: tuple[Any, dict[str, Any]]) -> None:
+        found.append(case)
+
+    collect()
+    return found
