@@ -55,7 +55,7 @@ def take(browser: Browser, folder: Path, theme: str, size: tuple[int, int] = (12
         answered(page, "I would add one node.")
         expect(page.locator(".ghost.added")).to_be_attached()
         path = folder / f"page-{theme}.png"
-        settle(page)
+        let_rest(page)
         page.locator(".card").evaluate("(card) => card.scrollIntoView({ block: 'center' })")
         page.screenshot(path=path, animations="disabled")
         page.context.close()
@@ -75,8 +75,8 @@ def open_graph(browser: Browser, site: Site, theme: str, size: tuple[int, int]) 
     return page
 
 
-def settle(page: Page) -> None:
-    """Take the focus and the pointer away from what they changed; wait until the picture is drawn anew."""
+def let_rest(page: Page) -> None:
+    """Take the focus and the pointer away from what they changed; wait until the picture is drawn again."""
     page.mouse.move(1, 1)
     page.evaluate("() => document.activeElement?.blur()")
     page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 500))")

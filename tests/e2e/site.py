@@ -76,10 +76,10 @@ class Site:
     def _run(self, listening: socket.socket, ready: threading.Event) -> None:
         server = self._server
         assert server is not None
-        told = server.startup
+        begin = server.startup
 
         async def startup(sockets: list[socket.socket] | None = None) -> None:
-            await told(sockets)
+            await begin(sockets)
             ready.set()
 
         server.startup = startup  # type: ignore[method-assign]
@@ -89,7 +89,7 @@ class Site:
         listening.close()
 
     def stop(self) -> None:
-        """End it, as a server does that is told to: what is running is stored."""
+        """End it, as a server that is asked to stop does: what is running is stored."""
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True

@@ -66,7 +66,7 @@ def test_the_whole_story(site: Site, script: ScriptedProvider, open_page: OpenPa
     assert site.node("error-handler")["data"]["level"] == "notice"
 
     press(card(page, "edited"), "Undo…")
-    press(page.locator("dialog"), "Take it back")
+    press(page.locator("dialog"), "Undo it")
     expect(card(page, "undone")).to_be_visible()
     assert site.node("error-handler")["data"]["level"] == "error"
 
@@ -78,7 +78,7 @@ def test_an_answer_says_which_nodes_were_looked_at_also_after_a_reload(
     page = open_page(site)
     ask(page, "Which node fetches the players?")
     looked = answered(page, "It fetches them.").locator(".looked")
-    expect(looked).to_contain_text("Looked at:")
+    expect(looked).to_contain_text("Based on:")
     expect(looked.get_by_role("button", name="Fetch NBA players")).to_be_visible()
     expect(looked.locator(".chip")).to_have_count(6)
     page.reload()

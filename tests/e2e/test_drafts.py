@@ -38,7 +38,7 @@ def move(page: Page, key: str) -> None:
 
 
 def moved(page: Page, site: Site, before: float, key: str = "root") -> None:
-    """Wait until a page shows that a node was moved, drawn anew."""
+    """Wait until a page shows that a node was moved, drawn again."""
     page.wait_for_function(
         "([one, x]) => new DOMMatrix(document.querySelector(one).style.transform).e > x",
         arg=[f".node[data-key='{key}']", before],

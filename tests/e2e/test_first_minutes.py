@@ -58,7 +58,7 @@ def test_what_was_approved_is_marked_and_undo_says_where_it_is_taken_back(
     expect(item).to_have_count(1)
     item.locator("summary").click()
     press(item, "Undo…")
-    press(page.locator("dialog"), "Take it back")
+    press(page.locator("dialog"), "Undo it")
     expect(node(page, "fetch-api")).to_contain_text("Fetch NBA players")
 
 

@@ -90,6 +90,6 @@ def test_importing_again_says_what_it_kept_and_offers_the_file_as_it_is(
     expect(card(page, "pending", "review")).to_be_visible()
     page.get_by_role("button", name="All graphs").first.click()
     import_again(page, error_handler="Theirs", fetch_api="Fetched")
-    press(page.locator(".toast").filter(has_text="nothing has changed"), "Take the file as it is…")
+    press(page.locator(".toast").filter(has_text="nothing has changed"), "Overwrite with the file…")
     press(page.get_by_role("dialog"), "Overwrite")
     expect(node(page, "error-handler")).to_contain_text("Theirs")

@@ -114,7 +114,7 @@ def test_an_edit_is_taken_back_from_the_list_of_edits(offline_site: Site, open_p
     page.locator("header").get_by_label("Edits", exact=True).click()
     dialog = page.get_by_role("dialog", name="Edits")
     expect(dialog).to_contain_text("moved Start")
-    dialog.get_by_role("button", name="Take back").click()
+    dialog.get_by_role("button", name="Undo", exact=True).click()
     expect(dialog.get_by_text("takes an edit back")).to_be_visible()
     assert offline_site.node("root")["posX"] == before["posX"]
 
@@ -176,7 +176,7 @@ def test_who_is_there_too_is_shown(offline_site: Site, open_page: OpenPage) -> N
     expect(two.get_by_label("Also here: you ×2")).to_be_visible()
 
 
-def test_a_viewer_looks_and_is_told_why_nothing_moves(
+def test_a_viewer_looks_and_reads_why_nothing_moves(
     tmp_path: Path, open_page: OpenPage, trouble: Trouble
 ) -> None:
     with running_site(tmp_path, graph=False, auth_secret=SECRET) as site:
@@ -192,7 +192,7 @@ def test_a_viewer_looks_and_is_told_why_nothing_moves(
         page.get_by_role("button", name="NBA Stats Pipeline").first.click()
         expect(page.locator(".node")).to_have_count(7)
         drag(page, "root", 60, 0)
-        expect(page.get_by_text("You may look at this graph, not edit it.")).to_be_visible()
+        expect(page.get_by_text("You can view this graph, but not edit it.")).to_be_visible()
         assert page.get_by_label("Add a sheet").count() == 0
         page.context.close()
         trouble.forgive("401")

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import GRAPH, Site
-from tests.e2e.talk import seen
+from tests.e2e.talk import node, seen
 
 
 def test_a_node_is_added_by_keyboard_where_one_looks_and_taken_back(site: Site, open_page: OpenPage) -> None:

@@ -87,7 +87,7 @@ def test_a_viewer_may_look_but_not_decide(
     proposed(guarded, "ed", key)
     page = open_page(guarded, key, panel="review", context=signed_in(contexts, "vi", "viewer"))
     waiting = card(page, "pending", "review")
-    expect(waiting).to_contain_text("You may look, but not decide")
+    expect(waiting).to_contain_text("only an editor or a reviewer can decide")
     expect(waiting.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
 
 
@@ -176,17 +176,17 @@ def test_history_lists_what_was_applied_and_takes_it_back(
     expect(items).to_have_count(2)
     items.last.locator("summary").first.click()
     press(items.last, "Undo…")
-    press(page.locator("dialog"), "Take it back")
-    expect(items.last.locator(".card")).to_contain_text("later changes rest on it")
+    press(page.locator("dialog"), "Undo it")
+    expect(items.last.locator(".card")).to_contain_text("later changes depend on it")
     items.first.locator("summary").first.click()
     press(items.first, "Undo…")
-    press(page.locator("dialog"), "Take it back")
+    press(page.locator("dialog"), "Undo it")
     expect(items).to_have_count(3)
     assert site.node("error-handler")["data"]["level"] == "warning"
     page.locator(".audit summary").click()
     expect(page.locator(".audit-list li")).to_have_count(4)
     press(page, "Check the log")
-    expect(page.locator(".audit")).to_contain_text("Sound: 4 entries")
+    expect(page.locator(".audit")).to_contain_text("4 entries, none changed")
     trouble.forgive("409")
 
 

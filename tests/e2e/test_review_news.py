@@ -64,7 +64,7 @@ def test_a_reviewer_sees_what_others_propose_without_looking_for_it(
 
 
 @pytest.mark.parametrize("locale", ["en-US", "fr-FR"])
-def test_the_asker_is_told_of_a_decision_and_led_to_it(
+def test_the_asker_gets_notice_of_a_decision_and_is_led_to_it(
     shared: Site, script: ScriptedProvider, open_page: OpenPage, contexts: Contexts, locale: str
 ) -> None:
     script.play(proposes(RENAME))
@@ -84,7 +84,7 @@ def test_the_asker_is_told_of_a_decision_and_led_to_it(
     expect(asker.locator("#tab-review .badge")).to_have_count(0)
 
 
-def test_who_was_away_is_told_when_they_come_back_and_once(
+def test_who_was_away_gets_notice_when_they_come_back_and_once(
     shared: Site, script: ScriptedProvider, open_page: OpenPage, contexts: Contexts
 ) -> None:
     script.play(proposes(RENAME))
@@ -165,7 +165,7 @@ def test_all_changes_of_an_answer_are_taken_back_in_one_step(
     page.get_by_role("button", name="Undo all 2 of this answer…").first.click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Rename “Fetch NBA players” to “Get the players”")
-    press(dialog, "Take it back")
+    press(dialog, "Undo it")
     expect(page.locator("#panel-chat .card.is-undone")).to_have_count(2)
     assert [site.node(key)["data"] for key in ("fetch-api", "error-handler")] == before
     undone = [a for a in site.rest("GET", "/api/approvals")["approvals"] if a.get("undoes")]

@@ -35,7 +35,7 @@ def test_a_graph_that_another_server_edits_is_shown_as_read_only_until_it_is_fre
     green = owner.locator(".connection .dot").evaluate("dot => getComputedStyle(dot).backgroundColor")
     assert mark.locator(".dot").evaluate("dot => getComputedStyle(dot).backgroundColor") != green
     drag(page, "root", 60, 0)
-    expect(page.locator(".toast")).to_contain_text("here it can only be looked at for now")
+    expect(page.locator(".toast")).to_contain_text("For now you can only view it here")
 
     drag(owner, "root", 60, 0)
     owner.get_by_label("Save now").click()

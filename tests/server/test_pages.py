@@ -129,7 +129,9 @@ def test_the_page_names_each_of_its_texts_and_keeps_no_sentence_of_its_own() -> 
     assert asked <= known
     unused = {key for key in known - named if not any(key.startswith(start) for start in made_up)}
     assert unused == set()
-    assert [text for text in TEXT.findall(source) if SENTENCE.search(text)] == ["noopener noreferrer nofollow"]
+    assert [text for text in TEXT.findall(source) if SENTENCE.search(text)] == [
+        "noopener noreferrer nofollow"
+    ]
 
 
 async def test_the_page_names_every_script_before_it_is_needed() -> None:

@@ -6,7 +6,7 @@ import { visible } from "./hidden.js";
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 const MAX_ROWS = 2000;
 
-// Read a unified diff: `{kind: "same"|"added"|"removed"|"gap", before, after, text}` per row. Pure.
+// Reads a unified diff: `{kind: "same"|"added"|"removed"|"gap", before, after, text}` per row. Pure.
 export function parseDiff(unified) {
   const rows = [];
   let before = 0;
@@ -24,7 +24,7 @@ export function parseDiff(unified) {
   return rows;
 }
 
-// Return a diff as a table; what a screen reader hears is `t("diff.added")` and the like.
+// Returns a diff as a table; a screen reader reads `t("diff.added")` and the like before a line.
 export function renderDiff(unified, t) {
   const rows = parseDiff(unified);
   const added = rows.filter((row) => row.kind === "added").length;

@@ -48,12 +48,12 @@ export function createGraphs(app) {
   // Says what became of a file; where people had changed the graph, what of it was kept and what is to be decided.
   function imported(file, workspace, found) {
     const { taken = 0, kept = 0, conflicts = 0, approval } = found;
-    const remarks = (found.remarks ?? []).filter((text) => !approval || !text.includes(approval)); // told in our own words
+    const remarks = (found.remarks ?? []).filter((text) => !approval || !text.includes(approval)); // the page says it in a sentence of its own
     const facts = { name: file.name, nodes: found.nodes, edges: found.edges };
     if (!kept && !conflicts) {
-      const telling = { label: t("graphs.show_remarks", { n: remarks.length }), run: () => openDialog({ title: t("graphs.remarks"), content: list(remarks) }) };
+      const showing = { label: t("graphs.show_remarks", { n: remarks.length }), run: () => openDialog({ title: t("graphs.remarks"), content: list(remarks) }) };
       const replacing = { label: t("graphs.replace"), run: () => replaceAll(file, workspace) }; // the file is known, the graph may differ
-      const action = remarks.length ? telling : found.action === "unchanged" ? replacing : undefined;
+      const action = remarks.length ? showing : found.action === "unchanged" ? replacing : undefined;
       toast("ok", t(`graphs.imported.${found.action}`, facts), { action });
       return;
     }

@@ -5,7 +5,7 @@
 
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 
-// Return a text with such characters written as their numbers, `⟨U+202E⟩`, and a carriage return as ␍. Pure.
+// Returns a text with such characters written as their numbers, `⟨U+202E⟩`, and a carriage return as ␍. Pure.
 export function visible(text) {
   return String(text).replaceAll("\r", "␍").replace(HIDDEN, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }

@@ -242,7 +242,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
       clearTimeout(again);
       if (embedding) again = setTimeout(people, EMBEDDING_MS);
     } catch {
-      // told by what the person does next
+      // the next request of the person says it
     }
   }
 

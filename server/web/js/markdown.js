@@ -22,7 +22,7 @@ const ITEM = /^( *)([-*+]|\d{1,9}[.)])[ \t]+(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-// Show a growing text in `element`; only blocks that changed are made anew.
+// Shows a growing text in `element`; only blocks that changed are made again.
 export function createMarkdown(element, options = {}) {
   let shown = [];
   return {
@@ -38,7 +38,7 @@ export function createMarkdown(element, options = {}) {
   };
 }
 
-// Split a text into blocks: `{kind, source, …}`. Pure.
+// Splits a text into blocks: `{kind, source, …}`. Pure.
 export function splitBlocks(text) {
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
   const blocks = [];
@@ -193,7 +193,7 @@ function codeBlock(block, options) {
     h("pre", { tabindex: "0" }, h("code", block.text)));
 }
 
-// Return the nodes of a line of text.
+// Returns the nodes of a line of text.
 export function inline(text, options = {}, depth = 0) {
   const nodes = [];
   const missing = new Set();
@@ -285,7 +285,7 @@ function bareLink(text, at) {
   return url.length > 8 ? { node: webLink(url, url), end: at + url.length } : null;
 }
 
-// Return a link that opens elsewhere and tells nothing of this page; for another scheme plain text.
+// Returns a link that opens elsewhere and tells nothing of this page; for another scheme plain text.
 export function webLink(url, ...children) {
   if (!WEB.test(url)) return h("span", ...children);
   return h("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow", title: url }, ...children);

@@ -124,7 +124,7 @@ export function createSocket({ url, token, t, onState, onSignInNeeded }) {
     if (message.type === "authResult") {
       if (!isReady && message.success) nowReady();
       else if (isReady && !message.success) onSignInNeeded(message.error); // the token has expired
-      return; // refused at the door: the close code says more
+      return; // refused: the close code says more
     }
     const stream = streams.get(message._id);
     if (stream && message.type.startsWith("ai:")) take(stream, message);

@@ -1,4 +1,4 @@
-// The page's state: one flat object; a patch replaces what it names, and who watches a part is told.
+// The page's state: one flat object; a patch replaces what it names; watchers of a part are called when it changed.
 
 export function createStore(initial) {
   let state = { ...initial };
@@ -16,7 +16,7 @@ export function createStore(initial) {
       queue.push(before);
       return;
     }
-    // A watcher may set again: its change is told after this one, to all, in order.
+    // A watcher may set again: its change comes after this one, to all, in order.
     queue = [before];
     try {
       while (queue.length) {

@@ -98,7 +98,11 @@ ROWS = {
         settings={"timeouts": AnswerTimeouts(silence_s=1.0)},
     ),
     "reset mid-stream": Row(
-        answers=[body(*BEGUN, fault="reset")], fault="network", retryable=True, says="broke off", text="Hel"
+        answers=[body(*BEGUN, fault="reset")],
+        fault="network",
+        retryable=True,
+        says="interrupted",
+        text="Hel",
     ),
     "content filter": Row(
         answers=[

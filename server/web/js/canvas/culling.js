@@ -3,15 +3,15 @@
 import { FAR_BELOW } from "./far.js";
 
 const CULLED = 150; // sheets of more nodes show only what is near, and from far away one picture
-const SETTLED_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
+const REST_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
 const MARGIN = 0.4; // of what is seen, kept around it
 const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
 
 export function createCulling({ stage, view, nodes, edges, far }) {
   let count = 0; // of the sheet's nodes
   let kept = null; // the part of the sheet whose elements are in the page
-  let settling = 0;
-  let isSettled = false; // the zoom rests
+  let resting = 0;
+  let isResting = false; // the zoom rests
 
   // The sheet was drawn: what is kept is found out again.
   function again(n) {
@@ -22,8 +22,8 @@ export function createCulling({ stage, view, nodes, edges, far }) {
 
   // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
   function cull() {
-    const isFar = count > CULLED && (view.get().k < FAR_BELOW || (far.isOn && !isSettled));
-    if (isFar && view.get().k >= FAR_BELOW) settleLater();
+    const isFar = count > CULLED && (view.get().k < FAR_BELOW || (far.isOn && !isResting));
+    if (isFar && view.get().k >= FAR_BELOW) restLater();
     if (isFar !== far.isOn) {
       far.show(isFar);
       stage.classList.toggle("painted", isFar);
@@ -42,13 +42,13 @@ export function createCulling({ stage, view, nodes, edges, far }) {
     edges.within(count > CULLED ? kept : null);
   }
 
-  function settleLater() {
-    clearTimeout(settling);
-    settling = setTimeout(() => {
-      isSettled = true;
+  function restLater() {
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      isResting = true;
       cull();
-      isSettled = false;
-    }, SETTLED_MS);
+      isResting = false;
+    }, REST_MS);
   }
 
   return { again, cull };

@@ -16,7 +16,7 @@ export function createFinder({ app, canvas }) {
     const all = [...store.get().nodes.values()].map((node) => ({ node, ...wordsOf(node) }));
     const find = (text) => {
       const found = ranked(all, text);
-      return { rows: found.slice(0, SHOWN).map(({ node }) => row(node)), told: text.trim() ? t("find.found", { n: found.length }) : "" };
+      return { rows: found.slice(0, SHOWN).map(({ node }) => row(node)), note: text.trim() ? t("find.found", { n: found.length }) : "" };
     };
     openPicker(app, { title: t("find.title"), hint: t("find.hint"), find });
   }

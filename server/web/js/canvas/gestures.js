@@ -114,7 +114,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
 
   function cancel(event) {
     pointers.delete(event.pointerId);
-    if (gesture?.kind === "node" && gesture.moved) for (const key of gesture.keys ?? []) settle(key);
+    if (gesture?.kind === "node" && gesture.moved) for (const key of gesture.keys ?? []) putBack(key);
     gesture?.frame?.remove();
     gesture?.line?.remove();
     stage.classList.remove("panning", "connecting");
@@ -165,12 +165,12 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
     const at = store.get().nodes;
     const moves = keys.filter((key) => at.has(key)).map((key) => ({ key, x: boxOf(at.get(key)).x + by.dx, y: boxOf(at.get(key)).y + by.dy }));
     const isDone = by.dx || by.dy ? await edits.move(moves) : false;
-    if (!isDone) keys.forEach(settle);
+    if (!isDone) keys.forEach(putBack);
     for (const key of keys) nodes.element(key)?.classList.remove("dragged");
   }
 
   // Puts a node back to where the graph has it.
-  function settle(key) {
+  function putBack(key) {
     nodes.shift(key, 0, 0);
     edges.follow([key], (node) => node);
   }
@@ -233,7 +233,7 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
   // Two fingers
 
   function pinch() {
-    if (gesture?.kind === "node" && gesture.moved) (gesture.keys ?? []).forEach(settle);
+    if (gesture?.kind === "node" && gesture.moved) (gesture.keys ?? []).forEach(putBack);
     stage.classList.remove("dragging", "panning");
     gesture = { kind: "pinch", ...span() };
   }

@@ -1,6 +1,6 @@
 // The preview of a proposal, drawn over the graph: what would come, go, change and move. Nothing is changed.
 //
-// Each kind has its own line, sign and word, so that it can be told without colours.
+// Each kind has its own line, sign and word, so that colours are not needed to tell them apart.
 
 import { h, replace, setStyle, svg } from "../dom.js";
 import { icon } from "../icons.js";

@@ -106,11 +106,11 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, palette,
     nudges.y += dy * length;
     canvas.preview(nudges.keys, nudges.x, nudges.y);
     clearTimeout(nudges.timer);
-    nudges.timer = setTimeout(settle, QUIET_MS);
+    nudges.timer = setTimeout(sendNudges, QUIET_MS);
     return true;
   }
 
-  async function settle() {
+  async function sendNudges() {
     const { x, y, keys } = nudges;
     nudges = null;
     const { nodes } = store.get();

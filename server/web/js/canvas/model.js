@@ -140,16 +140,16 @@ function short(value) {
   return text.length > 80 ? `${text.slice(0, 79)}…` : text;
 }
 
-const TELLING = ["description", "notes", "note", "text", "prompt", "content"];
+const DESCRIBING = ["description", "notes", "note", "text", "prompt", "content"];
 const EXCERPT_CHARS = 240;
 
 // What a node does, in a few words: its description, else its first data, its code's first line, its type's description.
 export function excerpt(node, types) {
   const data = node.data && typeof node.data === "object" ? node.data : {};
-  const told = TELLING.map((field) => data[field]).find((value) => typeof value === "string" && value.trim());
+  const described = DESCRIBING.map((field) => data[field]).find((value) => typeof value === "string" && value.trim());
   const fields = summary(node, 2).map(([name, value]) => `${name}: ${value}`).join(" · ");
   const type = types.get(node.type);
-  const text = told || fields || firstLine(node.process ?? type?.node?.process) || type?.description || "";
+  const text = described || fields || firstLine(node.process ?? type?.node?.process) || type?.description || "";
   return text.replace(/\s+/g, " ").trim().slice(0, EXCERPT_CHARS);
 }
 

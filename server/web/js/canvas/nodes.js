@@ -1,4 +1,4 @@
-// Draws the nodes of the sheet: one element each, made anew only when its node changed.
+// Draws the nodes of the sheet: one element each, made again only when its node changed.
 
 import { h, replace, setStyle } from "../dom.js";
 import { icon } from "../icons.js";

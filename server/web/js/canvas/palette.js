@@ -19,7 +19,7 @@ export function createPalette({ app, edits, view, canvas, ordered }) {
       const words = text.trim().toLowerCase();
       const found = types.filter((type) => `${nameOf(type)} ${type.type} ${type.description ?? ""}`.toLowerCase().includes(words));
       const rows = found.map((type) => ({ look: looks({ type: type.type }, nodeTypes), name: nameOf(type), about: type.description, choose: () => add(type) }));
-      return { rows, told: found.length ? "" : t("palette.none") };
+      return { rows, note: found.length ? "" : t("palette.none") };
     };
     openPicker(app, { title: t("palette.title"), hint: t("palette.filter"), find });
   }

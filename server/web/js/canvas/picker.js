@@ -3,15 +3,15 @@
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 
-// `find(text)` returns `{rows, told}`: what is listed, and what is said of it.
+// `find(text)` returns `{rows, note}`: what is listed, and a line about it.
 export function openPicker({ openDialog }, { title, hint, find }) {
   const list = h("ul.palette");
-  const told = h("p.muted", { role: "status" });
+  const line = h("p.muted", { role: "status" });
   const field = h("input", { type: "search", placeholder: hint, "aria-label": hint, autocomplete: "off" });
-  const dialog = openDialog({ title, content: [field, told, list] });
+  const dialog = openDialog({ title, content: [field, line, list] });
   const draw = () => {
-    const { rows, told: words } = find(field.value);
-    told.textContent = words;
+    const { rows, note } = find(field.value);
+    line.textContent = note;
     replace(list, rows.map((row) => h("li", choice(row, dialog))));
   };
   field.addEventListener("input", draw);

@@ -38,7 +38,7 @@ export function createView(stage, world, grid, onChange) {
     onChange({ x, y, k });
   }
 
-  // While it zooms the picture is scaled as it is; at rest it is drawn anew.
+  // While it zooms the picture is scaled as it is; at rest it is drawn again.
   function sharpen() {
     sharp = k;
     world.style.willChange = "auto";

@@ -5,7 +5,7 @@ import { icon } from "../icons.js";
 
 const MAX_CHARS = 100_000;
 
-// Return the composer. `onSend(text)` is called once per message, `onStop()` while an answer comes.
+// Returns the composer. `onSend(text)` is called once per message, `onStop()` while an answer comes.
 export function createComposer(app, { onSend, onStop }) {
   const { t } = app;
   const field = h("textarea", { rows: "1", maxlength: String(MAX_CHARS), id: "composer", enterkeyhint: "send", autocomplete: "off" });
@@ -61,7 +61,7 @@ export function createComposer(app, { onSend, onStop }) {
     field.setSelectionRange(text.length, text.length);
   }
 
-  // Bring a message back that did not arrive, unless something else is being written.
+  // Brings a message back that did not arrive, unless something else is being written.
   function restore(text) {
     if (field.value.trim()) return;
     field.value = text;

@@ -34,8 +34,8 @@ export function createConversation(app, { log, composer, onChange }) {
     },
   };
   Object.assign(conversation, {
-    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, lookOn, enter, take, atLimit, known,
-    groupOf, settled, open, keep, watchElsewhere,
+    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, known,
+    groupOf, allDecided, open, keep, watchElsewhere,
   });
   const following = createFollowing(conversation);
   clear();
@@ -51,7 +51,7 @@ export function createConversation(app, { log, composer, onChange }) {
     replace(log.content);
   }
 
-  // Show the conversation that this tab last had about the graph, or none.
+  // Shows the conversation that this tab last had about the graph, or none.
   function enterGraph() {
     const { graphKey, graphState, threadId } = app.store.get();
     if (graphKey === conversation.shownGraph) return;
@@ -102,7 +102,7 @@ export function createConversation(app, { log, composer, onChange }) {
     send(conversation.threadId ? { ...message, threadId: conversation.threadId } : message, { kind: "chat", text });
   }
 
-  // Go on where the thread waits. `fields` as in `ai:resume`.
+  // Goes on where the thread waits. `fields` as in `ai:resume`.
   function resume(fields) {
     if (!conversation.turn) newTurn();
     conversation.turn.isLive = true;
@@ -120,7 +120,7 @@ export function createConversation(app, { log, composer, onChange }) {
     // After a decision the server may go on by itself, under the id of before: whichever speaks first is heard.
     conversation.earlier?.close();
     conversation.earlier = request.kind === "resume" ? conversation.stream : (conversation.stream?.close(), null);
-    const stream = app.socket.stream(message, (event) => hears(stream, event) && take(turn, event));
+    const stream = app.socket.stream(message, (event) => isAnswering(stream, event) && take(turn, event));
     conversation.stream = stream;
     stream.done.catch((error) => {
       if (conversation.stream === stream && conversation.isBusy && turn === conversation.turn) failed(conversation, turn, { error: error.message, code: error.code, retryable: error.retryable });
@@ -128,7 +128,7 @@ export function createConversation(app, { log, composer, onChange }) {
   }
 
   // Whether an event is of the stream that answers; the one that did not is left.
-  function hears(stream, event) {
+  function isAnswering(stream, event) {
     if (stream === conversation.earlier && event.type !== "ai:error") {
       conversation.stream.close();
       conversation.stream = stream;
@@ -145,7 +145,7 @@ export function createConversation(app, { log, composer, onChange }) {
     else conversation.stream?.cancel(conversation.threadId ?? undefined);
   }
 
-  // Show something else: a turn of this tab is stopped, another tab's goes on.
+  // Shows something else: a turn of this tab is stopped, another tab's goes on.
   function leave() {
     if (conversation.phase === "busy") stop();
   }
@@ -158,8 +158,8 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.stream = conversation.earlier = null;
   }
 
-  // Show another tab's turn as it comes.
-  function lookOn(turn) {
+  // Shows another tab's turn as it comes.
+  function followTurn(turn) {
     Object.assign(conversation, { request: { kind: "resume", fields: { approved: true } }, limit: null });
     turn.isLive = true;
     turn.showAfter();
@@ -224,7 +224,7 @@ export function createConversation(app, { log, composer, onChange }) {
     }
     const group = groupOf(turn);
     approvals.forEach((approval) => group.add(approval));
-    if (!group.isOpen()) settled(turn, approvals.at(-1), false); // decided while the message was on its way
+    if (!group.isOpen()) allDecided(turn, approvals.at(-1), false); // decided while the message was on its way
     log.stay();
     log.say(t("chat.proposals_wait", { n: approvals.filter(isOpen).length }));
   }
@@ -243,7 +243,7 @@ export function createConversation(app, { log, composer, onChange }) {
     turn.draw();
     turn.segment = null;
     turn.group = createProposals(app, {
-      onSettled: (approval, isOurs) => settled(turn, approval, isOurs),
+      onAllDecided: (approval, isOurs) => allDecided(turn, approval, isOurs),
       onAskAgain: (approval) => composer.fill(t("chat.ask_again", { what: approval.title })),
     });
     conversation.groups.push(turn.group);
@@ -252,7 +252,7 @@ export function createConversation(app, { log, composer, onChange }) {
   }
 
   // All is decided: the turn goes on. After a decision elsewhere the server sees to it, where it still knows us.
-  function settled(turn, approval, isOurs) {
+  function allDecided(turn, approval, isOurs) {
     if (turn !== conversation.turn || !(conversation.isBusy || conversation.phase === "waiting")) return;
     clearTimeout(conversation.timer);
     const goOn = () => {
@@ -264,7 +264,7 @@ export function createConversation(app, { log, composer, onChange }) {
     else conversation.timer = setTimeout(goOn, ELSEWHERE_MS);
   }
 
-  // Show a stored conversation. `isQuiet`: one that is gone is no news.
+  // Shows a stored conversation. `isQuiet`: one that is gone is no news.
   async function open(threadId, { isQuiet = false, isForced = false } = {}) {
     if (conversation.isBusy && threadId === conversation.threadId && !isForced) return;
     leave();
@@ -311,7 +311,7 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.timer = setTimeout(() => lookElsewhere(), LOOK_AGAIN_MS);
   }
 
-  // Read the thread again; what is shown is drawn anew only if there is more of it.
+  // Reads the thread again; what is shown is drawn again only if there is more of it.
   async function lookElsewhere() {
     const { threadId } = conversation;
     const isStill = () => conversation.threadId === threadId && conversation.phase === "elsewhere";

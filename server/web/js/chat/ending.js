@@ -1,6 +1,6 @@
 // How a turn ended, read from its `ai:complete`. Pure.
 
-// Return `{kind: "answer"}`, `{kind: "limit", …}` or `{kind: "proposals", approvals}`.
+// Returns `{kind: "answer"}`, `{kind: "limit", …}` or `{kind: "proposals", approvals}`.
 //
 // An answer may itself look like such a document: a limit counts only after its own event, and what
 // approvals are named has to be asked of the server before a person is shown any.

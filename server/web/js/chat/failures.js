@@ -7,7 +7,7 @@ import { listThreads } from "./service.js";
 export const LOOK_AGAIN_MS = 2500;
 export const TITLE_CHARS = 80;
 
-// Say that a turn failed and offer what may help.
+// Says that a turn failed and offer what may help.
 export function failed(conversation, turn, event) {
   const { t, request, composer } = conversation;
   turn.end("failed");

@@ -1,16 +1,16 @@
-// Looks on at the open conversation where another tab runs it: the same question, the same answer as it comes.
+// Shows the turn that another tab runs in the open conversation: the same question, the same answer as it comes.
 //
 // A turn that runs where its words cannot be seen (another server) is read from the store until it has ended.
 
 import { createQuestion } from "./turn.js";
 
-// Return `{follow(threadId), stop()}`; `follow(null)` follows nothing any more.
+// Returns `{follow(threadId), stop()}`; `follow(null)` follows nothing any more.
 export function createFollowing(conversation) {
   const { app, log } = conversation;
   let stream = null;
   let followed = null; // the thread
   let turn = null; // what is shown of another's turn, while it runs
-  let isUnseen = false; // a turn is under way whose beginning cannot be told from what is stored
+  let isUnseen = false; // a turn is under way whose beginning is not known from what is stored
 
   function follow(threadId) {
     if (threadId === followed && stream) return;
@@ -21,7 +21,7 @@ export function createFollowing(conversation) {
     followed = threadId;
     if (!app.socket.isOpen || !(threadId || wasFollowing)) return;
     const made = app.socket.stream({ type: "ai:follow", threadId: threadId ?? "" }, (event) => made === stream && take(event));
-    made.done.catch(() => {}); // told by the events
+    made.done.catch(() => {}); // the events say it
     if (threadId) stream = made;
     else made.close();
   }
@@ -50,11 +50,11 @@ export function createFollowing(conversation) {
       return;
     }
     conversation.release();
-    if (isLate) conversation.turn?.element.remove(); // it is told anew, from its beginning
+    if (isLate) conversation.turn?.element.remove(); // it is shown again, from its beginning
     else if (message !== undefined) log.content.append(createQuestion(app, message));
     if (message !== undefined || !conversation.turn) conversation.newTurn();
     ({ turn } = conversation);
-    conversation.lookOn(turn);
+    conversation.followTurn(turn);
   }
 
   function pass(event) {
@@ -64,7 +64,7 @@ export function createFollowing(conversation) {
     conversation.take(shown, event);
   }
 
-  // Whoever ran it went away, or it could not be told: how it ended is stored.
+  // The tab that ran it is gone, or its events are not known here: how it ended is stored.
   function ended() {
     turn = null;
     isUnseen = false;

@@ -1,6 +1,6 @@
 // A stored conversation as the questions and turns that a page shows. Pure.
 
-// Return `[{kind: "question", text} | {kind: "turn", events: […], looked: [key…]}]`; events are those of a live turn,
+// Returns `[{kind: "question", text} | {kind: "turn", events: […], looked: [key…]}]`; events are those of a live turn,
 // `looked` the nodes that were retrieved for its question.
 //
 // System messages are for the model and are left out.

@@ -7,7 +7,7 @@ import { nameOf } from "../names.js";
 
 const MAX_KEYS = 20;
 
-// Return the `link` option of the Markdown renderer.
+// Returns the `link` option of the Markdown renderer.
 export function createLinks(app) {
   return function link(kind, body) {
     switch (kind) {
@@ -45,7 +45,7 @@ export function nodeChip(app, key) {
   return made;
 }
 
-// Rename the chips under an element after the graph changed.
+// Renames the chips under an element after the graph changed.
 export function renameChips(app, element) {
   for (const made of element.querySelectorAll(".chip[data-node]")) {
     const name = nameOf(app, made.dataset.node);

@@ -5,7 +5,7 @@ import { icon } from "../icons.js";
 
 const NEAR_PX = 48;
 
-// Return the log: `element`, `content`, `stay()` after something grew, `toEnd()`, `say(text)` for screen readers.
+// Returns the log: `element`, `content`, `stay()` after something grew, `toEnd()`, `say(text)` for screen readers.
 export function createLog(app) {
   const content = h("div.log-content");
   const scroller = h("div.log", { role: "log", "aria-live": "off", tabindex: "0", "aria-label": app.t("chat.log") }, content);

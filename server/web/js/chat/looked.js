@@ -5,7 +5,7 @@ import { nodeChip } from "./links.js";
 
 const SHOWN = 6;
 
-// Return `element` and `show(keys, wordsOnly)`; many are folded until a person asks for all.
+// Returns `element` and `show(keys, wordsOnly)`; many are folded until a person asks for all.
 export function createLooked(app) {
   const element = h("div.looked", { hidden: true });
   let known = [];

@@ -6,17 +6,17 @@ import { inOrder, isExpired, isOpen, waitsFor } from "../review/approvals.js";
 import { bookOf } from "../review/book.js";
 import { createCard } from "../review/card.js";
 
-// Return a group: `element`, `add(approval)`, `last()` (the approval decided last), `focus()`, `destroy()`.
+// Returns a group: `element`, `add(approval)`, `last()` (the approval decided last), `focus()`, `destroy()`.
 //
-// `onSettled(approval, isOurs)` is called once when none is open any more.
-export function createProposals(app, { onSettled, onAskAgain }) {
+// `onAllDecided(approval, isOurs)` is called once when none is open any more.
+export function createProposals(app, { onAllDecided, onAskAgain }) {
   const book = bookOf(app);
   const cards = new Map();
   const top = h("div.proposals-top");
   const list = h("div.proposals-list");
   const group = { element: h("section.proposals", { "aria-label": app.t("chat.proposals") }, top, list), add, focus, destroy, has: (id) => cards.has(id), approvals, isOpen: () => approvals().some(isOpen), last: null };
   let isApprovingAll = false;
-  let isSettled = true;
+  let isAnnounced = true;
   let isOurs = false;
   return group;
 
@@ -29,10 +29,10 @@ export function createProposals(app, { onSettled, onAskAgain }) {
       book.put(approval);
       return;
     }
-    if (isOpen(approval)) isSettled = false;
+    if (isOpen(approval)) isAnnounced = false;
     const card = createCard(app, approval, {
       siblings: approvals,
-      onDecided: () => ((isOurs = true), settle()),
+      onDecided: () => ((isOurs = true), announce()),
       onChange: (changed) => changedElsewhere(changed),
       onAskAgain,
     });
@@ -46,14 +46,14 @@ export function createProposals(app, { onSettled, onAskAgain }) {
     group.last = approval;
     for (const card of cards.values()) if (card.approval.dependsOn.includes(approval.id) && card.mode === "view") card.render();
     drawTop();
-    if (!isApprovingAll) queueMicrotask(settle);
+    if (!isApprovingAll) queueMicrotask(announce);
   }
 
-  function settle() {
+  function announce() {
     drawTop();
-    if (isSettled || isApprovingAll || group.isOpen()) return;
-    isSettled = true;
-    onSettled(group.last ?? approvals().at(-1), isOurs);
+    if (isAnnounced || isApprovingAll || group.isOpen()) return;
+    isAnnounced = true;
+    onAllDecided(group.last ?? approvals().at(-1), isOurs);
   }
 
   function drawTop() {
@@ -66,7 +66,7 @@ export function createProposals(app, { onSettled, onAskAgain }) {
       h("button.primary", { type: "button", disabled: isApprovingAll, onclick: approveAll }, app.t("card.approve_all", { n: open.length })));
   }
 
-  // Approve one after the other, each after those it builds on; the first that is refused ends it.
+  // Approves one after the other, each after those it builds on; the first that is refused ends it.
   async function approveAll() {
     isApprovingAll = true;
     drawTop();
@@ -78,7 +78,7 @@ export function createProposals(app, { onSettled, onAskAgain }) {
       }
     } finally {
       isApprovingAll = false;
-      settle();
+      announce();
     }
   }
 

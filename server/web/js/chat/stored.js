@@ -10,7 +10,7 @@ import { createQuestion, createTurn } from "./turn.js";
 
 const SEARCHED = 200;
 
-// Show a stored conversation, as `getMessages` gives it, in an empty `conversation`.
+// Shows a stored conversation, as `getMessages` gives it, in an empty `conversation`.
 export async function showStored(conversation, stored) {
   const { app, log } = conversation;
   const items = itemsOf(stored.conversationHistory);
@@ -65,7 +65,7 @@ function showTurn(conversation, { events, looked }, approvals) {
   turn.end();
 }
 
-// Say where the last turn stands, and offer what can be done about it.
+// Says where the last turn stands, and offer what can be done about it.
 function showStatus(conversation, { status, pendingInterrupt }) {
   const { t } = conversation;
   const isUnanswered = conversation.log.content.lastElementChild?.classList.contains("is-user");
@@ -75,7 +75,7 @@ function showStatus(conversation, { status, pendingInterrupt }) {
   if (status === "waiting") {
     conversation.enter("proposed");
     const group = turn.group;
-    if (group && !group.isOpen()) conversation.settled(turn, group.approvals().at(-1), true);
+    if (group && !group.isOpen()) conversation.allDecided(turn, group.approvals().at(-1), true);
   } else if (status === "limit" && pendingInterrupt) {
     conversation.atLimit(turn, { used: pendingInterrupt.roundsUsed, max: pendingInterrupt.maxExtended });
   } else if (status === "failed") {

@@ -7,7 +7,7 @@ const PROPOSES = /^propose_/;
 const MAX_RESULT = 20_000;
 const MARKS = { running: "", ok: "✓", failed: "✕", waiting: "◔", stopped: "–" };
 
-// Return a badge: `element`, `finish({result, args, isError})`, `settle(state)`.
+// Returns a badge: `element`, `finish({result, args, isError})`, `setState(state)`.
 export function createTool(app, { name, args }) {
   const { t } = app;
   const mark = h("span.tool-mark", { "aria-hidden": "true" });
@@ -15,13 +15,13 @@ export function createTool(app, { name, args }) {
   const target = h("span.tool-args");
   const body = h("div.tool-body");
   const element = h("details.tool", h("summary", mark, h("span.tool-name", toolName(app, name)), target, word), body);
-  const tool = { element, state: "running", name, finish, settle };
+  const tool = { element, state: "running", name, finish, setState };
   let known = args;
   tell(args);
-  settle("running");
+  setState("running");
   return tool;
 
-  function settle(state) {
+  function setState(state) {
     tool.state = state;
     element.className = `tool is-${state}`;
     mark.textContent = MARKS[state] ?? "";
@@ -36,7 +36,7 @@ export function createTool(app, { name, args }) {
 
   function finish({ result, args: given, isError }) {
     tell(given);
-    settle(isError ? "failed" : "ok");
+    setState(isError ? "failed" : "ok");
     replace(body, part(t("tool.asked"), pretty(known)), part(t("tool.answer"), result));
   }
 

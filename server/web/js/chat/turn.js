@@ -31,7 +31,7 @@ export function createTurn(app, log) {
   };
   return Object.assign(turn, { take, working, end, addText, draw, startTool, showAfter, note, fail });
 
-  // Take an event of the turn, stored or live.
+  // Takes an event of the turn, stored or live.
   function take(event) {
     if (event.type !== "ai:progress") busy.querySelector(".turn-reading")?.remove();
     switch (event.type) {
@@ -69,12 +69,12 @@ export function createTurn(app, log) {
     else busy.append(h("span.turn-reading.note", text));
   }
 
-  // Draw what is left and show that nothing more is under way; tools without an answer get `state`.
+  // Draws what is left and show that nothing more is under way; tools without an answer get `state`.
   function end(state = "stopped") {
     draw();
     element.removeAttribute("aria-busy");
     replace(busy);
-    for (const tool of tools.values()) if (tool.state === "running") tool.settle(isProposal(tool.name) ? "waiting" : state);
+    for (const tool of tools.values()) if (tool.state === "running") tool.setState(isProposal(tool.name) ? "waiting" : state);
     sayRest();
     showUsage();
   }
@@ -105,7 +105,7 @@ export function createTurn(app, log) {
     log.stay();
   }
 
-  // Let a screen reader hear whole paragraphs, not single words.
+  // Lets a screen reader hear whole paragraphs, not single words.
   function sayParagraphs() {
     if (!element.hasAttribute("aria-busy")) return;
     const end = turn.text.lastIndexOf("\n\n");
@@ -169,7 +169,7 @@ export function createTurn(app, log) {
     facts.title = t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
   }
 
-  // Put a box under the answer: an error, a limit, a note. The one before goes.
+  // Puts a box under the answer: an error, a limit, a note. The one before goes.
   function showAfter(...children) {
     replace(after, ...children);
     log.stay();

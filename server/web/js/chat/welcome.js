@@ -6,7 +6,7 @@ import { mayEdit } from "../roles.js";
 
 const MAX_NAME = 60;
 
-// Return the welcome of a graph; `onAsk(text)` is called with the question that was chosen.
+// Returns the welcome of a graph; `onAsk(text)` is called with the question that was chosen.
 export function createWelcome(app, onAsk) {
   const { t } = app;
   const { graph, graphKey, graphState, me } = app.store.get();

@@ -20,7 +20,7 @@ export const isOpen = (approval) => approval.status === "pending";
 
 export const isExpired = (approval, now = Date.now()) => isOpen(approval) && approval.expires <= now;
 
-// The state that a person is told: an applied change may have been taken back, an edit is told as one.
+// The state that a person reads: an applied change may have been undone, or approved with changes.
 export function stateOf(approval, now = Date.now()) {
   if (isExpired(approval, now)) return "expired";
   if (approval.status === "applied" && approval.undoneBy) return "undone";

@@ -1,4 +1,4 @@
-// The approvals that the page shows, one copy each: whoever learns news of one tells all its cards.
+// The approvals that the page shows, one copy each: news of one reach all its cards.
 //
 // What is open and shown is asked for again when the server says that something was proposed or decided.
 
@@ -10,7 +10,7 @@ const MAX_ASKED = 12;
 const NEWS = ["ai:review", "ai:apply_action", "open"];
 const books = new WeakMap();
 
-// Return the page's book.
+// Returns the page's book.
 export function bookOf(app) {
   if (!books.has(app)) books.set(app, createBook(app));
   return books.get(app);
@@ -34,7 +34,7 @@ function createBook(app) {
     return one.approval;
   }
 
-  // Call `fn` with every change of an approval; returns the way to stop.
+  // Calls `fn` with every change of an approval; returns the way to stop.
   function read(id, fn) {
     page(id).readers.add(fn);
     return () => page(id).readers.delete(fn);

@@ -119,7 +119,7 @@ export function createCard(app, approval, options = {}) {
     return box;
   }
 
-  // Say what went wrong where the person has just acted.
+  // Says what went wrong where the person has just acted.
   function complain(error) {
     card.problem = error.message || String(error);
     renderOutcome();
@@ -233,7 +233,7 @@ export function createCard(app, approval, options = {}) {
     return decide(() => service.reject(app.api, card.approval.id, feedback));
   }
 
-  // Send a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown.
+  // Sends a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown.
   async function decide(send, onRefused = (error) => card.complain(error)) {
     if (card.isBusy) return false;
     card.problem = "";

@@ -10,7 +10,7 @@ const HIDDEN = new Set(["_key", "_id", "_rev", "_from", "_to", "graphKey", "work
 const LONG = 160;
 const MAX_SHOWN = 60;
 
-// Return the list of all that a preview changes; `canZoom` false where its graph is not the one shown.
+// Returns the list of all that a preview changes; `canZoom` false where its graph is not the one shown.
 export function renderChanges(app, preview, { canZoom = true } = {}) {
   const page = { app, t: app.t, preview, canZoom };
   const sections = [

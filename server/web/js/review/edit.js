@@ -14,7 +14,7 @@ let forms = 0;
 
 export class NotJson extends Error {}
 
-// Return a form: `element`, `read()` gives the edited action (raises NotJson), `show(faults, text)`.
+// Returns a form: `element`, `read()` gives the edited action (raises NotJson), `show(faults, text)`.
 export function createActionForm(app, action, preview) {
   const form = { app, t: app.t, preview, fields: [], id: `edit-${++forms}` };
   const body = h("div.edit-fields");
@@ -157,7 +157,7 @@ function labelText(form, name) {
   return form.t.has(`form.${name}`) ? form.t(`form.${name}`) : fieldName(form.t, name);
 }
 
-// Show a fault at the field it names: `patches.1.search`, or the nearest field around or within.
+// Shows a fault at the field it names: `patches.1.search`, or the nearest field around or within.
 function placed(form, fault) {
   const { fields } = form;
   const where = String(fault.where ?? "").split(".").filter((part) => part && part !== "payload").join(".");

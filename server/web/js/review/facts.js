@@ -6,7 +6,7 @@ import { isExpired, isOpen } from "./approvals.js";
 
 const BY_HAND = "person"; // stands for the model where a person asked without one
 
-// Return the lines over the changes: the reason, and who asked for it when.
+// Returns the lines over the changes: the reason, and who asked for it when.
 export function factsOf(app, approval) {
   const { reason } = approval;
   const why = reason ? h("p.card-reason", h("span.card-label", app.t("card.why")), " ", reason) : "";
@@ -27,7 +27,7 @@ function metaLine(app, approval) {
   return h("p.card-meta", facts.join(" · "));
 }
 
-// Return the lines that say who decided, and what can be done where it could not be carried out.
+// Returns the lines that say who decided, and what can be done where it could not be carried out.
 export function outcomeOf(app, approval, state) {
   const { t } = app;
   const { decision } = approval;

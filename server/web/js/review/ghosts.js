@@ -10,7 +10,7 @@ const NARROW = matchMedia("(max-width: 760px)");
 const REMEMBERED = 100;
 const shown = new WeakMap();
 
-// Return what decides it for the page.
+// Returns what decides it for the page.
 export function ghostsOf(app) {
   if (!shown.has(app)) shown.set(app, createGhosts(app));
   return shown.get(app);

@@ -12,7 +12,7 @@ import { auditEntries, getApproval, listApprovals } from "./service.js";
 const LIMIT = 100;
 const AUDITED = 200; // of the latest approvals, read at once to say what entries are about
 
-// Return the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs).
+// Returns the view: `element`, and `load(graphKey)` which shows a graph's history (null: of all graphs).
 export function createHistory(app) {
   const rows = h("ol.history");
   const log = h("div.audit");
@@ -88,7 +88,7 @@ export function createHistory(app) {
     }
   }
 
-  // Read the approvals that entries are about, so that each can say what was changed.
+  // Reads the approvals that entries are about, so that each can say what was changed.
   async function learn(entries, graphKey) {
     const isUnknown = ({ approvalId }) => approvalId && !book.get(approvalId);
     if (entries.some(isUnknown)) (await listApprovals(app.api, { limit: AUDITED, ...(graphKey ? { graphKey } : {}) })).map(fromDocument).forEach(book.put);

@@ -80,7 +80,7 @@ export function mountReview(app, element) {
     if (panel.isStale) soon();
   }
 
-  // Show on the tab how many wait, also while the panel itself is not shown.
+  // Shows on the tab how many wait, also while the panel itself is not shown.
   function count() {
     const { badges, waiting, graphKey } = app.store.get();
     const review = waitingIn(waiting, panel.scope === "graph" ? graphKey : null);

@@ -6,12 +6,12 @@ import { fromDocument } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { getApproval } from "./service.js";
 
-const MOST_TOLD = 3; // notices at once; more are told in one
+const MOST_NOTICES = 3; // at once; more are one notice
 
-// Keep `waiting` of the store (counts by workspace and graph) up to date, and tell of decisions.
+// Keeps `waiting` of the store (counts by workspace and graph) up to date, and tell of decisions.
 export function watchReviews(app) {
   const { store, socket, t } = app;
-  const told = new Set();
+  const noticed = new Set();
   const seenName = () => `review.seen.${store.get().me?.userId ?? ""}`;
 
   function watch() {
@@ -26,9 +26,9 @@ export function watchReviews(app) {
     const { me } = store.get();
     const last = Math.max(0, ...decided.map((one) => one.at));
     if (last > Number(kept.get(seenName()))) kept.put(seenName(), String(last));
-    const mine = decided.filter((one) => one.asker === me?.userId && one.userId !== me?.userId && !told.has(`${one.approvalId} ${one.event}`));
-    for (const one of mine) told.add(`${one.approvalId} ${one.event}`);
-    if (mine.length > MOST_TOLD) app.toast("news", t("news.many", { n: mine.length }), { action: { label: t("news.show"), run: () => show(mine.at(-1)) } });
+    const mine = decided.filter((one) => one.asker === me?.userId && one.userId !== me?.userId && !noticed.has(`${one.approvalId} ${one.event}`));
+    for (const one of mine) noticed.add(`${one.approvalId} ${one.event}`);
+    if (mine.length > MOST_NOTICES) app.toast("news", t("news.many", { n: mine.length }), { action: { label: t("news.show"), run: () => show(mine.at(-1)) } });
     else mine.forEach(tell);
   }
 

@@ -5,7 +5,7 @@ import { ghostsOf } from "./ghosts.js";
 
 const NARROW = matchMedia("(max-width: 760px)"); // there canvas and panels share one place
 
-// Return `element` and `draw()`, which says what it would do now.
+// Returns `element` and `draw()`, which says what it would do now.
 export function createPin(app, approvalOf) {
   const ghosts = ghostsOf(app);
   const element = h("button.quiet", { type: "button", onclick: press });

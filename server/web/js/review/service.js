@@ -2,7 +2,7 @@
 
 const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
-// List approvals; `filter` may hold graphKey, status, asker and limit.
+// Lists approvals; `filter` may hold graphKey, status, asker and limit.
 export async function listApprovals(api, filter = {}) {
   const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== undefined && value !== ""));
   return (await api.get(`/api/approvals?${query}`)).approvals;
@@ -17,7 +17,7 @@ export const approve = (api, id, { editedAction, feedback = "" } = {}) =>
 export const reject = (api, id, feedback) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "reject", feedback });
 
-// Take back an applied change, or with `turn` all of its turn; an undo is taken back in the same way.
+// Takes back an applied change, or with `turn` all of its turn; an undo is taken back in the same way.
 export const undo = (api, graphKey, approvalId, { turn = false } = {}) => api.post(`/api/graphs/${path(graphKey)}/undo`, { approvalId, turn });
 
 // The audit log of a graph, newest first. For reviewers.
