@@ -156,6 +156,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "PeriodError": _as("invalid"),
     "ScheduleError": _as("invalid"),
     "PromptError": _as("internal"),
+    "GraphTooLarge": _as("too_large"),
     "MalformedArguments": _as("invalid"),
     "MalformedProposal": _as("invalid"),
     "ToonError": _as("internal"),

@@ -18,6 +18,7 @@ from graphrag.embedding import base
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
 from graphrag.i18n import LocalizedError
 from graphrag.llm.errors import ModelError
+from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
 from server.errors import AuthError, TurnBroken
 from server.ws_messages import InvalidMessage
@@ -26,7 +27,7 @@ from tests.graphrag.test_i18n import english_in
 from tools.base import Problem
 
 ROOMS = ("datasources", "graphrag", "server", "tools")
-ANSWERED = {TurnBroken, InvalidMessage, ClientGone}
+ANSWERED = {TurnBroken, InvalidMessage, ClientGone, Unreadable}
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
 REASON = "the upstream said: nope, this is what the other side wrote"
 

@@ -10,7 +10,7 @@ from graphrag.i18n import LANGUAGES, Language, page_texts
 from server.pages import KINDS, ROOT
 from tests.support.service import service
 
-FILES = sorted(path for path in ROOT.rglob("*") if path.is_file())
+FILES = sorted(path for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".md")
 COMMENT = re.compile(r"(?m)(?:^|\s)//.*$")
 TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 SENTENCE = re.compile(r"[A-Za-zÀ-ÿ’']+ [a-zà-ÿ’']+ [a-zà-ÿ’']+")
