@@ -41,6 +41,12 @@ def as_number(value: Any) -> int | float | None:
     return value if math.isfinite(value) and abs(value) <= MAX_COORDINATE else None
 
 
+def as_extent(value: Any, default: int) -> int | float:
+    """Return a width or height, the default where there is none that can be drawn."""
+    number = as_number(value)
+    return default if number is None or number <= 0 else number
+
+
 def as_index(value: Any) -> int | None:
     """Return a place in a list."""
     if isinstance(value, bool) or not isinstance(value, int):

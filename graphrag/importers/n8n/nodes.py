@@ -8,6 +8,7 @@ from typing import Any
 from graphrag.importers.json_values import (
     Json,
     as_dict,
+    as_extent,
     as_id,
     as_list,
     as_number,
@@ -117,8 +118,8 @@ def _place(draft: WorkflowDraft, node: DraftNode, position: Any) -> None:
 
 def _fill_note(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:
     node.type = NOTE_TYPE
-    node.width = _extent(parameters.get("width"), 240)
-    node.height = _extent(parameters.get("height"), 160)
+    node.width = as_extent(parameters.get("width"), 240)
+    node.height = as_extent(parameters.get("height"), 160)
     content = parameters.get("content")
     text = scrub_text(content, draft.tally, node.name) if isinstance(content, str) else ""
     others = rest(parameters, frozenset({"content", "width", "height"}))
@@ -141,11 +142,6 @@ def heading_of(text: str) -> str:
         if any(c.isalnum() for c in words):
             return clean(words, limit=80)
     return ""
-
-
-def _extent(value: Any, default: int) -> int | float:
-    number = as_number(value)
-    return default if number is None or number <= 0 else number
 
 
 def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:

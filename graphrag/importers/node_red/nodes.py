@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from graphrag.importers.json_values import (
     Json,
     as_dict,
+    as_extent,
     as_id,
     as_list,
     as_number,
@@ -83,7 +83,7 @@ def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a node of a group: its frame stays where it was."""
     node.type = GROUP_TYPE
     node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
-    node.width, node.height = _extent(raw.get("w"), 200), _extent(raw.get("h"), 100)
+    node.width, node.height = as_extent(raw.get("w"), 200), as_extent(raw.get("h"), 100)
     others = rest(raw, _FRAME | {"w", "h", "nodes"})
     node.data = {
         "name": node.name,
@@ -183,11 +183,6 @@ def _place(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
         draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
         return
     node.x, node.y = x - node.width // 2, y - node.height // 2
-
-
-def _extent(value: Any, default: int) -> int | float:
-    number = as_number(value)
-    return default if number is None or number <= 0 else number
 
 
 def _add_outputs(node: DraftNode, raw: Json) -> None:

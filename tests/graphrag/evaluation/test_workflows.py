@@ -109,27 +109,6 @@ def test_scores_are_shares_and_more_depth_never_scores_less(ranking: list[str], 
     assert (mrr > 0) == bool(set(ranking) & set(relevant))
 
 
-@given(relevants, rankings)
-def test_a_ranking_that_begins_with_the_answers_scores_full(relevant: list[str], rest: list[str]) -> None:
-    ranking = [*relevant, *(name for name in rest if name not in relevant)]
-    _, recall10, mrr = score_ranking(ranking, relevant)
-    assert (recall10, mrr) == (1, 1)
-
-
-@given(rankings, relevants, st.data())
-def test_moving_an_answer_up_never_scores_less(
-    ranking: list[str], relevant: list[str], data: st.DataObject
-) -> None:
-    places = [i for i, name in enumerate(ranking) if name in relevant and i]
-    if not places:
-        return
-    place = data.draw(st.sampled_from(places))
-    better = [*ranking]
-    better[place - 1], better[place] = better[place], better[place - 1]
-    before, after = score_ranking(ranking, relevant), score_ranking(better, relevant)
-    assert all(new >= old for new, old in zip(after, before, strict=True))
-
-
 @pytest.mark.parametrize(
     ("data", "name"),
     [

@@ -33,6 +33,7 @@ from tests.graphrag.importers.helpers import (
         (b"3", "a bare int"),
         (b"null", "a bare NoneType"),
         (b"[]", "its JSON list is not"),
+        (b'[{"title": "a"}, {"title": "b"}]', "its JSON list is not"),
         (b"{}", "fields: none"),
         (b'{"a": 1, "b": 2}', "fields: a, b"),
         (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),

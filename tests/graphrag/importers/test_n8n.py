@@ -178,13 +178,6 @@ def test_connections_by_id_are_resolved_and_said() -> None:
     assert "repaired 2 connection ends: it named a node by its id (A, B)" in _said(result)
 
 
-def test_connection_by_an_id_of_two_nodes_is_dropped() -> None:
-    nodes = [n8n_node("A", id="same"), n8n_node("B", id="same")]
-    result = read(n8n(nodes, {"A": {"main": [[to("same")]]}}))
-    assert result.edges == ()
-    assert result.report.dropped_count("edge") == 1
-
-
 @pytest.mark.parametrize(
     "connections",
     [
@@ -236,13 +229,6 @@ def test_duplicate_names_are_kept_apart_and_said() -> None:
     assert [node.key for node in result.nodes] == ["a", "a-2", "b"]
     assert result.edges[0].target == "a"
     assert "another has the same name" in _said(result)
-
-
-def test_duplicate_and_missing_ids_lose_no_node() -> None:
-    nodes = [n8n_node("A", id="x"), n8n_node("B", id="x"), n8n_node("C", id=None)]
-    result = read(n8n(nodes))
-    assert len(result.nodes) == 3
-    assert "another has the same id" in _said(result)
 
 
 def test_node_without_name_or_type_or_place_is_repaired_and_said() -> None:

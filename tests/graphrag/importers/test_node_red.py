@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.importers import ImportResult, UnreadableWorkflow
+from graphrag.importers import ImportResult
 from mock_data import load_text
 from tests.graphrag.importers.helpers import assert_sound, read
 
@@ -220,11 +220,6 @@ def test_list_under_flows_is_read_and_its_credentials_left() -> None:
 def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:
     result = read([_node("a"), None, 4, {"x": 1}])
     assert result.report.dropped_count("node") == 3
-
-
-def test_list_of_something_else_is_refused() -> None:
-    with pytest.raises(UnreadableWorkflow, match="its JSON list is not"):
-        read([{"title": "a"}, {"title": "b"}])
 
 
 def test_sample_flow_imports_without_a_remark() -> None:

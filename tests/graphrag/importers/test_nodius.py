@@ -51,13 +51,6 @@ async def test_bare_sample_without_a_frame_is_read() -> None:
     assert _text({**document, "graph": None}) == _text({**await _nba(), "graph": None})
 
 
-async def test_second_import_changes_nothing() -> None:
-    document, bench = await _nba(), Workbench()
-    outcomes = [await bench.take(document) for _ in range(2)]
-    assert [outcome.action for outcome in outcomes] == ["created", "unchanged"]
-    assert (await bench.source.get_graph("testgraph001")).revision == 1
-
-
 async def test_import_under_another_key_moves_every_document() -> None:
     result = read(await _nba(), graph_key="copy")
     assert result.graph.key == "copy"

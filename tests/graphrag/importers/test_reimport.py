@@ -373,12 +373,6 @@ def test_workflow_with_an_id_is_known_by_any_file_name() -> None:
     assert first.graph == second.graph
 
 
-def test_caller_may_choose_the_graph_key() -> None:
-    result = read(_two(), graph_key="mine")
-    assert result.graph.key == "mine"
-    assert {node.graph_key for node in result.nodes} == {"mine"}
-
-
 def _flow(tab: str, subflow: str) -> list[Any]:
     return [
         {"id": "t", "type": "tab", "label": tab},
@@ -404,6 +398,16 @@ async def test_fields_of_the_graph_that_both_changed_are_proposed_approved_and_u
     assert (graph.name, graph.description) == ("Theirs", "What we say")
     await bench.approvals.undo(KEY, waiting.id, by=bench.person)
     assert (await bench.content(KEY)).graph.name == "Ours"
+
+
+async def test_a_field_of_the_graph_that_the_file_lost_goes_when_people_say_so() -> None:
+    bench = await _imported(_two(description="first"))
+    await _put(bench, graph=(await bench.content(KEY)).graph.replace(description="Ours"))
+    outcome = await bench.take(_two())
+    assert outcome.approval
+    assert (await bench.content(KEY)).graph.description == "Ours"
+    await bench.approvals.decide(outcome.approval, Approve(), bench.person)
+    assert (await bench.content(KEY)).graph.description is None
 
 
 async def test_names_of_sheets_and_types_that_both_changed_are_proposed() -> None:
