@@ -1,4 +1,4 @@
-"""Takes over conversations that the Nodius editor's own assistant stored: its prompts go, its pauses stay.
+"""Reads conversations that the Nodius editor's own assistant stored, in this program's form.
 
 They have no `schemaVersion`. Their instructions and retrieved contexts (system messages, the latter beginning
 with `[Contexte RAG pour cette question]`) are dropped: the next message gets this program's. A pending

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
@@ -24,32 +23,15 @@ _WEB = re.compile(r"(?:https?://|mailto:)[^\s<>\"'{}|]+", re.IGNORECASE)
 _BRACES = re.compile(r"[{}]")
 
 
-class LinkTargets(Protocol):
-    """Says what may be linked to."""
-
-    async def nodes(self, keys: Sequence[str]) -> Sequence[str]:
-        """Return those that exist, in the order asked for."""
-        ...
-
-    async def sheet(self, key: str) -> bool: ...
-
-    async def graph(self, key: str) -> bool: ...
-
-    async def html(self, key: str) -> bool: ...
-
-    async def config(self, name: str) -> str | None:
-        """Return the key of a node type, given that key or the type's name."""
-        ...
-
-
 class GraphTargets:
-    """What exists in a graph and its workspace now. What was found is not looked up again."""
+    """What a link may lead to in a graph and its workspace now. Nodes that were found are remembered."""
 
     def __init__(self, source: GraphDataSource, graph_key: str) -> None:
         self._source, self._graph_key = source, graph_key
         self._nodes: set[str] = set()
 
     async def nodes(self, keys: Sequence[str]) -> Sequence[str]:
+        """Return those that exist, in the order asked for."""
         new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
         if new:
             found = await self._source.get_nodes_by_key(self._graph_key, new)
@@ -71,6 +53,7 @@ class GraphTargets:
         return bool(key) and graph.to_document().get("htmlKeyLinked") == key
 
     async def config(self, name: str) -> str | None:
+        """Return the key of a node type, given that key or the type's name."""
         configs = await self._source.get_node_configs()
         return next((config.key for config in configs if name in (config.key, config.type)), None)
 
@@ -78,7 +61,7 @@ class GraphTargets:
 class LinkFilter:
     """Lets an answer through piece by piece; what may become a link is held until it is whole."""
 
-    def __init__(self, targets: LinkTargets) -> None:
+    def __init__(self, targets: GraphTargets) -> None:
         self._targets = targets
         self._held: str = ""
         self._last: str = ""

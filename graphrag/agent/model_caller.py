@@ -14,7 +14,7 @@ from graphrag.agent.history import ConversationParts, calls_of, is_context
 from graphrag.agent.links import GraphTargets
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.window import SMALL, WindowTooSmall, fitted, prompt_tokens, room
+from graphrag.agent.window import SMALL, WindowTooSmall, fitted, room
 from graphrag.llm.base import (
     LearnsWindow,
     LLMProvider,
@@ -26,6 +26,7 @@ from graphrag.llm.base import (
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
+from graphrag.llm.prompt_tokens import prompt_tokens
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
 from graphrag.llm.usage_meter import CallUsage, UsageMeter

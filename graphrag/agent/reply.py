@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from graphrag.agent.events import Event, PromptRead, Token, ToolStarted
 from graphrag.agent.leaked_calls import LeakFilter
-from graphrag.agent.links import LinkFilter, LinkTargets
+from graphrag.agent.links import GraphTargets, LinkFilter
 from graphrag.agent.tool_calls import Requested
 from graphrag.llm.base import (
     AssistantMessage,
@@ -40,7 +40,7 @@ class Reply:
     """
 
     def __init__(
-        self, targets: LinkTargets, *, known_tools: Collection[str] = (), taken: Collection[str] = ()
+        self, targets: GraphTargets, *, known_tools: Collection[str] = (), taken: Collection[str] = ()
     ) -> None:
         self.text = self.reasoning = ""
         self.finish: FinishReason = "unstated"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from graphrag.agent.history import (
     KEPT_TURNS,
@@ -15,12 +14,9 @@ from graphrag.agent.history import (
     shortened,
     with_short_results,
 )
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolSchema
-from graphrag.llm.tokens import count_tokens
-from tools.toon import compact_json
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage
+from graphrag.llm.prompt_tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
 
-TOKENS_A_MESSAGE = 4
-"""What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
 ANSWER_TOKENS = 4_096
 """Kept free for the answer, where the window has room for that."""
 SMALL = 8_000
@@ -88,23 +84,5 @@ def _short_context(message: Message, limit: int) -> Message:
 
 def _fits(messages: Sequence[Message], limit: int) -> bool:
     # A token is at least a byte and a character at most four: most prompts need no counting.
-    size = sum(4 * len(_text(message)) + TOKENS_A_MESSAGE for message in messages)
+    size = sum(4 * len(text_of(message)) + TOKENS_A_MESSAGE for message in messages)
     return size < limit or prompt_tokens(messages) <= limit
-
-
-def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
-    """Return about how many tokens a request has."""
-    tokens = sum(_counted(compact_json(dict(tool))) for tool in tools)
-    return tokens + sum(_counted(_text(message)) + TOKENS_A_MESSAGE for message in messages)
-
-
-def _text(message: Message) -> str:
-    if isinstance(message, AssistantMessage) and (message.tool_calls or message.reasoning):
-        calls = "".join(call.name + call.arguments for call in message.tool_calls)
-        return message.content + message.reasoning + calls
-    return message.content
-
-
-@lru_cache(maxsize=1_024)
-def _counted(text: str) -> int:
-    return count_tokens(text)

@@ -1,4 +1,4 @@
-"""Finds tool calls that a model wrote into its text, as models do that know no tool interface.
+"""Finds tool calls that a model wrote into its text in place of making them.
 
 Two kinds. What stands between marks that only calls have (`<tool_call>`) is never shown. What may be
 an ordinary answer (an object, a block of code, a heading `Function call:`) is held back only while it

@@ -1,4 +1,7 @@
-"""Providers of embeddings, and the choice among them by settings."""
+"""Embedders, the choice among them by settings, and the work of keeping vectors up to date.
+
+From outside: `make_embedder`, `base`, `refresh`, `queue`, `query_embedder`, `workspace_model`.
+"""
 
 from __future__ import annotations
 

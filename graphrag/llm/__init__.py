@@ -1,1 +1,5 @@
-"""Language models behind one seam (`base`), and the choice among them by settings (`registry`)."""
+"""Language models behind one interface, the choice among them by settings, tokens, usage and prices.
+
+From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider), `tokens`, `prices`,
+`usage_meter`, `usage_accounts`, `metered`.
+"""

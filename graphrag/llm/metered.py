@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from graphrag.embedding.base import EmbeddingProvider, ReportsTokens
 from graphrag.llm.base import (
-    AssistantMessage,
     Chunk,
     LLMProvider,
     Message,
@@ -29,25 +28,12 @@ from graphrag.llm.base import (
     add_usage,
 )
 from graphrag.llm.prices import Pricing
+from graphrag.llm.prompt_tokens import prompt_tokens
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
 from graphrag.llm.usage_meter import NOBODY, CallUsage, UsageMeter
-from tools.toon import compact_json
-
-TOKENS_A_MESSAGE = 4
-"""What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
 
 log = logging.getLogger(__name__)
-
-
-def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
-    """Return about how many tokens a request has."""
-    total = sum(count_tokens(compact_json(dict(tool))) for tool in tools)
-    for message in messages:
-        total += TOKENS_A_MESSAGE + count_tokens(message.content)
-        if isinstance(message, AssistantMessage):
-            total += sum(count_tokens(call.name + call.arguments) for call in message.tool_calls)
-    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +71,7 @@ class MeteredCall:
     async def __aenter__(self) -> Self:
         messages, tools = self._request.messages, self._request.tools
         bounded = self._meter.limits.count_tokens
-        await self._meter.check(count_prompt(messages, tools) if bounded else 0, self._payer)
+        await self._meter.check(prompt_tokens(messages, tools) if bounded else 0, self._payer)
         log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
         self._began = time.perf_counter()
         return self
@@ -111,7 +97,7 @@ class MeteredCall:
 
     def _record(self) -> None:
         tokens = self._reported or UsageReport(
-            prompt=count_prompt(self._request.messages, self._request.tools),
+            prompt=prompt_tokens(self._request.messages, self._request.tools),
             completion=count_tokens("".join(self._written)),
         )
         name, model = self._provider.name, self._provider.model

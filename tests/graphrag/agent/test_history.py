@@ -16,7 +16,7 @@ from graphrag.agent.history import (
     shortened,
     unanswered,
 )
-from graphrag.agent.window import WindowTooSmall, fitted, prompt_tokens, room
+from graphrag.agent.window import WindowTooSmall, fitted, room
 from graphrag.llm.base import (
     AssistantMessage,
     Message,
@@ -25,6 +25,7 @@ from graphrag.llm.base import (
     ToolMessage,
     UserMessage,
 )
+from graphrag.llm.prompt_tokens import prompt_tokens
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.valid_history import check_valid
 

@@ -18,7 +18,7 @@ from graphrag.agent.events import (
 from graphrag.agent.history import is_context
 from graphrag.agent.loop import AgentLimits
 from graphrag.agent.thread_store import EmptyMessage
-from graphrag.agent.window import prompt_tokens, room
+from graphrag.agent.window import room
 from graphrag.llm.base import (
     AssistantMessage,
     SystemMessage,
@@ -27,6 +27,7 @@ from graphrag.llm.base import (
     UserMessage,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
+from graphrag.llm.prompt_tokens import prompt_tokens
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.agents import (

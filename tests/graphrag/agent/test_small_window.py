@@ -11,9 +11,10 @@ from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.events import Completed, Event, ProposalPending
 from graphrag.agent.history import is_context
-from graphrag.agent.window import answer_room, prompt_tokens
+from graphrag.agent.window import answer_room
 from graphrag.approvals import Person
 from graphrag.llm.errors import ModelContextTooLong
+from graphrag.llm.prompt_tokens import prompt_tokens
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.importers.helpers import read as read_n8n
 from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, setting_on
