@@ -27,7 +27,7 @@ from cli.common import (
     settings_of,
 )
 from cli.turn_display import TurnView, print_proposal
-from graphrag.client.stream import Message, NodiusStream, StreamedTurn
+from graphrag.client.websocket import Message, NodiusStream, StreamedTurn
 from graphrag.i18n import Language
 
 DECISIONS = ("ask", "approve", "reject", "wait", "leave")

@@ -10,7 +10,7 @@ from tools.base import Role
 Deciders = Literal["asker", "reviewer", "four-eyes"]
 """Who decides, as it is configured: also the asker, only reviewers, or a reviewer who did not ask."""
 
-RANKS: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
+ROLE_ORDER: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
 """From least to most: each may do what those before it may."""
 
 
@@ -23,7 +23,7 @@ class Person:
     workspace: str
 
     def at_least(self, role: Role) -> bool:
-        return RANKS.index(self.role) >= RANKS.index(role)
+        return ROLE_ORDER.index(self.role) >= ROLE_ORDER.index(role)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

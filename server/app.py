@@ -23,7 +23,7 @@ from server import (
 )
 from server.access import Access
 from server.limits import BodyLimit
-from server.state import ServerState
+from server.server_state import ServerState
 
 ROUTERS = (rest_ai, rest_graphs, rest_live, rest_review, rest_people, health, ws, pages)
 """The modules with endpoints: a new endpoint stands in one of them, its bodies beside it."""

@@ -19,9 +19,9 @@ from starlette.requests import HTTPConnection
 
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
-from graphrag.roles import RANKS, Person
-from server.connections import HttpConnection
+from graphrag.roles import ROLE_ORDER, Person
 from server.errors import AuthError, RoleNeeded
+from server.http_connections import HttpConnection
 from server.jwks import KeySet
 from server.origin import check_own_page
 from tools.base import Role
@@ -50,7 +50,7 @@ class Identity:
 
     def require(self, role: Role) -> None:
         """Raises: RoleNeeded when they are less than that."""
-        if RANKS.index(self.role) < RANKS.index(role):
+        if ROLE_ORDER.index(self.role) < ROLE_ORDER.index(role):
             raise RoleNeeded(user_id=self.user_id, role=self.role, needed=role)
 
 
@@ -159,7 +159,7 @@ def identity_of(claims: dict[str, Any]) -> Identity:
     if not workspaces or len(workspaces) > MAX_WORKSPACES:
         raise AuthError(code="token_claims", claim="workspaces")
     named = _items(claims.get("roles", claims.get("role")))
-    roles: list[Role] = [role for role in RANKS if role in named]
+    roles: list[Role] = [role for role in ROLE_ORDER if role in named]
     shown = next((_name(claims[name]) for name in ("username", "name") if name in claims), None)
     return Identity(
         user_id=user,

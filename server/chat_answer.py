@@ -27,7 +27,7 @@ from graphrag.i18n import Language
 from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
 from server.requests import AnswerBody
-from server.state import ServerState
+from server.server_state import ServerState
 from server.ws_events import interrupt_document
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from datasources.errors import SourceUnavailable
 from graphrag.workers import WorkersBusy, run_limited
-from server.connections import HttpConnection
+from server.http_connections import HttpConnection
 
 Step = Callable[[], bytes]
 """Returns the next piece of an answer; called in a worker's thread."""

@@ -112,7 +112,7 @@ def _joined(start: bytes, values: Sequence[Any], dump: Dump) -> bytes:
 def view_steps(
     content: GraphPages, types: Sequence[Mapping[str, Any]], timestamp: int
 ) -> AsyncIterator[Step]:
-    """Write a GraphView."""
+    """Write a GraphSnapshot."""
     return json_steps(
         {
             "graph": content.graph.to_document(),

@@ -27,59 +27,41 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        r = self.registry
-        self._requests = Counter(
-            "nodius_http_requests", "Requests answered", ["method", "route", "status"], registry=r
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"nodius_{name}", meaning, labels, registry=self.registry)
+
+        def gauge(name: str, meaning: str) -> Gauge:
+            return Gauge(f"nodius_{name}", meaning, registry=self.registry)
+
+        def seconds(name: str, meaning: str, *labels: str) -> Histogram:
+            name = f"nodius_{name}_seconds"
+            return Histogram(name, meaning, labels, buckets=_SECONDS, registry=self.registry)
+
+        self._requests = counter("http_requests", "Requests answered", "method", "route", "status")
+        self._request_s = seconds("http_request", "Time of a request", "route")
+        self._calls = counter("model_calls", "Calls of models and embedders", "kind", "provider")
+        self._tokens = counter("model_tokens", "Tokens of models", "provider", "model", "direction")
+        self._cost = counter("model_cost_dollars", "Known cost of models", "provider")
+        self._tools = counter("tool_calls", "Calls of tools by models", "tool", "error")
+        self._turns = counter("turns", "Turns by how they ended", "ending")
+        self._running = gauge("turns_running", "Turns under way")
+        self._turn_s = seconds("turn", "Time of a turn until it ends or waits")
+        self._decisions = counter("approval_decisions", "Decisions by what became of them", "status")
+        self._proposals = counter("proposals", "Proposals that wait for people")
+        self._edits = counter("live_edits", "Messages of live editing", "kind", "ok")
+        self._saves = counter("live_saves", "Saves of live graphs", "ok")
+        self._save_s = seconds("live_save", "Time of a save of a live graph")
+        self._journalled = counter(
+            "live_journalled", "Changes of live graphs by whether they were kept", "ok"
         )
-        self._request_s = Histogram(
-            "nodius_http_request_seconds", "Time of a request", ["route"], buckets=_SECONDS, registry=r
+        self._journal_s = seconds("live_journal", "Time of a write to the journal")
+        self._embedded = counter("embedded_nodes", "Nodes embedded in the background", "outcome")
+        self._embedding_pending = gauge("embedding_pending", "Nodes that wait to be embedded")
+        self._embedding_given_up = gauge(
+            "embedding_given_up", "Nodes left to embed-nodes after failing too often"
         )
-        self._calls = Counter(
-            "nodius_model_calls", "Calls of models and embedders", ["kind", "provider"], registry=r
-        )
-        self._tokens = Counter(
-            "nodius_model_tokens",
-            "Tokens of models",
-            ["provider", "model", "direction"],
-            registry=r,
-        )
-        self._cost = Counter("nodius_model_cost_dollars", "Known cost of models", ["provider"], registry=r)
-        self._tools = Counter("nodius_tool_calls", "Calls of tools by models", ["tool", "error"], registry=r)
-        self._turns = Counter("nodius_turns", "Turns by how they ended", ["ending"], registry=r)
-        self._running = Gauge("nodius_turns_running", "Turns under way", registry=r)
-        self._turn_s = Histogram(
-            "nodius_turn_seconds", "Time of a turn until it ends or waits", buckets=_SECONDS, registry=r
-        )
-        self._decisions = Counter(
-            "nodius_approval_decisions", "Decisions by what became of them", ["status"], registry=r
-        )
-        self._proposals = Counter("nodius_proposals", "Proposals that wait for people", registry=r)
-        self._edits = Counter("nodius_live_edits", "Messages of live editing", ["kind", "ok"], registry=r)
-        self._saves = Counter("nodius_live_saves", "Saves of live graphs", ["ok"], registry=r)
-        self._save_s = Histogram(
-            "nodius_live_save_seconds", "Time of a save of a live graph", buckets=_SECONDS, registry=r
-        )
-        self._journalled = Counter(
-            "nodius_live_journalled", "Changes of live graphs by whether they were kept", ["ok"], registry=r
-        )
-        self._journal_s = Histogram(
-            "nodius_live_journal_seconds", "Time of a write to the journal", buckets=_SECONDS, registry=r
-        )
-        self._embedded = Counter(
-            "nodius_embedded_nodes", "Nodes embedded in the background", ["outcome"], registry=r
-        )
-        self._embedding_pending = Gauge(
-            "nodius_embedding_pending", "Nodes that wait to be embedded", registry=r
-        )
-        self._embedding_given_up = Gauge(
-            "nodius_embedding_given_up", "Nodes left to embed-nodes after failing too often", registry=r
-        )
-        self._retrieval_s = Histogram(
-            "nodius_retrieval_seconds",
-            "Time of a retrieval, also of a remembered one",
-            buckets=_SECONDS,
-            registry=r,
-        )
+        self._retrieval_s = seconds("retrieval", "Time of a retrieval, also of a remembered one")
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         known = method if method in _METHODS else "other"
@@ -102,7 +84,7 @@ class Metrics:
         self._turn_s.observe(seconds)
 
     def event(self, event: Event, known_tools: frozenset[str]) -> None:
-        """Count what an event of a turn tells; a tool that a model made up is `other`."""
+        """Count an event of a turn; a tool that a model made up is `other`."""
         match event:
             case ToolFinished():
                 name = event.name if event.name in known_tools else "other"

@@ -12,7 +12,7 @@ from datasources.types import Graph
 from graphrag.i18n import Language
 from server.auth import Caller
 from server.error_responses import language_of
-from server.state import ServerState
+from server.server_state import ServerState
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]

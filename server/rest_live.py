@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/graphs", tags=["live edits"], responses=ERRORS)
 _SHOWN = ("_key", "workspace", "version", "displayName", "description", "category", "icon", "border")
 
 
-class GraphView(AnswerBody):
+class GraphSnapshot(AnswerBody):
     """A graph as it is at one moment.
 
     `timestamp`: it holds every live edit up to then (0: nobody edits it). Units: milliseconds since 1970.
@@ -39,7 +39,7 @@ class GraphView(AnswerBody):
     timestamp: int
 
 
-@router.get("/{graph_key}/view", response_model=GraphView, **EXCLUDE_NONE)
+@router.get("/{graph_key}/view", response_model=GraphSnapshot, **EXCLUDE_NONE)
 async def view(request: Request, graph: NamedGraph) -> Response:
     """Return a graph with its nodes, edges and usable types, as they are at one moment."""
     place, found = graph

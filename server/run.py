@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from server.connections import MAX_FRAME, HttpConnection, WebSocketConnection
+from server.http_connections import MAX_FRAME, HttpConnection, WebSocketConnection
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from graphrag.i18n import Language
 from graphrag.roles import Person
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
-from server.state import ServerState, Workspace
+from server.server_state import ServerState, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from server.auth import Identity, mark_signed
 from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError
 from server.origin import check_own_page
-from server.state import ServerState
+from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
 from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal

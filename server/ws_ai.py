@@ -19,7 +19,7 @@ from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from server.resuming import resumed
 from server.review_feed import decided_elsewhere
-from server.state import ServerState
+from server.server_state import ServerState
 from server.workspaces import WorkspaceContext
 from server.ws_errors import fault_message, is_unforeseen
 from server.ws_events import Message, WireTurn

@@ -26,7 +26,7 @@ from graphrag.live.members import Broadcast, Member
 from server.auth import Identity
 from server.error_responses import error_response
 from server.errors import NodeTypesNotLive, TooManyRequests
-from server.state import ServerState
+from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_errors import answer, is_unforeseen
 from server.ws_events import Message

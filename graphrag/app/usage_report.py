@@ -16,13 +16,13 @@ from graphrag.llm.usage_accounts import Payer
 MAX_THREADS = 10_000
 
 
-class _Body(BaseModel):
+class _ReportPart(BaseModel):
     """A part of the report, in JSON with the wire's names."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class ModelUsage(_Body):
+class ModelUsage(_ReportPart):
     provider: str
     model: str
     threads: int
@@ -32,7 +32,7 @@ class ModelUsage(_Body):
     cost: float
 
 
-class UsageStanding(_Body):
+class UsageStanding(_ReportPart):
     """A limit of this month (UTC) that counts for the caller. Units: tokens, US dollars; absent: none."""
 
     whose: Literal["person", "workspace", "service"]
@@ -43,14 +43,14 @@ class UsageStanding(_Body):
     max_cost: float | None = None
 
 
-class PersonUsage(_Body):
+class PersonUsage(_ReportPart):
     user_id: str
     threads: int
     total_tokens: int
     cost: float
 
 
-class UsageAnswer(_Body):
+class UsageAnswer(_ReportPart):
     """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
 
     `people`: what everybody's conversations in these workspaces used, for admins.

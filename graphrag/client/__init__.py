@@ -1,4 +1,4 @@
 """Clients of a running service.
 
-From outside: `rest`, `stream`, `errors`.
+From outside: `rest`, `websocket`, `errors`.
 """

@@ -19,7 +19,7 @@ from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from mock_data import load_text
 from server.app import create_app
-from server.state import ServerState
+from server.server_state import ServerState
 from tests.support.scripted_provider import ScriptedProvider
 
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from graphrag.approvals import Reject
 from graphrag.config import load_settings
 from graphrag.llm.errors import ModelFailed
 from graphrag.log_events import LOG_EVENTS
-from server.state import ServerState
+from server.server_state import ServerState
 from tests.support.agents import EDITOR, only, setting_on
 from tests.support.log_entries import check_entry, kept_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call

@@ -13,10 +13,10 @@ import pytest
 from datasources.errors import SourceUnavailable
 from datasources.types import Mutation
 from graphrag.approvals import Approvals, Reject
-from graphrag.client.stream import NodiusStream
+from graphrag.client.websocket import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
-from server import state as states
+from server import server_state as states
 from server.review_feed import decided_elsewhere
 from tests.contracts.samples import a_graph, a_node
 from tests.support.served import served

@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from server import limits
-from server.connections import ConnectionLimits
+from server.http_connections import ConnectionLimits
 from server.limits import BODY_S, OF_ONE
 from tests.support.served import Served, served
 from tests.support.service import token

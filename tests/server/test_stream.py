@@ -11,7 +11,7 @@ import pytest
 
 from graphrag.approvals import Person, Reject
 from graphrag.client.rest import ServiceError, ServiceUnreachable
-from graphrag.client.stream import NodiusStream, websocket_address
+from graphrag.client.websocket import NodiusStream, websocket_address
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import propose

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from graphrag.llm.base import LLMProvider
 from server.app import create_app
 from server.run import config_of
-from server.state import ServerState
+from server.server_state import ServerState
 from server.ws import WsOptions
 from tests.support.service import settings_of
 

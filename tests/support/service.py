@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from server.app import create_app
-from server.state import ServerState
+from server.server_state import ServerState
 
 SECRET = "a secret of tests, long enough for HS256"
 GRAPH = "testgraph001"

@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from server.run import config_of
-from server.state import ServerState
+from server.server_state import ServerState
 from server.ws import WsOptions, router
 
 SECRET = "a secret of tests that is long enough"

@@ -21,8 +21,8 @@ from graphrag.config import Settings
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
 from server.auth import Authenticator
-from server.connections import Unsigned
 from server.downloads import Downloads
+from server.http_connections import Unsigned
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, RateLimiter
 from server.metrics import Metrics
 from server.review_feed import ReviewFeed
