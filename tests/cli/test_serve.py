@@ -69,9 +69,9 @@ def test_it_serves_until_a_signal(folder: Path, sign: signal.Signals) -> None:
             assert process.stdout is not None
             found = re.search(r"http://\S+/", process.stdout.readline())
             assert found is not None
-            assert httpx2.get(f"{found[0]}readyz", timeout=20).json() == {"status": "ok"}
+            assert httpx2.get(f"{found[0]}readyz", timeout=60).json() == {"status": "ok"}
             process.send_signal(sign)
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=60) == 0
         finally:
             process.kill()
 
@@ -93,13 +93,13 @@ def test_the_demo_serves_the_page_where_it_is_asked_to(folder: Path) -> None:
             address = next(
                 found[0] for line in process.stdout if (found := re.search(r"http://127\S+/", line))
             )
-            page = httpx2.get(address, timeout=20)
+            page = httpx2.get(address, timeout=60)
             assert page.headers["content-type"].startswith("text/html")
             assert "default-src 'none'" in page.headers["content-security-policy"]
-            graphs = httpx2.get(f"{address}api/graphs", timeout=20).json()["graphs"]
+            graphs = httpx2.get(f"{address}api/graphs", timeout=60).json()["graphs"]
             assert len(graphs) == 3
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=60) == 0
         finally:
             process.kill()
 
@@ -123,5 +123,5 @@ def test_the_page_opens_in_the_browser_of_this_person(folder: Path, monkeypatch:
         "BROWSER": str(browser),
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
     assert (folder / "opened").read_text() == "http://127.0.0.1:1/\n"
