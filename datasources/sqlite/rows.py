@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,6 @@ SAMPLE = 2_048
 """Scores looked at to guess how great the best are."""
 
 LOWEST = float(np.finfo(np.float32).min)
-
-BULK_ROWS = 100
-"""Rows of at most nine values, so that no SQLite finds too many variables (older ones take 999)."""
 
 _as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
 
@@ -74,28 +70,6 @@ def graph_row_by_id(connection: sqlite3.Connection, graph: int) -> GraphRow | No
     """Read a graph's row; None: it was deleted."""
     row = connection.execute(sql.GRAPH_ROW_BY_ID, {"graph": graph}).fetchone()
     return None if row is None else GraphRow(*row)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkInsert:
-    """An INSERT for one row, and for a hundred in one statement: a statement costs as much as its row."""
-
-    one: str
-    many: str
-
-    @staticmethod
-    def of(statement: str) -> BulkInsert:
-        """Take an INSERT with `VALUES (?, …)`, and perhaps what to do on a conflict."""
-        head, values, rest = statement.partition("VALUES ")
-        row, end, tail = rest.partition(")")
-        return BulkInsert(one=statement, many=head + values + ", ".join([row + end] * BULK_ROWS) + tail)
-
-    def put(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert all rows. Raises: sqlite3.Error, some rows may be in then: the transaction must end."""
-        full = len(rows) - len(rows) % BULK_ROWS
-        for start in range(0, full, BULK_ROWS):
-            connection.execute(self.many, list(chain.from_iterable(rows[start : start + BULK_ROWS])))
-        connection.executemany(self.one, rows[full:])
 
 
 def array(values: Iterable[str] | Iterable[int]) -> str:

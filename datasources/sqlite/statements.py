@@ -49,8 +49,6 @@ SELECT n.key, n.rid FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :gra
 ORDER BY j.key"""
 EDGE_RIDS = """
 SELECT e.key, e.rid FROM json_each(:keys) j CROSS JOIN edges e ON e.graph = :graph AND e.key = j.value"""
-NODE_LAST_KEY = "SELECT max(key) FROM nodes WHERE graph = :graph"
-EDGE_LAST_KEY = "SELECT max(key) FROM edges WHERE graph = :graph"
 NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"

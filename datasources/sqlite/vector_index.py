@@ -141,20 +141,18 @@ def vector_index_kind(group: VectorGroup) -> IndexKind[VectorIndex]:
     digest = hashlib.sha256(f"{group.model}\0{group.dim}".encode()).hexdigest()[:12]
     return IndexKind(
         name=f"vector-{digest}-{group.field}",
-        open=lambda path, number: _open(path, number, group.dim),
+        open=_open,
         write=lambda connection, row, path, stop: _write(connection, row, group, path, stop),
         version=lambda row: row.vector_version,
         log=VECTOR_LOG,
     )
 
 
-def _open(path: Path, number: int, dim: int) -> VectorIndex | None:
+def _open(path: Path, number: int) -> VectorIndex | None:
     try:
         nodes = NodeTable.open(path)
         unit, codes, scales = (mapped(path / f"{name}.npy") for name in ("unit", "codes", "scales"))
     except (OSError, ValueError):
-        return None
-    if unit.shape[1] != dim or len(unit) < len(nodes):
         return None
     packed = PackedCodes(codes[: len(nodes)], scales[: len(nodes)]) if codes.size and len(nodes) else None
     return VectorIndex(number=number, nodes=nodes, unit=unit[: len(nodes)], codes=packed)

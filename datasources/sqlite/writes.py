@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
@@ -23,7 +23,7 @@ from datasources.mutations import (
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.records import write_record
-from datasources.sqlite.rows import BulkInsert, GraphRow, array, graph_row
+from datasources.sqlite.rows import GraphRow, array, graph_row
 from datasources.sqlite.words import CHUNK, WordChanges, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -38,20 +38,6 @@ from datasources.types import (
 )
 
 Configs = Mapping[str, NodeTypeConfig]
-
-
-class RidLookup(NamedTuple):
-    """Finds row ids by key: the statement that does, and the one for the greatest key there is."""
-
-    rids: str
-    last_key: str
-
-
-NODE_RIDS = RidLookup(sql.NODE_RIDS, sql.NODE_LAST_KEY)
-EDGE_RIDS = RidLookup(sql.EDGE_RIDS, sql.EDGE_LAST_KEY)
-NODE_INSERT = BulkInsert.of(sql.NODE_INSERT)
-EDGE_INSERT = BulkInsert.of(sql.EDGE_INSERT)
-VECTOR_PUT = BulkInsert.of(sql.VECTOR_PUT)
 
 
 def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
@@ -104,7 +90,7 @@ def put_embeddings(
     """Store vectors of nodes that exist; return how many."""
     row = graph_row(connection, workspace, graph_key)
     check_vectors(graph_key, vectors)
-    found = _rids(connection, NODE_RIDS, row.id, [vector.key for vector in vectors])
+    found = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
     kept = [(found[vector.key], vector) for vector in vectors if vector.key in found]
     if kept:
         _put_vectors(connection, row, kept)
@@ -155,10 +141,10 @@ class _Apply:
         m, needed = self.mutation, keys_to_look_up(self.mutation)
         graph = self.row.id
         self.nodes = _rids(
-            self.connection, NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
+            self.connection, sql.NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
         )
         self.edges = _rids(
-            self.connection, EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
+            self.connection, sql.EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
         )
         configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
         stored = parse_document(Graph, self.row.body, "graphs")
@@ -237,7 +223,7 @@ class _Apply:
         connection.executemany(sql.NODE_DELETE, ((rid,) for rid in gone))
         self.node_count -= len(gone)
         # An edge that went with its node may be put again by the same mutation.
-        self.edges = _rids(connection, EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
+        self.edges = _rids(connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
         return had_vectors
 
     def _put_nodes(self, words: WordChanges, configs: Configs) -> None:
@@ -260,7 +246,7 @@ class _Apply:
             else:
                 updated.append((node.sheet, type_, body, rid))
             words.replace(rid, old.get(rid), node, configs.get(type_))
-        NODE_INSERT.put(self.connection, inserted)
+        self.connection.executemany(sql.NODE_INSERT, inserted)
         self.connection.executemany(sql.NODE_UPDATE, updated)
         self.node_count += len(inserted)
 
@@ -284,7 +270,7 @@ class _Apply:
             else:
                 updated.append((edge.sheet, source, target, body, known))
         self.next_number += len(inserted)
-        EDGE_INSERT.put(self.connection, inserted)
+        self.connection.executemany(sql.EDGE_INSERT, inserted)
         self.connection.executemany(sql.EDGE_UPDATE, updated)
         self.edge_count += len(inserted)
 
@@ -294,16 +280,11 @@ class _Apply:
         return rid
 
 
-def _rids(
-    connection: sqlite3.Connection, lookup: RidLookup, graph: int, keys: Iterable[str]
-) -> dict[str, int]:
+def _rids(connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]) -> dict[str, int]:
     """Return the row ids of those of these keys that are stored."""
-    (last,) = connection.execute(lookup.last_key, {"graph": graph}).fetchone()
-    if last is None:
-        return {}
-    # In order, so that neighbours in the index are read together; no key is beyond the last one.
-    wanted = sorted(key for key in keys if key <= last)
-    return dict(connection.execute(lookup.rids, {"graph": graph, "keys": array(wanted)}).fetchall())
+    # In order, so that neighbours in the index are read together.
+    values = {"graph": graph, "keys": array(sorted(keys))}
+    return dict(connection.execute(statement, values).fetchall())
 
 
 def _types(connection: sqlite3.Connection, workspace: str) -> Configs:
@@ -371,7 +352,7 @@ def _put_vectors(
         )
         for rid, vector in vectors
     ]
-    VECTOR_PUT.put(connection, rows)
+    connection.executemany(sql.VECTOR_PUT, rows)
     _count_vectors(connection, row.id, [rid for rid, _ in vectors], 1)
     VECTOR_LOG.note(connection, row.id, [rid for rid, _ in vectors], row.vector_version + 1)
 

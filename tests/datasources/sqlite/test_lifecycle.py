@@ -76,14 +76,6 @@ async def test_a_database_that_is_not_open_hands_out_nothing(path: Path) -> None
         database.source(WORKSPACE)
 
 
-async def test_one_object_may_be_opened_again(path: Path) -> None:
-    database = SqliteDatabase(path)
-    async with database:
-        await make_flow(database)
-    async with database:
-        assert len(await database.source(WORKSPACE).get_nodes(FLOW)) == 5
-
-
 async def test_closing_leaves_one_file(path: Path) -> None:
     async with SqliteDatabase(path) as database:
         await make_flow(database)
@@ -223,24 +215,3 @@ async def test_a_reader_that_fails_sees_later_writes_all_the_same(path: Path) ->
         await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"]))
         for _ in range(8):
             assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "c", "d"]
-
-
-async def test_many_readers_and_writers_at_once_agree(path: Path) -> None:
-    async with opened(path) as source:
-        await source.create_graph(a_graph())
-
-        async def read() -> None:
-            for _ in range(10):
-                stats = await source.get_stats(FLOW)
-                assert stats.nodes % 3 == 0
-                assert len(await source.get_nodes(FLOW)) >= stats.nodes
-
-        async def write(who: int) -> None:
-            for turn in range(5):
-                keys = [f"{who}-{turn}-{i}" for i in range(3)]
-                await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
-
-        await asyncio.gather(*(read() for _ in range(6)), *(write(who) for who in range(4)))
-        assert (await source.get_graph(FLOW)).revision == 20
-        assert (await source.get_stats(FLOW)).nodes == 60
-    assert faults(path) == []

@@ -69,30 +69,6 @@ async def test_an_empty_database_marked_by_another_program_is_refused(tmp_path: 
     assert isinstance(await refused(path), DatabaseDamaged)
 
 
-async def test_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "graphs.db"
-    await make_numbered(path, 1)
-    newer = sqlite3.connect(path)
-    newer.execute("PRAGMA user_version = 99")
-    newer.close()
-    error = await refused(path)
-    assert isinstance(error, DatabaseVersion)
-    assert (error.found, error.supported) == (99, schema.VERSION)
-
-
-async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
-    path = tmp_path / "graphs.db"
-    path.touch()
-    await make_numbered(path, 3)
-    assert faults(path) == []
-
-
-async def test_missing_folders_are_made(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "er" / "graphs.db"
-    await make_numbered(path, 1)
-    assert path.is_file()
-
-
 async def test_a_new_database_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "made" / "a.db"
     async with SqliteDatabase(path) as database:
@@ -224,20 +200,6 @@ def damage(path: Path, first_page: int) -> None:
     for start in range(first_page * schema.PAGE_BYTES, len(content), schema.PAGE_BYTES):
         content[start : start + 200] = b"\xa5" * 200
     path.write_bytes(content)
-
-
-async def test_a_page_damaged_in_the_middle_is_reported_and_never_read_as_data(tmp_path: Path) -> None:
-    path = tmp_path / "graphs.db"
-    await make_numbered(path, 200)
-    damage(path, 12)
-    async with SqliteDatabase(path) as database:
-        findings = await database.check()
-        assert [finding.status for finding in findings if finding.status != "ok"], findings
-        source = database.source(WORKSPACE)
-        with pytest.raises(DatabaseDamaged):
-            await source.get_nodes(FLOW)
-        with pytest.raises(DatabaseDamaged):
-            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n")]))
 
 
 async def use_all(path: Path) -> None:

@@ -1,16 +1,11 @@
-"""The best of many scores are those of ordering them all; each of many rows is stored once."""
+"""The best of many scores are those of ordering them all."""
 
 from __future__ import annotations
-
-import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
 
-from datasources.sqlite.rows import BULK_ROWS, MAX_TIES, SAMPLE, BulkInsert, best_rows
-
-ADD = BulkInsert.of("INSERT INTO t (k, n) VALUES (?, ?)\nON CONFLICT (k) DO UPDATE SET n = n + excluded.n")
+from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_rows
 
 
 @pytest.mark.parametrize("size", [0, 1, 50, 4 * SAMPLE + 1, 30_000])
@@ -47,14 +42,3 @@ def test_rows_left_out_are_never_among_the_best() -> None:
         scores[[3, 9]] = 0.5, -0.5
         assert best_rows(scores, 30).tolist() == [3, 9]
         assert best_rows(scores, 5).tolist() == [3, 9]
-
-
-@pytest.mark.parametrize("count", [0, 1, BULK_ROWS - 1, BULK_ROWS, 3 * BULK_ROWS + 7])
-def test_every_row_is_stored_and_each_follows_what_to_do_on_a_conflict(count: int) -> None:
-    rows = [(f"k{i:04d}", i) for i in range(count)]
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE TABLE t (k TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID")
-        ADD.put(connection, rows)
-        assert connection.execute("SELECT k, n FROM t ORDER BY k").fetchall() == rows
-        ADD.put(connection, rows)
-        assert connection.execute("SELECT k, n / 2 FROM t ORDER BY k").fetchall() == rows
