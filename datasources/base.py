@@ -7,7 +7,7 @@ implementation runs the whole contract suite in `tests/contracts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
@@ -155,10 +155,54 @@ class LinkTables(Protocol):
     async def get_chosen(
         self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
     ) -> Subgraph:
-        """Return the nodes that `choose` names when told the links of `keys`, and the edges among them.
+        """Return the nodes that `choose` names from the links of `keys`, and the edges among them.
 
         One moment of the graph and one round trip. `choose` may be called in another thread.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHits:
+    """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found."""
+
+    text: list[Hit]
+    name: list[Hit]
+    vector: list[Hit]
+    name_vector: list[Hit]
+    links: list[Link] = field(default_factory=list[Link])
+    first: list[str] = field(default_factory=list[str])
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """Optional ability of a source to which every question is a round trip: a retrieval in two of them.
+
+    Decision: None means that it cannot be done for this graph now; the caller then asks one by one.
+    Raises: GraphNotFound.
+    """
+
+    async def search_at_once(
+        self,
+        graph_key: str,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        min_score: float,
+        links: int,
+        first: int,
+    ) -> BatchHits | None:
+        """Search text, names and, by `vector` (model, float32[dim]), meanings: `limit` hits of each.
+
+        `links` edges at most at the hits; `first` nodes at most where nothing is found.
+        """
+        ...
+
+    async def read_at_once(
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
+    ) -> tuple[Subgraph, list[NodeTypeConfig]] | None:
+        """Return the nodes around these, in any direction, and the stored types of them."""
         ...
 
 

@@ -2,8 +2,8 @@
 
 Postings lie term by term in flat arrays with their weight computed once, so a search is a few
 slices and additions; after a change only the words of what changed are counted again. The two
-functions at the top are the formula itself: whoever scores with statistics of its own uses them,
-and all sources agree.
+functions at the top are the formula itself: sources that score with statistics of their own use them,
+and all agree.
 
 Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -53,7 +53,7 @@ def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: ND
     found = scores[candidates]
     if candidates.size > limit:
         least = np.partition(found, candidates.size - limit)[candidates.size - limit]
-        kept = found >= least  # may keep more than `limit`: equal scores are settled by row order below
+        kept = found >= least  # may keep more than `limit`: equal scores are decided by row order below
         candidates, found = candidates[kept], found[kept]
     order = np.argsort(-found, kind="stable")[:limit]
     rows: list[int] = candidates[order].tolist()
@@ -134,7 +134,7 @@ class LexicalIndex:
     def changed(self, documents: Mapping[str, Sequence[str] | None]) -> LexicalIndex:
         """Return the index with these documents put in, or in the place of those that had their keys.
 
-        A key with None goes. All is as if built anew, for a fraction of the work.
+        A key with None goes. All is as in an index built again, for a fraction of the work.
         """
         put = {key: tokens for key, tokens in documents.items() if tokens is not None}
         keys = sorted({*self.keys, *put} - (documents.keys() - put.keys()))
@@ -164,7 +164,7 @@ class LexicalIndex:
 
     @property
     def nbytes(self) -> int:
-        """Roughly what the index occupies, for whoever bounds a cache."""
+        """Roughly what the index occupies, by which a cache is bounded."""
         words = sum(map(len, self.vocabulary)) + sum(map(len, self.keys))
         arrays = self.rows.nbytes + self.counts.nbytes + self.weights.nbytes + self.lengths.nbytes
         return arrays + words + 120 * (len(self.vocabulary) + len(self.keys))

@@ -1,6 +1,6 @@
 """A graph source that shows what people are editing: the live graph where there is one, else the store.
 
-Decision: a live graph's text index is made anew after an edit, from words that are kept for every node
+Decision: a live graph's text index is made again after an edit, from words that are kept for every node
 that did not change: BM25 weighs a word by all nodes, and scores stay those of every other source.
 Vectors are the stored ones. A node that was deleted is not found by its vector, nor is one whose words
 have changed: it is found by its text until it is embedded again.
@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from datasources.base import GraphDataSource, LinkTables, MemoryGraphProvider
-from datasources.batch_reads import OneTripSource, SearchedAtOnce
+from datasources.base import BatchHits, BatchSource, GraphDataSource, LinkTables, MemoryGraphProvider
 from datasources.builtin_types import types_by_name
 from datasources.lexical import LexicalIndex
 from datasources.text import node_text, tokenize
@@ -297,9 +296,9 @@ class MemoryOverlay:
         min_score: float,
         links: int,
         first: int,
-    ) -> SearchedAtOnce | None:
-        """Implements OneTripSource where the stored source does and the graph is not live."""
-        if not isinstance(self.stored, OneTripSource) or await self._live.get_live_graph(graph_key):
+    ) -> BatchHits | None:
+        """Implements BatchSource where the stored source does and the graph is not live."""
+        if not isinstance(self.stored, BatchSource) or await self._live.get_live_graph(graph_key):
             return None
         return await self.stored.search_at_once(
             graph_key,
@@ -314,8 +313,8 @@ class MemoryOverlay:
     async def read_at_once(
         self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
     ) -> tuple[Subgraph, list[NodeTypeConfig]] | None:
-        """Implements OneTripSource where the stored source does and the graph is not live."""
-        if not isinstance(self.stored, OneTripSource) or await self._live.get_live_graph(graph_key):
+        """Implements BatchSource where the stored source does and the graph is not live."""
+        if not isinstance(self.stored, BatchSource) or await self._live.get_live_graph(graph_key):
             return None
         return await self.stored.read_at_once(graph_key, keys, max_depth=max_depth, limit=limit)
 

@@ -67,7 +67,7 @@ class VectorMatrix:
 
     @property
     def nbytes(self) -> int:
-        """Roughly what the matrix occupies, for whoever bounds a cache."""
+        """Roughly what the matrix occupies, by which a cache is bounded."""
         return self.unit.nbytes + sum(map(len, self.keys)) + 60 * len(self.keys)
 
     def scores(self, vectors: Vector) -> Matrix:

@@ -25,7 +25,7 @@ from datasources.arango.shared_state import GraphName, SharedState, TextSums
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW, TEXT_SUMS
 from datasources.arango.words import NO_WORDS, TypeWords, inherited_terms, terms_of
-from datasources.batch_reads import SearchedAtOnce
+from datasources.base import BatchHits
 from datasources.errors import DatabaseUnprepared
 from datasources.lexical import best_hits, idf, saturation
 from datasources.types import Hit, Link, NodeTypeConfig, Vector
@@ -86,7 +86,7 @@ class SearchRequest:
 
 async def search(
     state: SharedState, ask: Ask, name: GraphName, asked: SearchRequest, types: Types
-) -> SearchedAtOnce:
+) -> BatchHits:
     """Answer the searches of a retrieval. Raises: GraphNotFound, SourceError."""
     graph_key = name[1]
     if state.is_large(name):
@@ -99,8 +99,8 @@ async def search(
     return _found(row, graph_key, text=read_hits(row["content"]), name=read_hits(row["name"]))
 
 
-def _found(row: Row, graph_key: str, *, text: list[Hit], name: list[Hit]) -> SearchedAtOnce:
-    return SearchedAtOnce(
+def _found(row: Row, graph_key: str, *, text: list[Hit], name: list[Hit]) -> BatchHits:
+    return BatchHits(
         text=text,
         name=name,
         vector=read_hits(row["vector"]),
@@ -124,7 +124,7 @@ def read_links(rows: Sequence[Sequence[Any]], graph_key: str) -> list[Link]:
 
 async def _search_large(
     state: SharedState, ask: Ask, name: GraphName, asked: SearchRequest, types: Types
-) -> SearchedAtOnce | None:
+) -> BatchHits | None:
     """Answer by View and vector index; None when neither can be used."""
     graph_key, terms = name[1], asked.terms[:MAX_VIEW_TERMS]
     by_code = _types_by_code(terms, types)

@@ -34,8 +34,7 @@ from datasources.arango.search import SearchRequest, read_links, search
 from datasources.arango.shared_state import SeenTypes, SharedState
 from datasources.arango.statements import Statement
 from datasources.arango.transactions import in_transaction
-from datasources.base import RecordWrite
-from datasources.batch_reads import SearchedAtOnce
+from datasources.base import BatchHits, RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
 from datasources.mutations import check_owner, check_vectors
@@ -196,7 +195,7 @@ class ArangoSource:
         found = await self._search(graph_key, asked, types_age_s=0.0)
         return found.vector if field == "content" else found.name_vector
 
-    async def _search(self, graph_key: str, asked: SearchRequest, *, types_age_s: float) -> SearchedAtOnce:
+    async def _search(self, graph_key: str, asked: SearchRequest, *, types_age_s: float) -> BatchHits:
         types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if asked.terms else {}
         return await search(self.state, self._ask, (self.workspace, graph_key), asked, types)
 
@@ -210,8 +209,8 @@ class ArangoSource:
         min_score: float,
         links: int,
         first: int,
-    ) -> SearchedAtOnce:
-        """Implements OneTripSource."""
+    ) -> BatchHits:
+        """Implements BatchSource."""
         model, numbers = vector or ("", None)
         asked = SearchRequest(
             query=query,
@@ -227,7 +226,7 @@ class ArangoSource:
     async def read_at_once(
         self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
     ) -> tuple[Subgraph, list[NodeTypeConfig]]:
-        """Implements OneTripSource."""
+        """Implements BatchSource."""
         return await self._around(graph_key, keys, max_depth, "any", limit, typed=True)
 
     async def get_neighborhood(

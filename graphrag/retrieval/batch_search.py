@@ -1,7 +1,7 @@
 """Asks the questions of one retrieval together, where each takes a round trip to the source.
 
 `in_few_trips` gives what a search reads from: the source itself, or where the source can do it
-(`OneTripSource`), answers that came in one round trip and reading that takes one more.
+(`BatchSource`), answers that came in one round trip and reading that takes one more.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from datasources.base import GraphDataSource
-from datasources.batch_reads import OneTripSource, SearchedAtOnce
+from datasources.base import BatchHits, BatchSource, GraphDataSource
 from datasources.types import (
     Direction,
     Hit,
@@ -37,7 +36,7 @@ class BatchRequest:
 
 async def in_few_trips(source: GraphDataSource, graph_key: str, wanted: BatchRequest) -> SearchSource:
     """Return what to ask instead of the source. Raises: GraphNotFound."""
-    if not isinstance(source, OneTripSource):
+    if not isinstance(source, BatchSource):
         return source
     found = await source.search_at_once(
         graph_key,
@@ -57,7 +56,7 @@ class BatchAnswers:
 
     source: GraphDataSource
     wanted: BatchRequest
-    found: SearchedAtOnce
+    found: BatchHits
     read: dict[tuple[str, ...], Subgraph] = field(default_factory=dict[tuple[str, ...], Subgraph])
     types: list[NodeTypeConfig] | None = None
 
@@ -113,7 +112,7 @@ class BatchAnswers:
         known = self.read.get((*keys, str(max_depth)))
         if known is not None and limit >= len(known.nodes):
             return known
-        if direction != "any" or not isinstance(self.source, OneTripSource):
+        if direction != "any" or not isinstance(self.source, BatchSource):
             return await self._around(graph_key, keys, max_depth, direction, limit)
         read = await self.source.read_at_once(graph_key, keys, max_depth=max_depth, limit=limit)
         if read is None:  # people began to edit the graph at this moment

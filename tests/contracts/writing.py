@@ -91,26 +91,26 @@ class DocumentContract(Contract):
         assert stored.data == {"list": [1]}
         assert (await source.get_vectors(FLOW, ["n"]))["n"].content.tolist() == [1, 0]
 
-    @pytest.mark.parametrize("key", HOSTILE_KEYS)
-    async def test_any_key_works_everywhere(self, source: Source, key: str) -> None:
-        mutation = Mutation(
-            graph_key=FLOW,
-            put_nodes=[a_node(key, data="numbat", type=key)],
-            put_edges=[an_edge(key, key, "a", source_handle=key, label=key)],
-            put_configs=[a_type(key, key=key)],
-            put_vectors=[a_vector(key, 1, 0)],
-        )
-        await source.apply(mutation)
-        assert keys_of(await source.get_nodes_by_key(FLOW, [key])) == [key]
-        assert keys_of(await source.get_edges_of(FLOW, [key])) == [key]
-        assert (await source.get_links(FLOW, [key]))[0].source == key
-        assert keys_of(await source.get_node_configs([key])) == [key]
-        assert keys_of(await source.search_text(FLOW, "numbat", limit=2)) == [key]
-        assert keys_of(await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=2)) == [key]
-        around = await source.get_neighborhood(FLOW, [key], max_depth=1, limit=5)
-        assert keys_of(around.nodes) == [key, "a"]
-        await source.apply(Mutation(graph_key=FLOW, delete_nodes=[key], delete_configs=[key]))
-        assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "b", "c", "d"]
+    async def test_any_key_works_everywhere(self, source: Source) -> None:
+        for key in HOSTILE_KEYS:
+            mutation = Mutation(
+                graph_key=FLOW,
+                put_nodes=[a_node(key, data="numbat", type=key)],
+                put_edges=[an_edge(key, key, "a", source_handle=key, label=key)],
+                put_configs=[a_type(key, key=key)],
+                put_vectors=[a_vector(key, 1, 0)],
+            )
+            await source.apply(mutation)
+            assert keys_of(await source.get_nodes_by_key(FLOW, [key])) == [key]
+            assert keys_of(await source.get_edges_of(FLOW, [key])) == [key]
+            assert (await source.get_links(FLOW, [key]))[0].source == key
+            assert keys_of(await source.get_node_configs([key])) == [key]
+            assert keys_of(await source.search_text(FLOW, "numbat", limit=2)) == [key]
+            assert keys_of(await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=2)) == [key]
+            around = await source.get_neighborhood(FLOW, [key], max_depth=1, limit=5)
+            assert keys_of(around.nodes) == [key, "a"]
+            await source.apply(Mutation(graph_key=FLOW, delete_nodes=[key], delete_configs=[key]))
+            assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "b", "c", "d"]
 
     async def test_keys_that_look_alike_are_different(self, source: Source) -> None:
         alike = ["x", "X", "é", "e\u0301", "E\u0301", "x ", "0", "00"]
@@ -119,15 +119,15 @@ class DocumentContract(Contract):
         found = await source.get_nodes_by_key(FLOW, alike)
         assert [(node.key, node.data["n"]) for node in found] == [(key, i) for i, key in enumerate(alike)]
 
-    @pytest.mark.parametrize("key", HOSTILE_KEYS)
-    async def test_any_graph_key_works(self, database: Database, key: str) -> None:
+    async def test_any_graph_key_works(self, database: Database) -> None:
         source = database.source(WORKSPACE)
-        await source.create_graph(a_graph(key))
-        await source.apply(Mutation(graph_key=key, put_nodes=[a_node("n", key, data="numbat")]))
-        assert keys_of(await source.list_graphs()) == [key]
-        assert keys_of(await source.search_text(key, "numbat", limit=2)) == ["n"]
-        await source.delete_graph(key)
-        assert await source.list_graphs() == []
+        for key in HOSTILE_KEYS:
+            await source.create_graph(a_graph(key))
+            await source.apply(Mutation(graph_key=key, put_nodes=[a_node("n", key, data="numbat")]))
+            assert keys_of(await source.list_graphs()) == [key]
+            assert keys_of(await source.search_text(key, "numbat", limit=2)) == ["n"]
+            await source.delete_graph(key)
+            assert await source.list_graphs() == []
 
 
 class GraphContract(Contract):
@@ -177,26 +177,19 @@ class GraphContract(Contract):
             times.append((await source.get_graph(FLOW)).last_updated_time)
         assert times == [2_000, 2_000, 2_000, 3_000]
 
-    async def test_a_taken_key_is_refused_with_its_content(self, database: Database, source: Source) -> None:
-        before = await snapshot(source)
-        with pytest.raises(GraphExists):
-            await source.create_graph(a_graph(), _content(), [_write(None)])
-        other = replace(_content(), put_configs=[])
-        with pytest.raises(GraphExists):
-            await database.source(OTHER).create_graph(a_graph(FLOW, OTHER), other)
-        assert await snapshot(source) == before
-        assert await database.records(WORKSPACE).get("imports", FLOW) is None
-
     async def test_a_taken_key_is_refused_and_the_graph_kept(
         self, database: Database, source: Source
     ) -> None:
-        before = await snapshot(source)
-        with pytest.raises(GraphExists) as refused:
-            await source.create_graph(a_graph(description="another"))
-        assert refused.value.graph_key == FLOW
-        with pytest.raises(GraphExists):
-            await database.source(OTHER).create_graph(a_graph(FLOW, OTHER))
+        before, stranger = await snapshot(source), database.source(OTHER)
+        other = replace(_content(), put_configs=[])
+        for content, records in ((None, []), (_content(), [_write(None)])):
+            with pytest.raises(GraphExists) as refused:
+                await source.create_graph(a_graph(description="another"), content, records)
+            assert refused.value.graph_key == FLOW
+            with pytest.raises(GraphExists):
+                await stranger.create_graph(a_graph(FLOW, OTHER), content and other)
         assert await snapshot(source) == before
+        assert await database.records(WORKSPACE).get("imports", FLOW) is None
 
     async def test_a_graph_that_names_another_workspace_is_refused(self, database: Database) -> None:
         with pytest.raises(BadDocument) as refused:
@@ -224,9 +217,7 @@ class GraphContract(Contract):
         before = await snapshot(source)
         await source.delete_graph("twin")
         assert await snapshot(source) == before
-        assert keys_of(await source.search_text(FLOW, "invoices", limit=5)) == ["c", "b"] or keys_of(
-            await source.search_text(FLOW, "invoices", limit=5)
-        ) == ["b", "c"]
+        assert sorted(keys_of(await source.search_text(FLOW, "invoices", limit=5))) == ["b", "c"]
 
 
 class MutationContract(Contract):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +13,10 @@ from datasources.mutations import (
     Existing,
     check_mutation,
     check_owner,
-    check_vectors,
     encode_document,
     keys_to_look_up,
 )
-from datasources.types import Mutation, NodeVector
+from datasources.types import Mutation
 from tests.contracts.samples import (
     FLOW,
     OTHER,
@@ -28,7 +26,6 @@ from tests.contracts.samples import (
     a_type,
     a_vector,
     an_edge,
-    floats,
 )
 
 names = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -93,31 +90,6 @@ def test_an_empty_mutation_needs_no_look_up() -> None:
     assert verdict(mutation, Existing()) is None
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason", "keys"),
-    [
-        ({"graph": a_graph("other")}, "another key", ("other",)),
-        ({"graph": a_graph(workspace=OTHER)}, "another workspace", (FLOW,)),
-        ({"put_nodes": [a_node("n", "other")]}, "nodes of another graph", ("n",)),
-        ({"put_edges": [an_edge("e", "a", "a", "other")]}, "edges of another graph", ("e",)),
-        ({"put_configs": [a_type("t", OTHER)]}, "node types of another workspace", ("t",)),
-        ({"put_nodes": [a_node("n", sheet="9")]}, "a sheet", ("n",)),
-        ({"delete_nodes": ["z", "y"]}, "unknown nodes cannot be deleted", ("y", "z")),
-        ({"put_edges": [an_edge("e", "a", "ghost")]}, "edges without a node at an end", ("e",)),
-        ({"put_nodes": [a_node("n"), a_node("n")]}, "put twice", ("n",)),
-        ({"put_nodes": [a_node("a")], "delete_nodes": ["a"]}, "both put and deleted", ("a",)),
-        ({"put_vectors": [a_vector("ghost", 1)]}, "vectors of unknown nodes", ("ghost",)),
-    ],
-)
-def test_a_refusal_says_what_is_wrong_and_with_which_documents(
-    fields: dict[str, Any], reason: str, keys: tuple[str, ...]
-) -> None:
-    found = verdict(Mutation(graph_key=FLOW, **fields), Existing(nodes={"a"}))
-    assert found is not None
-    assert reason in found[0]
-    assert found[1] == keys
-
-
 def test_a_refusal_of_many_shows_a_few_and_carries_all() -> None:
     gone = [f"n{i}" for i in range(9)]
     with pytest.raises(InvalidMutation, match=r"n0, n1, n2, n3, n4 and 4 more") as caught:
@@ -129,36 +101,6 @@ def test_a_new_sheet_counts_for_the_nodes_put_with_it() -> None:
     graph = a_graph().replace(sheets_list={"0": "main", "9": "new"})
     mutation = Mutation(graph_key=FLOW, graph=graph, put_nodes=[a_node("n", sheet="9")])
     assert verdict(mutation, Existing()) is None
-
-
-@pytest.mark.parametrize(
-    ("vector", "reason"),
-    [
-        (a_vector("a", float("nan")), "infinite or undefined"),
-        (a_vector("a", 1, name=(float("inf"),)), "infinite or undefined"),
-        (a_vector("a"), "at least one dimension"),
-        (a_vector("a", 1, 2, name=(1,)), "different lengths"),
-        (a_vector("a", 1, model=""), "names no model"),
-        (NodeVector(key="a", model="m", hash="h", content=np.ones(2)), "float32"),  # pyright: ignore
-        (NodeVector(key="a", model="m", hash="h", content=np.ones((1, 2), np.float32)), "float32"),
-    ],
-)
-def test_a_vector_that_could_not_be_searched_is_refused(vector: NodeVector, reason: str) -> None:
-    with pytest.raises(InvalidMutation, match=reason) as caught:
-        check_vectors(FLOW, [a_vector("fine", 1), vector])
-    assert caught.value.keys == ("a",)
-
-
-def test_good_vectors_pass() -> None:
-    good = [
-        a_vector("a", 1, 2, name=(3, 4)),
-        a_vector("b", 0.0),
-        NodeVector(key="c", model="m", hash="h", content=floats(1)),
-    ]
-    check_vectors(FLOW, good)
-    with pytest.raises(InvalidMutation) as caught:
-        check_vectors(FLOW, [*good, a_vector("d", float("nan"))])
-    assert caught.value.keys == ("d",)
 
 
 def test_a_document_of_another_workspace_is_refused_by_field() -> None:

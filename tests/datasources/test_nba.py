@@ -72,22 +72,10 @@ async def test_every_node_and_type_has_its_handles() -> None:
         assert handles_of(config) == HANDLES[config.type], config.type
 
 
-async def test_the_two_ways_out_of_the_request_are_labelled() -> None:
-    [fetch] = await source.get_nodes_by_key(GRAPH, ["fetch-api"])
-    assert {point.id: point.display for _, point in fetch.points("out")} == {"0": "success", "1": "error"}
-
-
 async def test_the_edges_join_the_handles_they_should() -> None:
     edges = await source.get_edges(GRAPH)
     assert len(edges) == len(EDGES)
     assert {(e.source, e.source_handle, e.target, e.target_handle, e.label) for e in edges} == EDGES
-
-
-async def test_every_edge_leaves_by_an_out_handle_and_enters_by_an_in_handle() -> None:
-    nodes = {node.key: node for node in await source.get_nodes(GRAPH)}
-    for edge in await source.get_edges(GRAPH):
-        assert edge.source_handle in {point.id for _, point in nodes[edge.source].points("out")}
-        assert edge.target_handle in {point.id for _, point in nodes[edge.target].points("in")}
 
 
 async def test_four_types_are_stored_and_described_and_the_others_are_built_in() -> None:
@@ -97,40 +85,12 @@ async def test_four_types_are_stored_and_described_and_the_others_are_built_in()
     assert {type_ for type_, *_ in NODES.values()} == set(TYPES) | set(BUILTIN_TYPES)
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("fetch-api", ["fetch(", "season"]),
-        ("filter-active", ["filter(", "active"]),
-        ("sort-stats", ["sort(", "points"]),
-        ("error-handler", ["console.", "status"]),
-    ],
-)
-async def test_nodes_carry_code_that_does_what_their_name_says(key: str, words: list[str]) -> None:
-    [node] = await source.get_nodes_by_key(GRAPH, [key])
-    assert node.process is not None
-    for word in words:
-        assert word.casefold() in node.process.casefold()
-
-
-async def test_the_form_fixes_a_player_and_a_season() -> None:
-    [form] = await source.get_nodes_by_key(GRAPH, ["entry-form"])
-    assert {row["field"] for row in form.data["form"]} == {"player", "season"}
-    assert all(row["fixedValue"] for row in form.data["form"])
-
-
 async def test_another_workspace_sees_it_only_when_it_owns_it() -> None:
     with pytest.raises(GraphNotFound):
         await open_nba().source("default").get_graph(GRAPH)
     owned = open_nba("default").source("default")
     assert (await owned.get_graph(GRAPH)).workspace == "default"
     assert {config.workspace for config in await owned.get_node_configs()} == {"default"}
-
-
-async def test_two_databases_share_nothing() -> None:
-    first, second = open_nba().source("test"), open_nba().source("test")
-    await first.delete_graph(GRAPH)
-    assert len(await second.get_nodes(GRAPH)) == len(NODES)
 
 
 @pytest.mark.parametrize(

@@ -119,11 +119,6 @@ def test_a_label_is_the_first_name_that_is_one_else_the_types(data: Any, label: 
     assert node_label(a_node(data=data), a_type()) == label
 
 
-def test_without_a_type_the_key_is_the_label() -> None:
-    assert node_label(a_node()) == "n1"
-    assert node_label(a_node(), a_type(display_name="")) == "n1"
-
-
 @pytest.mark.parametrize("name", ["fetch api", "Fetch-API", "fétch_api", "FetchApi"])
 def test_a_name_that_the_key_was_made_of_is_not_counted_twice(name: str) -> None:
     assert node_text(a_node(key="fetch-api", data={"name": name})).name == ""

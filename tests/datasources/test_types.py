@@ -15,8 +15,6 @@ from datasources.types import (
     Document,
     Edge,
     Graph,
-    HandleGroup,
-    HandlePoint,
     Node,
     NodeTypeConfig,
     Size,
@@ -155,26 +153,11 @@ def test_a_bad_document_names_collection_key_and_field(
         assert f"things/{key}: field '{field}'" in str(caught.value)
 
 
-@pytest.mark.parametrize("field", ["posX", "posY", "typeVersion"])
-@pytest.mark.parametrize("value", ["far", None, [], float("inf"), float("nan")])
-def test_a_number_that_is_none_is_refused(field: str, value: Any) -> None:
-    raw = {"_key": "a", "graphKey": "g", "type": "t", field: value}
-    with pytest.raises(BadDocument) as caught:
-        parse_document(Node, raw, "nodes")
-    assert caught.value.field.partition(".")[0] == field
-
-
 @pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000])
 def test_what_is_no_document_is_refused(raw: bytes | str) -> None:
     with pytest.raises(BadDocument) as caught:
         parse_document(Node, raw, "nodes")
     assert (caught.value.key, caught.value.field) == ("?", "(document)")
-
-
-@given(st.binary() | st.text())
-def test_any_bytes_are_read_or_refused_by_name(raw: bytes | str) -> None:
-    with pytest.raises(BadDocument):
-        parse_document(Node, raw, "nodes")
 
 
 def test_a_document_cannot_be_changed() -> None:
@@ -183,17 +166,3 @@ def test_a_document_cannot_be_changed() -> None:
         node.key = "b"
     with pytest.raises(ValidationError):
         node.replace(key="")
-
-
-def test_handles_are_listed_by_direction_with_their_side() -> None:
-    node = Node(
-        key="a",
-        graph_key="g",
-        type="t",
-        handles={
-            "R": HandleGroup(point=(HandlePoint(id="0", type="out"), HandlePoint(id="1", type="out"))),
-            "0": HandleGroup(point=(HandlePoint(id="0", type="out"), HandlePoint(id="1", type="in"))),
-        },
-    )
-    assert [(side, point.id) for side, point in node.points("out")] == [("R", "0"), ("R", "1"), ("0", "0")]
-    assert [(side, point.id) for side, point in node.points("in")] == [("0", "1")]

@@ -79,13 +79,6 @@ def test_a_batch_scores_as_its_vectors_one_by_one(batch: np.ndarray, row: np.nda
         np.testing.assert_allclose(scores, matrix.scores(vector), atol=1e-6)
 
 
-def test_the_matrix_does_not_follow_what_its_caller_writes_later() -> None:
-    given_rows = np.eye(DIM, dtype=np.float32)
-    matrix = VectorMatrix.build(keys_for(given_rows), given_rows)
-    given_rows[:] = 7
-    np.testing.assert_array_equal(matrix.unit, np.eye(DIM, dtype=np.float32))
-
-
 @pytest.mark.parametrize(
     "vector",
     [
@@ -114,11 +107,3 @@ def test_scores_refuse_another_length() -> None:
 def test_rows_that_do_not_fit_the_keys_are_refused(keys: list[str], rows: np.ndarray, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         VectorMatrix.build(keys, rows.astype(np.float32))
-
-
-def test_an_empty_matrix_finds_nothing_and_occupies_little() -> None:
-    empty = VectorMatrix.build([], np.zeros((0, DIM), dtype=np.float32))
-    assert empty.search(np.ones(DIM, dtype=np.float32), 5) == []
-    assert empty.dim == DIM
-    full = VectorMatrix.build(["a"], np.ones((1, DIM), dtype=np.float32))
-    assert empty.nbytes < full.nbytes

@@ -92,7 +92,7 @@ class ArangoServer:
 
 
 def start_double(password: str = PASSWORD) -> tuple[subprocess.Popen[str], ArangoServer]:
-    """Start the double on loopback; whoever starts it ends it."""
+    """Start the double on loopback; the caller ends it."""
     command = [sys.executable, "-m", "arangodouble", "--port", "0", "--password", password]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(command, cwd=DOUBLE, env=environment, stdout=subprocess.PIPE, text=True)

@@ -121,7 +121,7 @@ class Passage(BaseHTTPRequestHandler):
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
-        except (BrokenPipeError, ConnectionResetError):  # whoever asked was not patient enough
+        except (BrokenPipeError, ConnectionResetError):  # the client had not waited long enough
             self.close_connection = True
 
     def _drop(self) -> None:

@@ -30,7 +30,7 @@ async def found(place: Place) -> tuple[str, str]:
     return finding.status, finding.detail
 
 
-async def test_an_index_of_our_name_with_other_fields_is_made_anew(place: Place) -> None:
+async def test_an_index_of_our_name_with_other_fields_is_made_again(place: Place) -> None:
     await place.set_up()
     place.call("DELETE", f"/_api/index/{NODES}/ix_rag_key")
     other = {"type": "persistent", "name": "ix_rag_key", "fields": ["graphKey"]}
@@ -49,7 +49,7 @@ async def test_an_index_of_our_name_with_other_fields_is_made_anew(place: Place)
         {**STORED, "analyzers": ["text_en"]},
     ],
 )
-async def test_a_view_that_searches_other_fields_is_linked_anew(place: Place, link: dict[str, Any]) -> None:
+async def test_a_view_that_searches_other_fields_is_linked_again(place: Place, link: dict[str, Any]) -> None:
     await place.set_up()
     place.call("PUT", f"/_api/view/{VIEW}/properties", {"links": {NODES: link}})
     assert await found(place) == ("error", f"missing: the link of the View {VIEW} with {NODES}")

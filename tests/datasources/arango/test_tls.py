@@ -121,7 +121,7 @@ def secure(server: ArangoServer, tunnel: Tunnel, database: str, options: str) ->
     return plain.replace("arango+http://", "arango+https://", 1)
 
 
-async def test_a_server_is_trusted_by_its_authority_or_when_told_to(
+async def test_a_server_is_trusted_by_its_authority_or_unchecked_on_request(
     arango: ArangoServer,
     one_database: str,
     tunnel: Tunnel,

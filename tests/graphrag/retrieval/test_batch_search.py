@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.base import GraphDataSource, MutableGraphDataSource
-from datasources.batch_reads import OneTripSource
+from datasources.base import BatchSource, GraphDataSource, MutableGraphDataSource
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import open_nba
 from datasources.mock.database import NBA_GRAPH, NBA_WORKSPACE
@@ -53,8 +52,8 @@ def given(found: Retrieval) -> Any:
 
 async def test_both_ways_find_the_same(sources: tuple[GraphDataSource, GraphDataSource]) -> None:
     memory, distant = sources
-    assert isinstance(distant, OneTripSource)
-    assert not isinstance(memory, OneTripSource)
+    assert isinstance(distant, BatchSource)
+    assert not isinstance(memory, BatchSource)
     near, far = (Retriever(source, LocalEmbedder()) for source in (memory, distant))
     for question in QUESTIONS:
         for mode in MODES:
