@@ -52,13 +52,13 @@ class Reject:
 Decision = Approve | ApproveEdited | Reject
 
 
-class _Stored(BaseModel):
+class _StoredModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
     )
 
 
-class Decided(_Stored):
+class Decided(_StoredModel):
     """Who decided what and when. Of an edit both actions are kept: this one was carried out.
 
     Units: `at` in milliseconds since 1970.
@@ -78,14 +78,14 @@ class Decided(_Stored):
         return None if action is None else to_document(action)
 
 
-class Reason(_Stored):
+class Reason(_StoredModel):
     """Why it came to nothing: a message's code and what stands in its places."""
 
     code: str
     facts: dict[str, str] = Field(default_factory=dict[str, str])
 
 
-class Outcome(_Stored):
+class Outcome(_StoredModel):
     """What came of a decision. `mutation` and `inverse` are there when it was applied.
 
     `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those that
@@ -106,7 +106,7 @@ def _named(name: str) -> Any:
     return Field(validation_alias=name, serialization_alias=name)
 
 
-class Approval(_Stored):
+class Approval(_StoredModel):
     """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
     `labels` are what people called the nodes and types that it names when it was made.
 

@@ -18,7 +18,7 @@ from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefus
 from graphrag.approvals.preview import preview_of
 from graphrag.approvals.restored_edges import edges_without_handles
 from graphrag.changes.change_set import ChangeSet, invert
-from graphrag.changes.graph_draft import GraphDraft, LiveState
+from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.roles import Person
 from tools.proposals import MAX_BATCH, Batch, BatchAction, canonical_hash
 from tools.write_tools import Snapshot

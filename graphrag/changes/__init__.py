@@ -1,4 +1,4 @@
 """Changes of a graph in memory: drafts, differences of fields, merging, and taking changes back.
 
-From outside: every name of `field_diff`, `graph_draft` and `change_set`. Nothing here knows a store.
+From outside: every name of `field_diff`, `draft` and `change_set`. Nothing here knows a store.
 """

@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol, cast
 
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
+from graphrag.changes.draft import GraphDraft
 from graphrag.changes.field_diff import field_changes, same
-from graphrag.changes.graph_draft import GraphDraft
 from tools.write_tools.field_changes import json_document
 
 Kind = Literal["node", "edge", "type", "graph"]
@@ -94,7 +94,7 @@ def invert(
     are changed too. With `allow_moved` a created node that was only moved since is deleted all the same.
     The draft must hold every document that is named, with all edges of its nodes.
     """
-    documents = _Documents(draft, {} if types is None else types)
+    documents = _Trial(draft, {} if types is None else types)
     sheets = draft.graph.sheets_list.keys()
     conflicts: list[str] = []
     for edit in reversed(change_set.edits):
@@ -103,7 +103,7 @@ def invert(
 
 
 @dataclass(frozen=True, slots=True)
-class _Documents:
+class _Trial:
     draft: GraphDraft
     types: MutableMapping[str, NodeTypeConfig]
 
@@ -139,7 +139,7 @@ class _Documents:
                 self.types.pop(key, None)
 
 
-def _undo(edit: DocumentEdit, documents: _Documents, *, allow_moved: bool) -> Iterator[str]:
+def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterator[str]:
     """Take back the change of one document; yield what is in the way."""
     now = documents.get(edit.kind, edit.key)
     if edit.before is not None and edit.after is None:
@@ -165,7 +165,7 @@ def _undo(edit: DocumentEdit, documents: _Documents, *, allow_moved: bool) -> It
         yield from _undo_fields(edit, now, documents)
 
 
-def _undo_fields(edit: DocumentEdit, now: Document, documents: _Documents) -> Iterator[str]:
+def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterator[str]:
     document = json_document(now)
     for change in edit.fields or _fields_of(edit):
         undone = change.undone(document)

@@ -16,9 +16,9 @@ from graphrag.live.errors import (
 )
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
+from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.live.members import Member
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
-from graphrag.live.source import LiveSource, SavedSource
 
 __all__ = [
     "AppliedEdit",

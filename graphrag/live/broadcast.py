@@ -12,7 +12,7 @@ import orjson
 
 from datasources.instructions import Instruction, Op
 from datasources.types import Edge, Node
-from graphrag.changes.graph_draft import Changes, Readable
+from graphrag.changes.draft import Changes, Readable
 from graphrag.live.edits import Edit
 from graphrag.live.history_entries import update_entry
 from graphrag.live.instruction_batch import in_messages

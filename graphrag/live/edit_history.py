@@ -14,7 +14,7 @@ from typing import Any
 from datasources.base import RecordStore, RecordWrite
 from datasources.types import Edge, Node
 from graphrag.changes.change_set import invert
-from graphrag.changes.graph_draft import GraphDraft
+from graphrag.changes.draft import GraphDraft
 from graphrag.live.broadcast import described
 from graphrag.live.edits import Edit, check_document
 from graphrag.live.errors import EditRefused

@@ -14,7 +14,7 @@ from datasources.errors import BadDocument
 from datasources.instructions import json_fault
 from datasources.mutations import encode_document
 from datasources.types import Document, Edge, Graph, Node, parse_document
-from graphrag.changes.graph_draft import GraphDraft
+from graphrag.changes.draft import GraphDraft
 from graphrag.live.errors import EditRefused
 from tools.write_tools.field_changes import json_document
 

@@ -15,7 +15,7 @@ from datasources.instructions import (
     inverse_of,
 )
 from datasources.types import Edge, Node
-from graphrag.changes.graph_draft import GraphDraft
+from graphrag.changes.draft import GraphDraft
 from graphrag.live.edits import (
     MAX_ELEMENT_BYTES,
     Edit,

@@ -17,7 +17,7 @@ import orjson
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Node, parse_document
-from graphrag.changes.graph_draft import Changes
+from graphrag.changes.draft import Changes
 from graphrag.leases import KIND as LEASE
 from graphrag.live.members import Broadcast
 from graphrag.live.merge_remote import PendingBase

@@ -13,17 +13,17 @@ from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RevisionConflict, SourceError
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
-from graphrag.changes.graph_draft import GraphDraft
+from graphrag.changes.draft import GraphDraft
 from graphrag.leases import Lease
 from graphrag.live import edits
 from graphrag.live.edit_history import REDO, UNDO, PastEdit, find_edit, next_to_undo, undo
+from graphrag.live.edit_writer import AppliedEdit, Work, Writer
 from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history_entries import Entry
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.members import Broadcast, Member, Room
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.working_copy import WorkingCopy, read_stored
-from graphrag.live.writer import AppliedEdit, Work, Writer
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
+from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable, same_document
 from graphrag.changes.field_diff import merge
-from graphrag.changes.graph_draft import Changes, GraphDraft, LiveState, Readable, same_document
 from tools.write_tools.field_changes import json_document
 
 D = TypeVar("D", bound=Document)

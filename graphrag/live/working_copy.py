@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict, RevisionConflict, SourceError
 from datasources.types import Document, Graph, Mutation, parse_document
-from graphrag.changes.graph_draft import GraphDraft, LiveState
+from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.leases import KIND as LEASE
 from graphrag.leases import Lease
 from graphrag.live.broadcast import described

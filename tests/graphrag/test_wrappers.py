@@ -27,7 +27,7 @@ from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
-from graphrag.live.source import LiveSource, SavedSource
+from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider, ModelOptions, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import MeteredCall, MeteredEmbedder, ModelRequest

@@ -13,7 +13,7 @@ from typing import Any
 from datasources.builtin_types import types_by_name
 from datasources.instructions import GraphInstruction, Instruction, Op
 from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig, node_fields, parse_document
-from graphrag.approvals.actions.layout import arrange
+from graphrag.approvals.actions.arrange import arrange
 from graphrag.approvals.actions.new_keys import Ids, KeyMap, new_id
 from graphrag.approvals.actions.placement import place_nodes
 from graphrag.approvals.actions.type_documents import configured_type

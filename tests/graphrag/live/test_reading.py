@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datasources.mock import open_nba
-from graphrag.changes.graph_draft import LiveState
+from graphrag.changes.draft import LiveState
 from graphrag.live import working_copy
 from graphrag.live.working_copy import read_stored
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.errors import SourceError
-from graphrag.changes.graph_draft import GraphDraft
+from graphrag.changes.draft import GraphDraft
 from graphrag.leases import Lease
 from graphrag.live.edits import Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere

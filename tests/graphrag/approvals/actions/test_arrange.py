@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.types import Edge, Node, Size
-from graphrag.approvals.actions.layout import arrange
+from graphrag.approvals.actions.arrange import arrange
 from graphrag.approvals.actions.placement import LIMIT, place_nodes
 
 WorkspaceResolver = Mapping[str, tuple[int, int]]
