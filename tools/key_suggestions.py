@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from datasources.base import GraphDataSource
 from datasources.text import node_label
 from datasources.types import Graph, Node
-from tools.compact import cut_name
+from tools.compact import cut_name, sheet_label
 
 MAX_QUERY_CHARS = 200
 SCANNED_NODES = 500
@@ -21,16 +20,7 @@ _SPAN = 0.25
 _LINK = re.compile(r"^\{\{\w+:(.*)\}\}$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
-    """A node that may have been meant."""
-
-    key: str
-    name: str
-    sheet: str
-
-
-async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, limit: int = 5) -> list[Near]:
+async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, limit: int = 5) -> list[Node]:
     """Return the nodes most alike a key that does not exist, best first; on a large graph, of a sample.
 
     Case, a `{{node:KEY}}` around it, the graph's key before it and a handle behind it are seen through.
@@ -47,13 +37,10 @@ async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, l
         for node in await source.get_nodes(graph.key, after=start or None, limit=SCANNED_NODES):
             found.setdefault(node.key, node)
     hit_keys = [hit.key for hit in hits]
-    ranked = sorted(
-        ((-_likeness(node, wanted, hit_keys), node.key) for node in found.values()),
-    )
+    ranked = sorted((-_likeness(node, wanted, hit_keys), node.key) for node in found.values())
     # Where one is as good as right, weak likenesses would only distract.
     least = max(_LEAST_ALIKE, -ranked[0][0] - _SPAN) if ranked else 0.0
-    kept = [found[key] for score, key in ranked if -score >= least][:limit]
-    return [Near(key=node.key, name=node_label(node), sheet=node.sheet) for node in kept]
+    return [found[key] for score, key in ranked if -score >= least][:limit]
 
 
 def _plain(key: str, graph_key: str) -> str:
@@ -79,11 +66,8 @@ def _likeness(node: Node, wanted: str, hits: Sequence[str]) -> float:
     return best
 
 
-def describe_near(near: Sequence[Near], graph: Graph) -> str | None:
+def describe_near(near: Sequence[Node], graph: Graph) -> str | None:
     """Return the nodes on one line, as `fetch-api (Fetch players, sheet 0 main)`; None for none."""
-    texts = [
-        f"{cut_name(n.key, 200)} ({cut_name(n.name, 60)}, sheet {cut_name(n.sheet, 40)}"
-        f" {cut_name(graph.sheets_list.get(n.sheet, ''), 40)})".replace(" )", ")")
-        for n in near
-    ]
+    names = [f"{cut_name(node_label(node), 60)}, sheet {sheet_label(graph, node.sheet)}" for node in near]
+    texts = [f"{cut_name(node.key, 200)} ({name})" for node, name in zip(near, names, strict=True)]
     return "; ".join(texts) or None

@@ -95,11 +95,7 @@ class EdgeConnection(Part):
 
 
 class CreateNodeWithEdges(CreateNode):
-    edges: Annotated[
-        list[EdgeConnection],
-        Field(min_length=1, max_length=50),
-        OBJECTS,
-    ]
+    edges: Annotated[list[EdgeConnection], Field(min_length=1, max_length=50), OBJECTS]
 
 
 class CreateEdge(Part):
@@ -125,19 +121,12 @@ class Patch(Part):
     replace: Text
 
 
-Patches = Annotated[
-    list[Patch] | None,
-    Field(min_length=1, max_length=50),
-    OBJECTS,
-]
+Patches = Annotated[list[Patch] | None, Field(min_length=1, max_length=50), OBJECTS]
 
 
 class UpdateNode(Part):
     node_key: KeyText
-    changes: Annotated[
-        dict[Name, Json],
-        Field(max_length=100),
-    ] = {}
+    changes: Annotated[dict[Name, Json], Field(max_length=100)] = {}
     patches: Patches = None
 
     @model_validator(mode="after")
@@ -200,10 +189,7 @@ Strategy = Literal["left_to_right", "top_down"]
 
 
 class ReorganizeLayout(Part):
-    node_keys: Annotated[
-        list[KeyText],
-        Field(min_length=1, max_length=2_000),
-    ]
+    node_keys: Annotated[list[KeyText], Field(min_length=1, max_length=2_000)]
     strategy: Strategy | None = None
     positions: Annotated[list[Position] | None, Field(max_length=2_000), CHOSEN] = None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from datasources.base import GraphDataSource
 from datasources.types import Graph, Link, Node
-from graphrag.retrieval.cache import Cache
+from graphrag.retrieval.result_cache import ResultCache
 from tools.references import by_name, calls_by_name, references
 
 MAX_NODES = 5_000
@@ -73,7 +73,7 @@ class ReferenceIndex:
 
     def __init__(self, source: GraphDataSource) -> None:
         self._source = source
-        self._cache: Cache[ReferenceLinks] = Cache(ttl_s=TTL_S, max_entries=MAX_GRAPHS)
+        self._cache: ResultCache[ReferenceLinks] = ResultCache(ttl_s=TTL_S, max_entries=MAX_GRAPHS)
 
     async def of(self, graph: Graph) -> ReferenceLinks:
         """Return the references of a graph at its revision. Raises: GraphNotFound."""

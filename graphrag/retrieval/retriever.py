@@ -22,9 +22,9 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.batch_search import BatchRequest, SearchSource, in_few_trips
-from graphrag.retrieval.cache import Cache, CacheStats
 from graphrag.retrieval.rank import Ranked, RankOptions, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
+from graphrag.retrieval.result_cache import CacheStats, ResultCache
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
@@ -101,7 +101,7 @@ class Retriever:
         self._embedder = embedder
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)
-        self._cache: Cache[Retrieval] = Cache(ttl_s=cache_ttl_s, max_entries=cache_entries)
+        self._cache: ResultCache[Retrieval] = ResultCache(ttl_s=cache_ttl_s, max_entries=cache_entries)
         self._references = ReferenceIndex(source)
 
     @property

@@ -12,7 +12,7 @@ from graphrag.rules.markup import EdgeEnds, bullets, cite, code, edges_of, plain
 from graphrag.rules.node_answers import data_of, field_path, fields_of
 from graphrag.rules.normalized_text import EntityMention, letters
 from graphrag.rules.resolver import (
-    Found,
+    FoundNode,
     Handle,
     all_found,
     find_nodes,
@@ -103,7 +103,7 @@ def _named_together(turn: RulesTurn, slot: str) -> list[str]:
         found = the_nodes(turn, whole)
     else:
         first, *rest = find_nodes(turn, [whole, *parts[:9]], sure=True)
-        found = [first] if isinstance(first, Found) else all_found(turn, rest)
+        found = [first] if isinstance(first, FoundNode) else all_found(turn, rest)
     return list(dict.fromkeys(one.key for one in found))
 
 
@@ -133,7 +133,7 @@ def delete_edge(turn: RulesTurn) -> NoReturn:
     turn.propose("delete_edge", {"edgeKey": key}, what)
 
 
-def _between(edges: Sequence[EdgeEnds], source: Found, target: Found) -> list[EdgeEnds]:
+def _between(edges: Sequence[EdgeEnds], source: FoundNode, target: FoundNode) -> list[EdgeEnds]:
     return [edge for edge in edges if (edge.source, edge.target) == (source.key, target.key)]
 
 
@@ -166,7 +166,7 @@ def set_field(turn: RulesTurn) -> NoReturn:
     turn.propose("update_node", {"nodeKey": node.key, "changes": {field: new}}, what)
 
 
-def _data_field(turn: RulesTurn, node: Found, name: str, value: str) -> tuple[str, Any]:
+def _data_field(turn: RulesTurn, node: FoundNode, name: str, value: str) -> tuple[str, Any]:
     data = data_of(turn, node.key)
     fields, path, low = fields_of(data), field_path(data, name), letters(name)
     if path is None and low in ("width", "height"):

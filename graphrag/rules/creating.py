@@ -10,7 +10,7 @@ from graphrag.rules.conversation import Call
 from graphrag.rules.markup import cite, code, edges_of, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import (
-    Found,
+    FoundNode,
     Handle,
     fitting_pair,
     handles_of_node,
@@ -109,7 +109,9 @@ def _propose_node(
     turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(cut))}")
 
 
-def _in_flow(edges: ToolTables, first: Found, last: Found, handles: Handles) -> tuple[Found, Found, str]:
+def _in_flow(
+    edges: ToolTables, first: FoundNode, last: FoundNode, handles: Handles
+) -> tuple[FoundNode, FoundNode, str]:
     """Return two nodes in the order of the flow and the key of the edge between them, if there is one.
 
     Only the handles of that edge are left in `handles`, so that the new edges take its place.

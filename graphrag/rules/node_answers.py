@@ -12,7 +12,7 @@ from graphrag.rules.markup import bullets, cite, cite_row, code, edge_lines, edg
 from graphrag.rules.normalized_text import letters
 from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import (
-    Found,
+    FoundNode,
     Unclear,
     ask_which,
     asked_node,
@@ -230,7 +230,7 @@ def path(turn: RulesTurn) -> str | None:
     if unclear or len(found) < 2:
         is_named = unclear and all(one.mention.is_short for one in unclear)
         return "\n".join(ask_which(turn, one) for one in unclear) if is_named else None
-    start, end = (one for one in found if isinstance(one, Found))
+    start, end = (one for one in found if isinstance(one, FoundNode))
     remark = guess_remark(turn, start, mentions[0]) + guess_remark(turn, end, mentions[1])
     if start.key == end.key:
         return remark + turn.say("same_node", node=cite(start.key))

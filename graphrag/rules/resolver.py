@@ -29,7 +29,7 @@ _POINT = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundNode:
     """A node that was meant. `is_guess`: nothing has this name, but this one nearly has."""
 
     row: Row
@@ -52,12 +52,14 @@ class Unclear:
 # Nodes
 
 
-def find_nodes(turn: RulesTurn, mentions: Sequence[EntityMention], *, sure: bool) -> list[Found | Unclear]:
+def find_nodes(
+    turn: RulesTurn, mentions: Sequence[EntityMention], *, sure: bool
+) -> list[FoundNode | Unclear]:
     """Return the node of each mention. `sure`: look through the graph even if the context has one."""
     named = [_referent(turn, mention, sure) for mention in mentions]
     if not sure:
         exact = [_choose(mention, turn.conversation.nodes, exactly=True) for mention in named]
-        if all(isinstance(choice, Found) for choice in exact):
+        if all(isinstance(choice, FoundNode) for choice in exact):
             return [choice for choice in exact if choice is not None]
     texts = list(dict.fromkeys(mention.text for mention in named))
     read, *searches = turn.read_all(
@@ -78,20 +80,20 @@ def find_nodes(turn: RulesTurn, mentions: Sequence[EntityMention], *, sure: bool
     ]
 
 
-def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[Found]:
+def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[FoundNode]:
     """Return the node of each mention for a change; ends the handler with a question back."""
     return all_found(turn, find_nodes(turn, [m for m in mentions if m is not None], sure=True))
 
 
-def all_found(turn: RulesTurn, found: Sequence[Found | Unclear]) -> list[Found]:
+def all_found(turn: RulesTurn, found: Sequence[FoundNode | Unclear]) -> list[FoundNode]:
     """Return what was found, if all was; ends the handler with a question back."""
     unclear = [ask_which(turn, one) for one in found if isinstance(one, Unclear)]
     if unclear:
         turn.stop("\n".join([*unclear, turn.say("nothing_proposed")]))
-    return [one for one in found if isinstance(one, Found)]
+    return [one for one in found if isinstance(one, FoundNode)]
 
 
-def asked_node(turn: RulesTurn, slot: str = "node") -> tuple[Found, str] | None:
+def asked_node(turn: RulesTurn, slot: str = "node") -> tuple[FoundNode, str] | None:
     """Return the node of a question and the remark that its name was only nearly right, if so.
 
     None where the words name no node; asks back where several fit.
@@ -100,14 +102,14 @@ def asked_node(turn: RulesTurn, slot: str = "node") -> tuple[Found, str] | None:
     if mention is None:
         return None
     (found,) = find_nodes(turn, [mention], sure=False)
-    if isinstance(found, Found):
+    if isinstance(found, FoundNode):
         return found, guess_remark(turn, found, mention)
     if found.fits_several or (mention.is_short and found.candidates):
         turn.stop(ask_which(turn, found))
     return None
 
 
-def guess_remark(turn: RulesTurn, found: Found, mention: EntityMention) -> str:
+def guess_remark(turn: RulesTurn, found: FoundNode, mention: EntityMention) -> str:
     if not found.is_guess:
         return ""
     return turn.say("guessed", name=code(mention.text), node=cite_row(found.row, with_type=False)) + "\n"
@@ -137,7 +139,7 @@ def _referent(turn: RulesTurn, mention: EntityMention, sure: bool) -> EntityMent
 
 def _choose(
     mention: EntityMention, rows: Iterable[Row], *, exactly: bool = False, stems: bool = True
-) -> Found | Unclear | None:
+) -> FoundNode | Unclear | None:
     unique = {key_of(row): row for row in rows if row.get("_key") is not None}
     words = () if exactly else ("_key", "name", "type")
     named = _fitting(mention, unique, ("_key", "name"), words=words, stems=stems)
@@ -145,7 +147,7 @@ def _choose(
         named = [row for row in named if row.get("type") not in NOTES] or named
     if len(named) > 1:
         return Unclear(mention=mention, candidates=tuple(named[:10]), fits_several=True)
-    return Found(row=named[0]) if named else None
+    return FoundNode(row=named[0]) if named else None
 
 
 def _near_keys(answer: ToolTables, mention: EntityMention) -> list[str]:
@@ -156,12 +158,12 @@ def _near_keys(answer: ToolTables, mention: EntityMention) -> list[str]:
     return [key for part in parts if (key := part.partition(" (")[0].strip()) and len(key) <= 200][:MAX_NEAR]
 
 
-def _nearly(mention: EntityMention, near: list[Row], rows: Sequence[Row], sure: bool) -> Found | Unclear:
+def _nearly(mention: EntityMention, near: list[Row], rows: Sequence[Row], sure: bool) -> FoundNode | Unclear:
     low = letters(mention.text)
     if len(near) == 1 and not sure:
         names = filter(None, (letters(key_of(near[0])), letters(cell(near[0].get("name")))))
         if any(difflib.SequenceMatcher(None, low, name).ratio() >= 0.75 for name in names):
-            return Found(row=near[0], is_guess=True)
+            return FoundNode(row=near[0], is_guess=True)
     if not near:
         wanted = words_said(mention.text)
         near = [row for row in rows if len(wanted & _words_of(row)) * 2 >= max(1, len(wanted))][:3]

@@ -29,7 +29,7 @@ from tests.concurrency.workers import Mortal
 from tests.support.agents import EDITOR, GRAPH, collected, setting_on
 from tools.base import Tool, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
-from tools.read_tools.search import SearchNodes
+from tools.read_tools.search_nodes import SearchNodes
 from tools.write_tools import WRITE_TOOLS
 
 READ = ToolCall(id="r1", name="search_nodes", arguments='{"query":"players"}')

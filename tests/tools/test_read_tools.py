@@ -304,8 +304,8 @@ async def test_nodes_of_a_type_and_sheet_are_listed_page_by_page_each_once() -> 
 
 
 async def test_a_list_of_a_very_large_graph_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.read_tools.search.PAGE", 10)
-    monkeypatch.setattr("tools.read_tools.search.LOOKED_AT", 30)
+    monkeypatch.setattr("tools.read_tools.search_nodes.PAGE", 10)
+    monkeypatch.setattr("tools.read_tools.search_nodes.LOOKED_AT", 30)
     nodes = [
         Node(key=f"n{i:03}", graph_key="g", type="rare" if i in (55, 70) else "usual") for i in range(100)
     ]

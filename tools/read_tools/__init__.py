@@ -11,9 +11,9 @@ from typing import Any
 from tools.base import Tool
 from tools.read_tools.detail import READ_NODE_DETAIL
 from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_SUBGRAPH
+from tools.read_tools.node_types import LIST_NODE_TYPES, READ_NODE_CONFIG
 from tools.read_tools.overview import READ_GRAPH_OVERVIEW
-from tools.read_tools.search import SEARCH_NODES
-from tools.read_tools.types import LIST_NODE_TYPES, READ_NODE_CONFIG
+from tools.read_tools.search_nodes import SEARCH_NODES
 
 READ_TOOLS: tuple[Tool[Any], ...] = (
     READ_GRAPH_OVERVIEW,

@@ -18,10 +18,7 @@ from tools.toon import encode_table
 MAX_NAME_CHARS = 80
 MAX_TYPE_CHARS = 120
 
-NodeKey = Annotated[
-    str,
-    Field(min_length=1, max_length=400),
-]
+NodeKey = Annotated[str, Field(min_length=1, max_length=400)]
 Row = dict[str, Any]
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tools.write_tools.checks import find_problems
 from tools.write_tools.graph_reads import Snapshot, load_snapshot
+from tools.write_tools.propose_tools import WRITE_TOOLS
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
-from tools.write_tools.tools import WRITE_TOOLS
 
 __all__ = [
     "WRITE_TOOLS",

@@ -27,8 +27,8 @@ from tools.proposals import (
     UpdateNodeAction,
     single_actions,
 )
+from tools.write_tools.action_draft import Draft, draft_of
 from tools.write_tools.edge_checks import End, orphaned_handles, problems_of_ends, repeated_edges
-from tools.write_tools.graph_draft import Draft, draft_of
 from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.type_checks import at, nearest, problems_of_type, repeated_handles
 

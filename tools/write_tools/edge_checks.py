@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datasources.types import Handles
 from tools.base import Problem
 from tools.proposals import CreateEdgeAction, CreateNodeWithEdgesAction, SingleAction
-from tools.write_tools.graph_draft import Draft
+from tools.write_tools.action_draft import Draft
 from tools.write_tools.type_checks import at
 
 _SHOWN = 80

@@ -22,7 +22,7 @@ class CacheStats:
     shared: int
 
 
-class Cache(Generic[T]):
+class ResultCache(Generic[T]):
     """Holds at most `max_entries` results for `ttl_s` seconds each; the least recently used goes first.
 
     A key is (group, rest); a group can be cleared at once. A failed computation is not kept.

@@ -24,10 +24,7 @@ LOOKED_AT = 20_000
 
 
 class SearchNodes(ToolArguments):
-    query: Annotated[
-        str | None,
-        Field(min_length=1, max_length=1000),
-    ] = None
+    query: Annotated[str | None, Field(min_length=1, max_length=1000)] = None
     max_results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10
     type_key: Annotated[str | None, Field(max_length=400)] = None
     sheet_id: Annotated[str | None, Field(max_length=400)] = None

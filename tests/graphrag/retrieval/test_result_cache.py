@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from graphrag.retrieval.cache import Cache
+from graphrag.retrieval.result_cache import ResultCache
 
 
 class Clock:
@@ -34,7 +34,7 @@ class Source:
 
 async def test_second_call_is_a_hit_until_the_entry_expires() -> None:
     clock, source = Clock(), Source()
-    cache: Cache[int] = Cache(ttl_s=10, clock=clock)
+    cache: ResultCache[int] = ResultCache(ttl_s=10, clock=clock)
     assert await cache.get("g", "q", source) == (1, False)
     clock.now = 9.9
     assert await cache.get("g", "q", source) == (1, True)
@@ -44,7 +44,7 @@ async def test_second_call_is_a_hit_until_the_entry_expires() -> None:
 
 async def test_least_recently_used_goes_first() -> None:
     source = Source()
-    cache: Cache[int] = Cache(ttl_s=10, max_entries=2)
+    cache: ResultCache[int] = ResultCache(ttl_s=10, max_entries=2)
     for rest in ("a", "b", "a", "c"):
         await cache.get("g", rest, source)
     assert len(cache) == 2
@@ -55,7 +55,7 @@ async def test_least_recently_used_goes_first() -> None:
 async def test_identical_calls_at_once_share_one_computation() -> None:
     source = Source()
     source.gate.clear()
-    cache: Cache[int] = Cache(ttl_s=10)
+    cache: ResultCache[int] = ResultCache(ttl_s=10)
     waiting = [asyncio.ensure_future(cache.get("g", "q", source)) for _ in range(20)]
     await asyncio.sleep(0)
     source.gate.set()
@@ -67,7 +67,7 @@ async def test_identical_calls_at_once_share_one_computation() -> None:
 async def test_cancelled_first_caller_leaves_the_others_their_result() -> None:
     source = Source()
     source.gate.clear()
-    cache: Cache[int] = Cache(ttl_s=10)
+    cache: ResultCache[int] = ResultCache(ttl_s=10)
     first = asyncio.ensure_future(cache.get("g", "q", source))
     second = asyncio.ensure_future(cache.get("g", "q", source))
     await asyncio.sleep(0)
@@ -85,7 +85,7 @@ async def test_failure_reaches_all_who_wait_and_is_not_kept() -> None:
         await gate.wait()
         raise ValueError("broken")
 
-    cache: Cache[int] = Cache(ttl_s=10)
+    cache: ResultCache[int] = ResultCache(ttl_s=10)
     waiting = [asyncio.ensure_future(cache.get("g", "q", fail)) for _ in range(3)]
     await asyncio.sleep(0)
     gate.set()
@@ -96,7 +96,7 @@ async def test_failure_reaches_all_who_wait_and_is_not_kept() -> None:
 
 async def test_clearing_a_group_leaves_the_others() -> None:
     source = Source()
-    cache: Cache[int] = Cache(ttl_s=10)
+    cache: ResultCache[int] = ResultCache(ttl_s=10)
     await cache.get("g", "q", source)
     await cache.get("h", "q", source)
     assert cache.clear("g") == 1
@@ -107,7 +107,7 @@ async def test_clearing_a_group_leaves_the_others() -> None:
 async def test_result_of_a_cleared_computation_is_answered_but_not_kept() -> None:
     source = Source()
     source.gate.clear()
-    cache: Cache[int] = Cache(ttl_s=10)
+    cache: ResultCache[int] = ResultCache(ttl_s=10)
     waiting = asyncio.ensure_future(cache.get("g", "q", source))
     await asyncio.sleep(0)
     cache.clear("g")
@@ -118,14 +118,14 @@ async def test_result_of_a_cleared_computation_is_answered_but_not_kept() -> Non
 
 async def test_no_time_to_live_means_no_cache() -> None:
     source = Source()
-    cache: Cache[int] = Cache(ttl_s=0)
+    cache: ResultCache[int] = ResultCache(ttl_s=0)
     await cache.get("g", "q", source)
     assert await cache.get("g", "q", source) == (2, False)
 
 
 async def test_a_value_that_is_not_to_be_kept_is_given_and_forgotten() -> None:
     source = Source()
-    cache: Cache[int] = Cache(ttl_s=10)
+    cache: ResultCache[int] = ResultCache(ttl_s=10)
     assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (1, False)
     assert len(cache) == 0
     assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (2, False)
