@@ -41,7 +41,7 @@ class _Charged(BaseModel):
     total_tokens: int | None = None
 
 
-class _Body(BaseModel):
+class _EmbeddingsAnswer(BaseModel):
     """What of an answer is used. Read by us: the client would let any shape through."""
 
     model_config = ConfigDict(extra="ignore")
@@ -132,7 +132,7 @@ class OpenAICompatibleEmbedder:
             return EmbeddingMalformed(provider=self._model, reason=reason)
 
         try:
-            parsed = _Body.model_validate_json(body)
+            parsed = _EmbeddingsAnswer.model_validate_json(body)
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "the answer"

@@ -117,10 +117,10 @@ class SdkProvider(Identified, ABC):
     async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         """Send the request; returns its answer's beginning, raw. Raises: the package's errors."""
 
-    async def _open(self, request: dict[str, Any], clock: AnswerClock) -> _Pieces:
+    async def _open(self, request: dict[str, Any], clock: AnswerClock) -> _AnswerPieces:
         """Send the request. Raises: ModelError."""
         try:
-            return _Pieces(await self._send(request, clock), clock, self)
+            return _AnswerPieces(await self._send(request, clock), clock, self)
         except (self._errors.base, httpx2.HTTPError, OSError) as exc:
             raise self.translated(exc, begun=False) from exc
 
@@ -148,7 +148,7 @@ class SdkProvider(Identified, ABC):
         return ModelAnswerMalformed(provider=self._name, reason=str(exc))
 
 
-class _Pieces:
+class _AnswerPieces:
     """The pieces of one answer: a stream's, or the one of a server that does not stream."""
 
     def __init__(self, response: Any, clock: AnswerClock, provider: SdkProvider) -> None:

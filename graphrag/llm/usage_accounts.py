@@ -41,12 +41,14 @@ class Payer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
+class UsedAmount:
     tokens: int = 0
     cost_usd: float = 0.0
 
-    def plus(self, other: Used, sign: int = 1) -> Used:
-        return Used(tokens=self.tokens + sign * other.tokens, cost_usd=self.cost_usd + sign * other.cost_usd)
+    def plus(self, other: UsedAmount, sign: int = 1) -> UsedAmount:
+        return UsedAmount(
+            tokens=self.tokens + sign * other.tokens, cost_usd=self.cost_usd + sign * other.cost_usd
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +69,13 @@ class Standing:
 
     whose: Whose
     allowed: Allowed
-    used: Used
+    used: UsedAmount
 
 
 @dataclass(slots=True)
 class _Account:
-    stored: Used
-    unsaved: Used
+    stored: UsedAmount
+    unsaved: UsedAmount
     read_at: float
 
 
@@ -108,7 +110,7 @@ class UsageAccounts:
             found.append(Standing(whose=whose, allowed=self._limits[whose], used=used))
         return found
 
-    def add(self, payer: Payer, used: Used) -> None:
+    def add(self, payer: Payer, used: UsedAmount) -> None:
         """Count a call that was made."""
         for _, key in self._keys(payer):
             account = self._known(key)
@@ -127,10 +129,10 @@ class UsageAccounts:
         ]
 
     def _known(self, key: str) -> _Account:
-        account = self._accounts.pop(key, None) or _Account(Used(), Used(), float("-inf"))
+        account = self._accounts.pop(key, None) or _Account(UsedAmount(), UsedAmount(), float("-inf"))
         self._accounts[key] = account
         if len(self._accounts) > MAX_ACCOUNTS:
-            oldest = next((k for k, a in self._accounts.items() if a.unsaved == Used()), None)
+            oldest = next((k for k, a in self._accounts.items() if a.unsaved == UsedAmount()), None)
             if oldest is not None:
                 del self._accounts[oldest]
         return account
@@ -148,7 +150,7 @@ class UsageAccounts:
     async def flush(self) -> None:
         """Store what was counted since the last time; what cannot be stored is kept for the next."""
         unsaved = {
-            key: account.unsaved for key, account in self._accounts.items() if account.unsaved != Used()
+            key: account.unsaved for key, account in self._accounts.items() if account.unsaved != UsedAmount()
         }
         if self._records is None or not unsaved:
             return
@@ -167,8 +169,8 @@ class UsageAccounts:
                 account.unsaved = account.unsaved.plus(unsaved[key], -1)
             return
 
-    async def _stored(self, records: RecordStore, unsaved: dict[str, Used]) -> dict[str, Used]:
-        totals: dict[str, Used] = {}
+    async def _stored(self, records: RecordStore, unsaved: dict[str, UsedAmount]) -> dict[str, UsedAmount]:
+        totals: dict[str, UsedAmount] = {}
         writes: list[RecordWrite] = []
         for key, more in unsaved.items():
             before = await records.get(KIND, key)
@@ -203,7 +205,7 @@ class UsageAccounts:
                 log.exception("usage_not_stored")
 
 
-def _used(record: Record | None) -> Used:
+def _used(record: Record | None) -> UsedAmount:
     if record is None:
-        return Used()
-    return Used(tokens=int(record.data.get("tokens", 0)), cost_usd=float(record.data.get("cost", 0.0)))
+        return UsedAmount()
+    return UsedAmount(tokens=int(record.data.get("tokens", 0)), cost_usd=float(record.data.get("cost", 0.0)))

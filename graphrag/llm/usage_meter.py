@@ -11,7 +11,7 @@ from graphrag.embedding.base import EmbeddingError
 from graphrag.i18n import Language, LocalizedError, text
 from graphrag.llm.base import UsageReport
 from graphrag.llm.errors import ModelError
-from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, Used, Whose
+from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, UsedAmount, Whose
 
 NOBODY = Payer(workspace="")
 Limit = Literal["call_tokens", "total_tokens", "total_cost"]
@@ -124,7 +124,7 @@ class UsageMeter:
         """Add a call that was made."""
         self.accounts.add(
             call.payer,
-            Used(tokens=call.tokens.prompt + call.tokens.completion, cost_usd=call.cost_usd or 0.0),
+            UsedAmount(tokens=call.tokens.prompt + call.tokens.completion, cost_usd=call.cost_usd or 0.0),
         )
         if self._on_call is not None:
             self._on_call(call)

@@ -13,7 +13,7 @@ import pytest
 from datasources.errors import SourceUnavailable
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
-from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, Used, Whose
+from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, UsedAmount, Whose
 
 ANN, BOB = Payer(workspace="acme", person="ann"), Payer(workspace="acme", person="bob")
 ELSEWHERE = Payer(workspace="globex", person="ann")
@@ -39,7 +39,7 @@ async def used(accounts: UsageAccounts, payer: Payer) -> dict[str, int]:
 async def test_each_call_counts_for_the_person_the_workspace_and_the_service() -> None:
     accounts = UsageAccounts(ALL)
     for payer in (ANN, BOB, ELSEWHERE, Payer(workspace="acme")):
-        accounts.add(payer, Used(tokens=10))
+        accounts.add(payer, UsedAmount(tokens=10))
     assert await used(accounts, ANN) == {"person": 20, "workspace": 30, "service": 40}
     assert await used(accounts, BOB) == {"person": 10, "workspace": 30, "service": 40}
     assert await used(accounts, ELSEWHERE) == {"person": 20, "workspace": 10, "service": 40}
@@ -49,7 +49,7 @@ async def test_a_restart_and_a_second_server_go_on_counting(tmp_path: Path) -> N
     clock = Clock()
     async with SqliteDatabase(tmp_path / "one.db") as one, SqliteDatabase(tmp_path / "one.db") as other:
         async with UsageAccounts(ALL, one.records("root"), clock=clock) as accounts:
-            accounts.add(ANN, Used(tokens=60, cost_usd=1.5))
+            accounts.add(ANN, UsedAmount(tokens=60, cost_usd=1.5))
         async with (
             UsageAccounts(ALL, one.records("root"), clock=clock) as here,
             UsageAccounts(ALL, other.records("root"), clock=clock) as there,
@@ -59,8 +59,8 @@ async def test_a_restart_and_a_second_server_go_on_counting(tmp_path: Path) -> N
                 == await used(there, ANN)
                 == {"person": 60, "workspace": 60, "service": 60}
             )
-            here.add(ANN, Used(tokens=1))
-            there.add(BOB, Used(tokens=2))
+            here.add(ANN, UsedAmount(tokens=1))
+            there.add(BOB, UsedAmount(tokens=2))
             await asyncio.gather(here.flush(), there.flush())
             clock.now += 10  # what was read is looked up again
             assert await used(here, BOB) == {"person": 2, "workspace": 63, "service": 63}
@@ -73,7 +73,7 @@ async def test_servers_that_store_at_the_same_moment_lose_nothing() -> None:
     servers = [UsageAccounts(ALL, database.records("root")) for _ in range(5)]
     for _ in range(10):
         for server in servers:
-            server.add(ANN, Used(tokens=1, cost_usd=0.5))
+            server.add(ANN, UsedAmount(tokens=1, cost_usd=0.5))
         await asyncio.gather(*(server.flush() for server in servers))
     fresh = UsageAccounts(ALL, database.records("root"))
     for server in servers:
@@ -84,7 +84,7 @@ async def test_servers_that_store_at_the_same_moment_lose_nothing() -> None:
 async def test_a_new_month_begins_at_nothing() -> None:
     clock = Clock()
     accounts = UsageAccounts(ALL, MemoryDatabase().records("root"), clock=clock)
-    accounts.add(ANN, Used(tokens=60))
+    accounts.add(ANN, UsedAmount(tokens=60))
     await accounts.flush()
     clock.now += 86_400
     assert await used(accounts, ANN) == {"person": 0, "workspace": 0, "service": 0}
@@ -107,7 +107,7 @@ async def test_many_calls_are_few_writes_and_a_store_that_is_away_loses_none() -
 
     accounts = UsageAccounts(ALL, Counting())  # type: ignore[arg-type]
     for _ in range(500):
-        accounts.add(ANN, Used(tokens=1))
+        accounts.add(ANN, UsedAmount(tokens=1))
     await accounts.flush()
     is_away = False
     await accounts.flush()
@@ -121,6 +121,6 @@ async def test_any_name_of_a_person_has_an_account_of_its_own(name: str, tmp_pat
     async with SqliteDatabase(tmp_path / "one.db") as database:
         payer = Payer(workspace="acme", person=name)
         accounts = UsageAccounts(ALL, database.records("root"))
-        accounts.add(payer, Used(tokens=7))
+        accounts.add(payer, UsedAmount(tokens=7))
         await accounts.flush()
         assert (await used(UsageAccounts(ALL, database.records("root")), payer))["person"] == 7
