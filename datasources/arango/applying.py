@@ -40,7 +40,7 @@ KEPT = [name for name in HIDDEN if name != TEXT]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
+class _StoredParts:
     """What is stored of what a mutation concerns.
 
     `taken` are keys of the mutation that another graph's documents have in the database. `configs` maps this
@@ -102,7 +102,7 @@ class GraphChange:
         write_records(at, self.workspace, self.records)
         return new.revision
 
-    def _look(self, at: Statements) -> _Stored:
+    def _look(self, at: Statements) -> _StoredParts:
         """Ask the one question that a transaction begins with. Raises: GraphNotFound, BadDocument."""
         m, needed = self.mutation, keys_to_look_up(self.mutation)
         nodes = {document_key(m.graph_key, key): key for key in needed.nodes | {n.key for n in m.put_nodes}}
@@ -128,7 +128,7 @@ class GraphChange:
         foreign = set(foreign_nodes.values()), set(foreign_edges.values())
         taken = [node.key for node in m.put_nodes if node.key in foreign[0]]
         taken += [edge.key for edge in m.put_edges if edge.key in foreign[1]]
-        return _Stored(
+        return _StoredParts(
             graph=read_graph(found["stored"]),
             existing=Existing(
                 nodes=set(our_nodes.values()),
@@ -140,7 +140,7 @@ class GraphChange:
             foreign_configs=frozenset(foreign_configs),
         )
 
-    def _with_dropped(self, at: Statements, stored: _Stored) -> Existing:
+    def _with_dropped(self, at: Statements, stored: _StoredParts) -> Existing:
         """Add what stands on sheets that the mutation takes away."""
         key, sheets = stored.graph.key, sorted(dropped_sheets(self.mutation, stored.graph))
         if not sheets:
@@ -153,7 +153,7 @@ class GraphChange:
         nodes = {local_key(row, key) for row in found["nodes"]}
         return replace(stored.existing, on_dropped=nodes, edges_on_dropped=edges)
 
-    def _delete(self, at: Statements, stored: _Stored) -> None:
+    def _delete(self, at: Statements, stored: _StoredParts) -> None:
         m = self.mutation
         gone = [document_key(m.graph_key, key) for key in m.delete_nodes]
         cut = [document_key(m.graph_key, key) for key in m.delete_edges]
@@ -166,7 +166,7 @@ class GraphChange:
             keys = [stored.configs[key] for key in m.delete_configs]
             at.rows(aql.APPLY_DELETE_CONFIGS, configKeys=keys, workspace=self.workspace)
 
-    def _put(self, at: Statements, stored: _Stored) -> None:
+    def _put(self, at: Statements, stored: _StoredParts) -> None:
         m = self.mutation
         if m.put_configs:
             at.rows(aql.APPLY_PUT_CONFIGS, documents=[self._config(c, stored) for c in m.put_configs])
@@ -180,7 +180,7 @@ class GraphChange:
             ]
             at.rows(aql.APPLY_PUT_VECTORS, vectors=vectors)
 
-    def _config(self, config: NodeTypeConfig, stored: _Stored) -> dict[str, Any]:
+    def _config(self, config: NodeTypeConfig, stored: _StoredParts) -> dict[str, Any]:
         plain, scoped = config_keys(self.workspace, config.key)
         key = stored.configs.get(config.key) or (scoped if plain in stored.foreign_configs else plain)
         named = {LOCAL_KEY: config.key} if key == scoped else {}
