@@ -82,7 +82,7 @@ def test_importing_again_says_what_it_kept_and_offers_the_file_as_it_is(
     import_again(page, error_handler="Theirs", fetch_api="Fetched")
     notice = page.locator(".toast").filter(has_text="graph.json was imported again.")
     expect(notice).to_contain_text("1 change taken from the file")
-    expect(notice).to_contain_text("1 changed by both")
+    expect(notice).to_contain_text("1 changed in both")
     expect(node(page, "fetch-api")).to_contain_text("Fetched")
     expect(node(page, "error-handler")).to_contain_text("Mine")
     press(notice, "Details…")

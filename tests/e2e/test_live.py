@@ -115,7 +115,7 @@ def test_an_edit_is_taken_back_from_the_list_of_edits(offline_site: Site, open_p
     dialog = page.get_by_role("dialog", name="Edits")
     expect(dialog).to_contain_text("moved Start")
     dialog.get_by_role("button", name="Undo", exact=True).click()
-    expect(dialog.get_by_text("takes an edit back")).to_be_visible()
+    expect(dialog.get_by_text("undoes an edit")).to_be_visible()
     assert offline_site.node("root")["posX"] == before["posX"]
 
 

@@ -46,7 +46,7 @@ def test_a_graph_that_another_server_edits_is_shown_as_read_only_until_it_is_fre
 
     owner.context.close()
     site.stop()
-    page.get_by_role("button", name="Try now").click()
+    page.get_by_role("button", name="Try to edit now").click()
     expect(mark).to_have_text("Live")
     expect(page.locator(".look-only")).to_be_hidden()
     drag(page, "root", 60, 0)
