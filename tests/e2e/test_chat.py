@@ -361,7 +361,7 @@ def test_the_log_stays_at_its_end_unless_the_reader_went_up(
     release(site, held)
     answered(page, "Line 79.")
     assert _from_end(page) > 500
-    page.get_by_role("button", name="To the latest").click()
+    page.get_by_role("button", name="Go to the latest message").click()
     expect(log).to_have_attribute("data-at-end", "true")
     assert _from_end(page) < 60
     ask(page, "Last")
