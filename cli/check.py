@@ -9,7 +9,7 @@ import typer
 from cli import render
 from cli.common import EXIT_USAGE, Common, GraphArgument, command, fail, graph_or_fail
 from graphrag.app.wiring import Services
-from tools.checks import Finding
+from tools.checks import GraphFinding
 from tools.checks.checking import RULES
 from tools.read_tools.check import document, findings
 
@@ -30,7 +30,7 @@ def check(
     if unknown:
         fail(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}", code=EXIT_USAGE)
 
-    async def work(services: Services) -> list[Finding]:
+    async def work(services: Services) -> list[GraphFinding]:
         await graph_or_fail(services.source, graph)
         return await findings(services.source, graph, rule or ())
 

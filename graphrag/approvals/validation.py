@@ -61,7 +61,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Demand:
     """One level's demand: the classes of the action for which it wants a person."""
 
     level: Level
@@ -101,13 +101,13 @@ def _set(*classes: ActionClass) -> frozenset[ActionClass]:
 
 def required(
     action: SingleAction | BatchAction, levels: Levels, types_of: Callable[[SingleAction], Iterable[str]]
-) -> list[Reason]:
+) -> list[Demand]:
     """Return why a person must be asked, in the order of levels; empty: nobody need be.
 
     Args:
         types_of: the names of the node types that a part of the action touches.
     """
-    found: list[Reason] = []
+    found: list[Demand] = []
     for where, single in single_actions(action):
         classes = classes_of(single)
         demands: list[tuple[Level, frozenset[ActionClass]]] = [
@@ -119,7 +119,7 @@ def required(
             ("request", CLASSES if levels.request else frozenset()),
             ("floor", FLOOR if levels.unattended else frozenset()),
         ]
-        reasons = [Reason(level=lv, classes=classes & asked, where=where) for lv, asked in demands]
+        reasons = [Demand(level=lv, classes=classes & asked, where=where) for lv, asked in demands]
         found += [one for one in reasons if one.classes]
     return found
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from graphrag.sessions.table import ROWS, Row
+from graphrag.sessions.table import ROWS, TableRow
 
 
-class Kind(StrEnum):
+class SessionKind(StrEnum):
     """What a session is."""
 
     CHAT = "chat"
@@ -114,10 +114,10 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class SessionState:
     """What of a session the table decides about."""
 
-    kind: Kind
+    kind: SessionKind
     phase: Phase = Phase.IDLE
     end_reason: EndReason | None = None
     waiting: Waiting | None = None
@@ -134,7 +134,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class SessionEvent:
     """What happened, with what the guards ask about it.
 
     `facts` are words of `FACTS`. `data` goes into the waiting context of the phase that is entered:
@@ -149,7 +149,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SessionLimits:
     """Figures of the table: milliseconds, and model calls."""
 
     confirm_ms: int = 5_000
@@ -165,14 +165,16 @@ class Limits:
 class Transition:
     """The row that was taken, the state it leads to, and what the caller has to do besides storing it."""
 
-    row: Row
-    state: State
+    row: TableRow
+    state: SessionState
     actions: tuple[str, ...]
     limit_reached: bool = False
     """The model was not called again: the session's calls or budget are spent."""
 
 
-def transition(state: State, event: Event, limits: Limits, now: int) -> Transition | None:
+def transition(
+    state: SessionState, event: SessionEvent, limits: SessionLimits, now: int
+) -> Transition | None:
     """Return where an event leads; None when it is refused: late, doubled, or sent to a template.
 
     Args:
@@ -183,7 +185,7 @@ def transition(state: State, event: Event, limits: Limits, now: int) -> Transiti
     """
     if not event.facts <= FACTS:
         raise ValueError(f"unknown facts: {sorted(event.facts - FACTS)}")
-    if state.kind is Kind.SEED:
+    if state.kind is SessionKind.SEED:
         return None
     row = _row(state, event)
     if row is None:
@@ -191,7 +193,7 @@ def transition(state: State, event: Event, limits: Limits, now: int) -> Transiti
     return _enter(state, event, row, limits, now)
 
 
-def delay_ms(failures: int, retry_after_s: float | None, limits: Limits) -> int:
+def delay_ms(failures: int, retry_after_s: float | None, limits: SessionLimits) -> int:
     """Return how long to wait after the given number of failed calls in a row: doubled each time."""
     if retry_after_s is not None:
         return max(0, min(round(retry_after_s * 1000), limits.network_total_ms))
@@ -199,7 +201,7 @@ def delay_ms(failures: int, retry_after_s: float | None, limits: Limits) -> int:
     return min(limits.network_first_ms * 2 ** min(max(failures - 1, 0), 20), limits.network_longest_ms)
 
 
-def _row(state: State, event: Event) -> Row | None:
+def _row(state: SessionState, event: SessionEvent) -> TableRow | None:
     holds = _guards(state, event)
     for row in ROWS_OF.get((state.phase, event.name), ()):
         if all(holds(word) for word in row.guard):
@@ -207,13 +209,13 @@ def _row(state: State, event: Event) -> Row | None:
     return None
 
 
-def _guards(state: State, event: Event) -> Any:
+def _guards(state: SessionState, event: SessionEvent) -> Any:
     facts = event.facts
     derived = {
-        "chat": state.kind is Kind.CHAT,
-        "automation": state.kind is Kind.AUTOMATION,
+        "chat": state.kind is SessionKind.CHAT,
+        "automation": state.kind is SessionKind.AUTOMATION,
         # Nobody competes for a conversation: it needs no slot.
-        "slot_free": state.kind is Kind.CHAT or "slot_free" in facts,
+        "slot_free": state.kind is SessionKind.CHAT or "slot_free" in facts,
         "resumable": state.end_reason is EndReason.SUSPENDED
         or (state.end_reason is None and "unheld" in facts),
         "rounds": state.waiting is not None and state.waiting.what == "rounds",
@@ -233,13 +235,15 @@ def _guards(state: State, event: Event) -> Any:
     return holds
 
 
-def _enter(state: State, event: Event, row: Row, limits: Limits, now: int) -> Transition:
+def _enter(
+    state: SessionState, event: SessionEvent, row: TableRow, limits: SessionLimits, now: int
+) -> Transition:
     after = _target(state, row)
     resumed = row.number in _RESUMED or (row.number in (5, 49) and state.phase is Phase.CALLING_AI)
     allowed = state.roundtrip_limit
     if row.number == 46 and allowed is not None:
         allowed += limits.extra_calls
-    counted = state.kind is Kind.AUTOMATION and after is Phase.CALLING_AI and not resumed
+    counted = state.kind is SessionKind.AUTOMATION and after is Phase.CALLING_AI and not resumed
     spent = allowed is not None and state.roundtrips >= allowed
     if counted and (spent or "budget_spent" in event.facts):
         return _limit_reached(replace(state, roundtrip_limit=allowed), row, limits, now)
@@ -257,7 +261,7 @@ def _enter(state: State, event: Event, row: Row, limits: Limits, now: int) -> Tr
     return Transition(row=row, state=new, actions=row.actions)
 
 
-def _limit_reached(state: State, row: Row, limits: Limits, now: int) -> Transition:
+def _limit_reached(state: SessionState, row: TableRow, limits: SessionLimits, now: int) -> Transition:
     waiting = Waiting(
         what="completion", data={"reason": EndReason.LIMIT_REACHED.value, "at": now + limits.confirm_ms}
     )
@@ -267,7 +271,7 @@ def _limit_reached(state: State, row: Row, limits: Limits, now: int) -> Transiti
     return Transition(row=row, state=new, actions=(*row.actions, "LIMIT_REACHED noted"), limit_reached=True)
 
 
-def _target(state: State, row: Row) -> Phase:
+def _target(state: SessionState, row: TableRow) -> Phase:
     if row.next == "SAME":
         return state.phase
     if row.next == "RECOVERED":
@@ -275,12 +279,12 @@ def _target(state: State, row: Row) -> Phase:
     return Phase(row.next)
 
 
-def _is_step(event: Event) -> bool:
+def _is_step(event: SessionEvent) -> bool:
     """Tell whether the event is a stored step of the session's own work: a crash loop ends with one."""
     return event.name in _STEPS
 
 
-def _end_reason(state: State, event: Event, row: Row) -> EndReason | None:
+def _end_reason(state: SessionState, event: SessionEvent, row: TableRow) -> EndReason | None:
     if row.number in (49, 50):
         return event.reason
     if row.number == 45:
@@ -290,7 +294,9 @@ def _end_reason(state: State, event: Event, row: Row) -> EndReason | None:
     return None
 
 
-def _waiting(state: State, event: Event, row: Row, after: Phase, limits: Limits, now: int) -> Waiting | None:
+def _waiting(
+    state: SessionState, event: SessionEvent, row: TableRow, after: Phase, limits: SessionLimits, now: int
+) -> Waiting | None:
     if after not in WAITING:
         return None
     if row.next == "SAME":
@@ -313,7 +319,7 @@ def _waiting(state: State, event: Event, row: Row, after: Phase, limits: Limits,
     return Waiting(what=what, data=dict(event.data))
 
 
-def _network(state: State, row: Row, now: int) -> dict[str, Any]:
+def _network(state: SessionState, row: TableRow, now: int) -> dict[str, Any]:
     if row.number == 41:
         since = now if state.network_since is None else state.network_since
         return {"network_failures": state.network_failures + 1, "network_since": since}
@@ -323,8 +329,8 @@ def _network(state: State, row: Row, now: int) -> dict[str, Any]:
     return {}
 
 
-def _rows_of(rows: Iterable[Row]) -> dict[tuple[Phase, EventName], tuple[Row, ...]]:
-    found: dict[tuple[Phase, EventName], tuple[Row, ...]] = {}
+def _rows_of(rows: Iterable[TableRow]) -> dict[tuple[Phase, EventName], tuple[TableRow, ...]]:
+    found: dict[tuple[Phase, EventName], tuple[TableRow, ...]] = {}
     for row in rows:
         phases = GROUPS[row.phase] if row.phase in GROUPS else frozenset({Phase(row.phase)})
         # What an action under way began is finished first: its session neither ends nor pauses meanwhile.

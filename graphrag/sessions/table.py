@@ -15,7 +15,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TableRow:
     """One row of the table."""
 
     number: int
@@ -36,10 +36,10 @@ def _split(text: str, separator: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
-def _read() -> tuple[Row, ...]:
+def _read() -> tuple[TableRow, ...]:
     text = Path(__file__).with_name("transitions.csv").read_text("utf-8")
     return tuple(
-        Row(
+        TableRow(
             number=int(line["n"]),
             phase=line["phase"],
             event=line["event"],

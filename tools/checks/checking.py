@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from tools.checks import content, flow
-from tools.checks.found import Found
-from tools.checks.view import GraphView
+from tools.checks.checked_graph import CheckedGraph
+from tools.checks.violation import Violation
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
-Rule = Callable[[GraphView], Iterator[Found]]
+Rule = Callable[[CheckedGraph], Iterator[Violation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class GraphFinding:
     """What is wrong, where, and how it can be repaired."""
 
     rule: str
     severity: Severity
-    found: Found
+    found: Violation
 
     def sentence(self, language: Literal["en", "fr"] = "en") -> str:
         """Return the finding in words."""
@@ -62,17 +62,17 @@ class Checks:
         )
 
 
-def check(view: GraphView, checks: Checks | None = None, only: Sequence[str] = ()) -> list[Finding]:
+def check(view: CheckedGraph, checks: Checks | None = None, only: Sequence[str] = ()) -> list[GraphFinding]:
     """Return what is wrong with a graph, the worst first, then by rule and node."""
     checks = checks or Checks.of(view.graph.metadata)
-    found: list[Finding] = []
+    found: list[GraphFinding] = []
     for name, rule in RULES.items():
         if name in checks.off or (only and name not in only):
             continue
         severity = checks.severities.get(name, cast(Severity, _TEXTS[name]["severity"]))
         for one in rule(view):
             if not any((name, key) in checks.allowed for key in one.nodes[:1]):
-                found.append(Finding(rule=name, severity=severity, found=one))
+                found.append(GraphFinding(rule=name, severity=severity, found=one))
     return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.rule, f.found.nodes))
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
-from tools.checks.code import first_error, without_comments
-from tools.checks.found import Found
-from tools.checks.view import GraphView, data_of
+from tools.checks.checked_graph import CheckedGraph, data_of
+from tools.checks.code_syntax import first_error, without_comments
+from tools.checks.violation import Violation
 from tools.references import NOTE_TYPE, calls_by_name, mentions, name_of, texts_of
 
 _NAMED_NODE = re.compile(
@@ -19,17 +19,17 @@ _NAMED_NODE = re.compile(
 _ALIKE = 0.6
 
 
-def missing_end(view: GraphView) -> Iterator[Found]:
+def missing_end(view: CheckedGraph) -> Iterator[Violation]:
     """Finds edges of which a node does not exist."""
     for edge in view.edges:
         for key, end in ((edge.source, "begins"), (edge.target, "ends")):
             if key not in view.nodes:
                 facts = {"edge": edge.key, "end": end, "key": key}
                 others = tuple(k for k in (edge.source, edge.target) if k in view.nodes)
-                yield Found(nodes=others, facts=facts, repair=_delete_edge(edge.key))
+                yield Violation(nodes=others, facts=facts, repair=_delete_edge(edge.key))
 
 
-def missing_handle(view: GraphView) -> Iterator[Found]:
+def missing_handle(view: CheckedGraph) -> Iterator[Violation]:
     """Finds edges at handles that their node does not have."""
     for edge in view.edges:
         for key, handle in (
@@ -38,26 +38,26 @@ def missing_handle(view: GraphView) -> Iterator[Found]:
         ):
             if key in view.nodes and handle not in view.points[key]:
                 facts = {"edge": edge.key, "handle": handle.partition(" ")[2], "name": view.name(key)}
-                yield Found(nodes=(key,), facts=facts, repair=_delete_edge(edge.key))
+                yield Violation(nodes=(key,), facts=facts, repair=_delete_edge(edge.key))
 
 
-def unknown_type(view: GraphView) -> Iterator[Found]:
+def unknown_type(view: CheckedGraph) -> Iterator[Violation]:
     """Finds nodes of a type that neither is built in nor stored."""
     for node in view.nodes.values():
         if node.type not in view.types and node.type != NOTE_TYPE:
-            yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "type": node.type})
+            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "type": node.type})
 
 
-def unused_type(view: GraphView) -> Iterator[Found]:
+def unused_type(view: CheckedGraph) -> Iterator[Violation]:
     """Finds types that the workspace stores and no graph uses, where that was looked up."""
     if view.used_types is None:
         return
     for config in view.types.values():
         if config.workspace == view.graph.workspace and config.type not in view.used_types:
-            yield Found(nodes=(), facts={"type": config.type})
+            yield Violation(nodes=(), facts={"type": config.type})
 
 
-def duplicate_name(view: GraphView) -> Iterator[Found]:
+def duplicate_name(view: CheckedGraph) -> Iterator[Violation]:
     """Finds names that several steps have, in graphs whose nodes call each other by name."""
     if not calls_by_name(view.graph):
         return
@@ -67,19 +67,19 @@ def duplicate_name(view: GraphView) -> Iterator[Found]:
             by_name[name].append(node.key)
     for name, keys in by_name.items():
         if len(keys) > 1:
-            yield Found(nodes=tuple(keys), facts={"name": name, "count": len(keys)})
+            yield Violation(nodes=tuple(keys), facts={"name": name, "count": len(keys)})
 
 
-def broken_code(view: GraphView) -> Iterator[Found]:
+def broken_code(view: CheckedGraph) -> Iterator[Violation]:
     """Finds code that cannot be parsed."""
     for node in view.nodes.values():
         if node.process:
             line = first_error(node.process, str(data_of(node).get("language") or "javascript"))
             if line is not None:
-                yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "line": line})
+                yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "line": line})
 
 
-def missing_reference(view: GraphView) -> Iterator[Found]:
+def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
     """Finds expressions and code that call a node by a name that no node has."""
     if not calls_by_name(view.graph):
         return
@@ -94,10 +94,10 @@ def missing_reference(view: GraphView) -> Iterator[Found]:
             called = (found.name for found in mentions(text))
             missing.update((name, None) for name in called if name not in names and not _is_computed(name))
         for target in missing:
-            yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "target": target})
+            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "target": target})
 
 
-def note_about_missing(view: GraphView) -> Iterator[Found]:
+def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
     """Finds notes that name a node ("the `Fetch` node") where nothing has a name like it."""
     known = {_plain(name) for node in view.steps if (name := name_of(node))}
     known |= {
@@ -112,7 +112,7 @@ def note_about_missing(view: GraphView) -> Iterator[Found]:
         for target in dict.fromkeys(found[1] for found in _NAMED_NODE.finditer(text[:20_000])):
             # A short name is most often that of a kind of node.
             if len(target.split()) > 2 and not _is_known(_plain(target), known):
-                yield Found(nodes=(node.key,), facts={"target": target})
+                yield Violation(nodes=(node.key,), facts={"target": target})
 
 
 def _is_computed(name: str) -> bool:

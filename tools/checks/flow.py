@@ -8,21 +8,21 @@ from itertools import chain
 import networkx as nx
 
 from datasources.types import HandlePoint
-from tools.checks.found import Found
-from tools.checks.view import ANY, GraphView, data_of
+from tools.checks.checked_graph import ANY, CheckedGraph, data_of
+from tools.checks.violation import Violation
 
 _JOINS = ("merge", "join")
 _LOOP = "loop"
 
 
-def no_start(view: GraphView) -> Iterator[Found]:
+def no_start(view: CheckedGraph) -> Iterator[Violation]:
     """Finds a graph with steps and edges, but no step that begins."""
     if view.flow.number_of_edges() and not _starts(view):
         keys = sorted(view.flow)
-        yield Found(nodes=tuple(keys), facts={"count": len(keys)})
+        yield Violation(nodes=tuple(keys), facts={"count": len(keys)})
 
 
-def unreachable(view: GraphView) -> Iterator[Found]:
+def unreachable(view: CheckedGraph) -> Iterator[Violation]:
     """Finds steps that no start reaches, one finding for those that hang together."""
     starts = _starts(view)
     if not starts:
@@ -32,12 +32,12 @@ def unreachable(view: GraphView) -> Iterator[Found]:
     lost = both.subgraph(set(view.flow) - reached)
     for part in sorted(map(sorted, nx.weakly_connected_components(lost))):
         first = [key for key in part if not lost.in_degree(key)] or part
-        yield Found(
+        yield Violation(
             nodes=tuple(first + [key for key in part if key not in first]), facts={"names": view.names(first)}
         )
 
 
-def dead_end(view: GraphView) -> Iterator[Found]:
+def dead_end(view: CheckedGraph) -> Iterator[Violation]:
     """Finds steps that choose between several ways, none of which leads on."""
     for node in view.steps:
         ways = [point for point in view.flow_points(node.key, "out") if not _is_error(point)]
@@ -46,18 +46,18 @@ def dead_end(view: GraphView) -> Iterator[Found]:
             and view.arriving_at(node.key)
             and not any((node.key, way.id) in view.leaving for way in ways)
         ):
-            yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "count": len(ways)})
+            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "count": len(ways)})
 
 
-def open_error_output(view: GraphView) -> Iterator[Found]:
+def open_error_output(view: CheckedGraph) -> Iterator[Violation]:
     """Finds error outputs that lead nowhere, of steps that are reached."""
     for node in view.steps:
         for point in view.flow_points(node.key, "out"):
             if _is_error(point) and (node.key, point.id) not in view.leaving:
-                yield Found(nodes=(node.key,), facts={"name": view.name(node.key)})
+                yield Violation(nodes=(node.key,), facts={"name": view.name(node.key)})
 
 
-def unjoined_branch(view: GraphView) -> Iterator[Found]:
+def unjoined_branch(view: CheckedGraph) -> Iterator[Violation]:
     """Finds steps that join branches, at one of whose inputs nothing arrives."""
     for node in view.steps:
         inputs = view.flow_points(node.key, "in")
@@ -65,10 +65,10 @@ def unjoined_branch(view: GraphView) -> Iterator[Found]:
         kind = node.type.rpartition(".")[2].lower()
         if len(inputs) > 1 and 0 < len(empty) < len(inputs) and kind.startswith(_JOINS):
             shown = ", ".join(str(int(i) + 1) if i.isdigit() else i for i in empty)
-            yield Found(nodes=(node.key,), facts={"name": view.name(node.key), "inputs": shown})
+            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "inputs": shown})
 
 
-def open_loop(view: GraphView) -> Iterator[Found]:
+def open_loop(view: CheckedGraph) -> Iterator[Violation]:
     """Finds loops over batches whose body never leads back to them."""
     for node in view.steps:
         for point in view.flow_points(node.key, "out"):
@@ -81,10 +81,10 @@ def open_loop(view: GraphView) -> Iterator[Found]:
                 for edge in body
             )
             if not back:
-                yield Found(nodes=(node.key,), facts={"name": view.name(node.key)})
+                yield Violation(nodes=(node.key,), facts={"name": view.name(node.key)})
 
 
-def endless_cycle(view: GraphView) -> Iterator[Found]:
+def endless_cycle(view: CheckedGraph) -> Iterator[Violation]:
     """Finds cycles that nothing leaves: no edge, no open way of a choice, no code that may stop it."""
     for part in nx.strongly_connected_components(view.flow):
         keys = sorted(part)
@@ -93,29 +93,29 @@ def endless_cycle(view: GraphView) -> Iterator[Found]:
         if any(target not in part for key in keys for target in view.flow.successors(key)):
             continue
         if not any(_may_stop(view, key) for key in keys):
-            yield Found(nodes=tuple(keys), facts={"names": view.names(keys)})
+            yield Violation(nodes=tuple(keys), facts={"names": view.names(keys)})
 
 
-def disabled_in_flow(view: GraphView) -> Iterator[Found]:
+def disabled_in_flow(view: CheckedGraph) -> Iterator[Violation]:
     """Finds disabled steps with steps before and after them."""
     for node in view.steps:
         between = view.flow.in_degree(node.key) and view.flow.out_degree(node.key)
         if between and data_of(node).get("disabled") is True:
-            yield Found(nodes=(node.key,), facts={"name": view.name(node.key)})
+            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key)})
 
 
 def _is_error(point: HandlePoint) -> bool:
     return (point.display or "").lower() == "error" or point.id == "onError"
 
 
-def _may_stop(view: GraphView, key: str) -> bool:
+def _may_stop(view: CheckedGraph, key: str) -> bool:
     node = view.nodes[key]
     ways = view.flow_points(key, "out")
     chooses = len(ways) > 1 and any((key, way.id) not in view.leaving for way in ways)
     return chooses or bool(node.process) or "filter" in node.type.lower()
 
 
-def _starts(view: GraphView) -> list[str]:
+def _starts(view: CheckedGraph) -> list[str]:
     """Return the steps that begin by themselves: nothing can lead to them, and they serve no other."""
     return [
         node.key

@@ -11,7 +11,7 @@ from pydantic import Field
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
-from tools.checks import Finding, GraphView, check
+from tools.checks import CheckedGraph, GraphFinding, check
 from tools.checks.checking import RULES
 from tools.compact import cut
 from tools.read_tools.views import Row, table
@@ -40,14 +40,14 @@ class CheckGraph(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
-async def findings(source: GraphDataSource, graph_key: str, rules: Sequence[str] = ()) -> list[Finding]:
+async def findings(source: GraphDataSource, graph_key: str, rules: Sequence[str] = ()) -> list[GraphFinding]:
     """Return what the rules find in a graph, the worst first. Raises: GraphNotFound, GraphTooLarge."""
     graph = await source.get_graph(graph_key)
     stats = await source.get_stats(graph_key)
     if stats.nodes > MAX_NODES:
         raise GraphTooLarge(graph_key=graph_key, nodes=stats.nodes)
     nodes = await source.get_nodes(graph_key)
-    view = GraphView(
+    view = CheckedGraph(
         graph=graph,
         nodes={node.key: node for node in nodes},
         edges=await source.get_edges(graph_key),
@@ -78,7 +78,7 @@ async def check_graph(arguments: CheckGraph, context: ToolContext) -> ToolResult
     return ToolResult(text=text, data={"findings": [document(one, context.language) for one in found]})
 
 
-def document(found: Finding, language: Any) -> dict[str, Any]:
+def document(found: GraphFinding, language: Any) -> dict[str, Any]:
     """Return a finding as clients get it."""
     return {
         "rule": found.rule,
@@ -92,7 +92,7 @@ def document(found: Finding, language: Any) -> dict[str, Any]:
 _COLUMNS = ("severity", "rule", "nodes", "what", "repair")
 
 
-def _row(one: Finding, context: ToolContext) -> Row:
+def _row(one: GraphFinding, context: ToolContext) -> Row:
     keys, repair = one.found.nodes, one.found.repair
     more = f" +{len(keys) - _SHOWN_KEYS}" if len(keys) > _SHOWN_KEYS else ""
     return {

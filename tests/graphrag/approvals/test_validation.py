@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.approvals.validation import CLASSES, FLOOR, Levels, Reason, classes_named, classes_of, required
+from graphrag.approvals.validation import CLASSES, FLOOR, Demand, Levels, classes_named, classes_of, required
 from tools.proposals import parse_action
 
 EXAMPLES: list[tuple[dict[str, Any], set[str]]] = [
@@ -76,8 +76,8 @@ def test_each_part_of_a_batch_keeps_its_own_reasons() -> None:
     batch = parse_action({"type": "batch", "payload": {"actions": [EXAMPLES[0][0], EXAMPLES[2][0]]}})
     levels = Levels(application=frozenset(), graph=frozenset({"delete"}), node_types={}, unattended=True)
     assert required(batch, levels, lambda _: ()) == [
-        Reason(level="graph", classes=frozenset({"delete"}), where="actions.1"),
-        Reason(level="floor", classes=frozenset({"delete"}), where="actions.1"),
+        Demand(level="graph", classes=frozenset({"delete"}), where="actions.1"),
+        Demand(level="floor", classes=frozenset({"delete"}), where="actions.1"),
     ]
 
 

@@ -18,12 +18,12 @@ from graphrag.sessions.machine import (
     OPEN,
     WAITING,
     EndReason,
-    Event,
     EventName,
-    Kind,
-    Limits,
     Phase,
-    State,
+    SessionEvent,
+    SessionKind,
+    SessionLimits,
+    SessionState,
     Transition,
     Waiting,
     delay_ms,
@@ -48,20 +48,20 @@ CONTEXTS = {
 NOW = 1_000_000
 
 
-def states(kind: Kind, phase: Phase) -> Iterator[State]:
+def states(kind: SessionKind, phase: Phase) -> Iterator[SessionState]:
     ends: list[EndReason | None] = [None]
-    if kind is Kind.AUTOMATION and phase in ACTIVE:
+    if kind is SessionKind.AUTOMATION and phase in ACTIVE:
         ends = [None, EndReason.SUSPENDED]
     if phase is Phase.COMPLETED:
         ends = [EndReason.COMPLETED, EndReason.NETWORK_ERROR]
     for waiting in CONTEXTS.get(phase, [None]):
         for end in ends:
-            yield State(kind=kind, phase=phase, waiting=waiting, end_reason=end, roundtrips=1)
+            yield SessionState(kind=kind, phase=phase, waiting=waiting, end_reason=end, roundtrips=1)
 
 
-def expected(state: State, event: Event) -> dict[str, str] | None:
+def expected(state: SessionState, event: SessionEvent) -> dict[str, str] | None:
     """Interpret the copy of the table, word by word."""
-    if state.kind is Kind.SEED:
+    if state.kind is SessionKind.SEED:
         return None
     for row in COPY:
         phases = GROUPS.get(row["phase"], {row["phase"]})
@@ -74,11 +74,11 @@ def expected(state: State, event: Event) -> dict[str, str] | None:
     return None
 
 
-def _holds(word: str, state: State, event: Event) -> bool:
+def _holds(word: str, state: SessionState, event: SessionEvent) -> bool:
     if word in ("chat", "automation"):
         return state.kind.value == word
     if word == "slot_free":
-        return state.kind is Kind.CHAT or word in event.facts
+        return state.kind is SessionKind.CHAT or word in event.facts
     if word == "resumable":
         return state.end_reason == "SUSPENDED" or (state.end_reason is None and "unheld" in event.facts)
     if word == "rounds":
@@ -106,7 +106,7 @@ def facts_of(phase: Phase, name: EventName) -> list[frozenset[str]]:
     ]
 
 
-def after(row: dict[str, str], state: State) -> str:
+def after(row: dict[str, str], state: SessionState) -> str:
     if row["next"] == "SAME":
         return state.phase
     if row["next"] == "RECOVERED":
@@ -115,17 +115,19 @@ def after(row: dict[str, str], state: State) -> str:
     return row["next"]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", SessionKind)
 @pytest.mark.parametrize("phase", Phase)
-def test_every_event_in_every_phase_with_every_guard_follows_the_table(kind: Kind, phase: Phase) -> None:
+def test_every_event_in_every_phase_with_every_guard_follows_the_table(
+    kind: SessionKind, phase: Phase
+) -> None:
     for state in states(kind, phase):
         for name in EventName:
             reasons = list(EndReason) if name is EventName.SESSION_COMPLETED else [None]
             for facts in facts_of(phase, name):
                 for reason in reasons:
-                    event = Event(name=name, facts=facts, reason=reason, data={"code": "network"})
+                    event = SessionEvent(name=name, facts=facts, reason=reason, data={"code": "network"})
                     row = expected(state, event)
-                    step = transition(state, event, Limits(), NOW)
+                    step = transition(state, event, SessionLimits(), NOW)
                     if row is None:
                         assert step is None, (state, event)
                         continue
@@ -140,9 +142,9 @@ def test_the_table_has_13_phases_20_events_and_54_rows() -> None:
     assert {row["event"] for row in COPY} == set(EventName)
 
 
-@pytest.mark.parametrize("kind", [Kind.CHAT, Kind.AUTOMATION])
-def test_every_phase_can_be_reached(kind: Kind) -> None:
-    found, open_ = {Phase.IDLE}, [State(kind=kind)]
+@pytest.mark.parametrize("kind", [SessionKind.CHAT, SessionKind.AUTOMATION])
+def test_every_phase_can_be_reached(kind: SessionKind) -> None:
+    found, open_ = {Phase.IDLE}, [SessionState(kind=kind)]
     everything = list(chain.from_iterable(steps(kind, phase) for phase in Phase))
     while open_:
         state = open_.pop()
@@ -151,23 +153,23 @@ def test_every_phase_can_be_reached(kind: Kind) -> None:
                 found.add(step.state.phase)
                 open_.append(step.state)
     never = {
-        Kind.CHAT: {
+        SessionKind.CHAT: {
             Phase.COMPLETED,
             Phase.WAITING_NETWORK_RETRY,
             Phase.WAITING_COMPLETION_CONFIRMATION,
         },
-        Kind.AUTOMATION: {Phase.WAITING_COMMUNICATION_RESPONSE},
+        SessionKind.AUTOMATION: {Phase.WAITING_COMMUNICATION_RESPONSE},
     }
     assert found == set(Phase) - never[kind]
 
 
-def steps(kind: Kind, phase: Phase) -> Iterator[tuple[State, Transition]]:
+def steps(kind: SessionKind, phase: Phase) -> Iterator[tuple[SessionState, Transition]]:
     for state in states(kind, phase):
         for name in EventName:
             for facts in facts_of(phase, name):
                 for reason in EndReason:
-                    event = Event(name=name, facts=facts, reason=reason)
-                    step = transition(state, event, Limits(), NOW)
+                    event = SessionEvent(name=name, facts=facts, reason=reason)
+                    step = transition(state, event, SessionLimits(), NOW)
                     if step is not None:
                         yield state, step
 
@@ -176,23 +178,23 @@ def test_an_open_phase_of_a_run_has_a_way_out_without_a_person_unless_it_waits_f
     for phase in OPEN - {Phase.WAITING_VALIDATION, Phase.WAITING_COMMUNICATION_RESPONSE}:
         ways = {
             step.state.phase
-            for _, step in steps(Kind.AUTOMATION, phase)
+            for _, step in steps(SessionKind.AUTOMATION, phase)
             if "person" not in step.actions and step.state.phase is not phase
         }
         assert ways, phase
 
 
-def run(*events: Event, state: State | None = None, limit: int | None = 20) -> State:
-    state = state or State(kind=Kind.AUTOMATION, roundtrip_limit=limit)
+def run(*events: SessionEvent, state: SessionState | None = None, limit: int | None = 20) -> SessionState:
+    state = state or SessionState(kind=SessionKind.AUTOMATION, roundtrip_limit=limit)
     for event in events:
-        step = transition(state, event, Limits(), NOW)
+        step = transition(state, event, SessionLimits(), NOW)
         assert step is not None, (state, event)
         state = step.state
     return state
 
 
-def event(name: EventName, *facts: str, **data: Any) -> Event:
-    return Event(name=name, facts=frozenset(facts), data=data)
+def event(name: EventName, *facts: str, **data: Any) -> SessionEvent:
+    return SessionEvent(name=name, facts=frozenset(facts), data=data)
 
 
 STARTED = (
@@ -242,14 +244,17 @@ def test_waits_for_a_network_double_to_ten_minutes_and_an_answer_ends_the_count(
         state = run(event(EventName.NETWORK_AVAILABLE, "slot_free"), state=state)
     assert waits == [30_000, 60_000, 120_000, 240_000, 480_000, 600_000, 600_000]
     assert run(event(EventName.AI_RESPONSE_RECEIVED), state=state).network_failures == 0
-    assert delay_ms(1, 7.5, Limits()) == 7500
-    assert delay_ms(10**9, None, Limits()) == 600_000
+    assert delay_ms(1, 7.5, SessionLimits()) == 7500
+    assert delay_ms(10**9, None, SessionLimits()) == 600_000
 
 
 def test_a_suspended_run_goes_on_where_it_was() -> None:
     state = run(*STARTED)
     paused = transition(
-        state, Event(name=EventName.SESSION_COMPLETED, reason=EndReason.SUSPENDED), Limits(), NOW
+        state,
+        SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.SUSPENDED),
+        SessionLimits(),
+        NOW,
     )
     assert paused is not None
     assert (paused.state.phase, paused.state.end_reason) == (Phase.CALLING_AI, EndReason.SUSPENDED)
@@ -259,11 +264,16 @@ def test_a_suspended_run_goes_on_where_it_was() -> None:
 
 def test_a_fact_that_no_guard_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="slot_fre"):
-        transition(State(kind=Kind.CHAT), event(EventName.RETRY_SCHEDULED, "slot_fre"), Limits(), NOW)
+        transition(
+            SessionState(kind=SessionKind.CHAT),
+            event(EventName.RETRY_SCHEDULED, "slot_fre"),
+            SessionLimits(),
+            NOW,
+        )
 
 
 EVENTS = st.builds(
-    Event,
+    SessionEvent,
     name=st.sampled_from(EventName),
     facts=st.frozensets(st.sampled_from(sorted(FACTS))),
     reason=st.sampled_from([None, *EndReason]),
@@ -272,23 +282,23 @@ EVENTS = st.builds(
 
 
 @given(
-    st.sampled_from([Kind.CHAT, Kind.AUTOMATION, Kind.SEED]),
+    st.sampled_from([SessionKind.CHAT, SessionKind.AUTOMATION, SessionKind.SEED]),
     st.lists(st.tuples(EVENTS, st.integers(0, 10**13)), max_size=60),
 )
 @settings(max_examples=200)
-def test_no_order_of_events_breaks_a_rule(kind: Kind, events: list[tuple[Event, int]]) -> None:
-    state = State(kind=kind, roundtrip_limit=20 if kind is Kind.AUTOMATION else None)
+def test_no_order_of_events_breaks_a_rule(kind: SessionKind, events: list[tuple[SessionEvent, int]]) -> None:
+    state = SessionState(kind=kind, roundtrip_limit=20 if kind is SessionKind.AUTOMATION else None)
     for something, now in events:
-        step = transition(state, something, Limits(), now)
+        step = transition(state, something, SessionLimits(), now)
         if step is None:
             continue
-        assert kind is not Kind.SEED
+        assert kind is not SessionKind.SEED
         if state.phase is Phase.COMPLETED:
             assert step.row.number == 7
         state = step.state
         assert (state.waiting is not None) == (state.phase in WAITING)
         assert state.roundtrip_limit is None or state.roundtrips <= state.roundtrip_limit
-        if kind is Kind.CHAT:
+        if kind is SessionKind.CHAT:
             assert state.phase not in (
                 Phase.COMPLETED,
                 Phase.WAITING_NETWORK_RETRY,

@@ -8,9 +8,9 @@ import pytest
 
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
-from tools.checks import Checks, Finding, GraphView, check
+from tools.checks import CheckedGraph, Checks, GraphFinding, check
 from tools.checks.checking import RULES, SEVERITIES
-from tools.checks.code import first_error, without_comments
+from tools.checks.code_syntax import first_error, without_comments
 
 N8N = {"origin": {"format": "n8n"}}
 
@@ -56,10 +56,10 @@ def kind(name: str) -> NodeTypeConfig:
     return NodeTypeConfig(key=name, workspace="w", display_name=name.title(), node=TypeTemplate(type=name))
 
 
-def run(nodes: list[Node], *edges: tuple[str, str], metadata: Any = None, **view: Any) -> list[Finding]:
+def run(nodes: list[Node], *edges: tuple[str, str], metadata: Any = None, **view: Any) -> list[GraphFinding]:
     types = {**BUILTIN_TYPES, **{name: kind(name) for name in ("step", "note", "merge", "filter")}}
     return check(
-        GraphView(
+        CheckedGraph(
             graph=Graph(key="g", name="G", workspace="w", metadata=metadata),
             nodes={one.key: one for one in nodes},
             edges=[edge(*ends) for ends in edges],
@@ -69,7 +69,7 @@ def run(nodes: list[Node], *edges: tuple[str, str], metadata: Any = None, **view
     )
 
 
-def found(findings: list[Finding]) -> list[tuple[str, tuple[str, ...]]]:
+def found(findings: list[GraphFinding]) -> list[tuple[str, tuple[str, ...]]]:
     return [(one.rule, one.found.nodes) for one in findings]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Violation:
     """One place where a rule is broken. `facts` fill its sentence.
 
     `repair` is the proposal that mends it, where that is mechanical: `tool` and `arguments`.

@@ -19,7 +19,7 @@ ANY: Final = "any"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphView:
+class CheckedGraph:
     """A whole graph. `types` are those its workspace sees, by name, the built-in ones among them."""
 
     graph: Graph
