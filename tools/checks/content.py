@@ -6,17 +6,20 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, cast
 
 from tools.checks.checked_graph import CheckedGraph, data_of
 from tools.checks.code_syntax import first_error, without_comments
 from tools.checks.violation import Violation
 from tools.references import NOTE_TYPE, calls_by_name, mentions, name_of, texts_of
+from tools.secret_texts import PLACEHOLDER, REFERENCE, is_secret_name, redacted
 
 _NAMED_NODE = re.compile(
     r"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{2,60}?)\s*(?:\*\*|[`\"”»])\s+(?:node|nœud)\b", re.IGNORECASE
 )
 _ALIKE = 0.6
+MAX_TEXT_CHARS = 20_000
+"""Of a longer text the beginning is looked at."""
 
 
 def missing_end(view: CheckedGraph) -> Iterator[Violation]:
@@ -97,6 +100,19 @@ def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
             yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "target": target})
 
 
+def secret(view: CheckedGraph) -> Iterator[Violation]:
+    """Finds passwords, tokens and keys that stand in a node's data or code."""
+    for node in view.nodes.values():
+        fields = [("process", "", node.process)] if node.process else []
+        fields += [(".".join(path), path[-1], text) for path, text in _texts(node.data)]
+        for field, name, text in fields:
+            text = text[:MAX_TEXT_CHARS]
+            named = is_secret_name(name) and not REFERENCE.search(text) and PLACEHOLDER not in text
+            if named or redacted(text).text != text:
+                yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "field": field})
+                break
+
+
 def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
     """Finds notes that name a node ("the `Fetch` node") where nothing has a name like it."""
     known = {_plain(name) for node in view.steps if (name := name_of(node))}
@@ -109,10 +125,22 @@ def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
         text = data_of(node).get("text")
         if node.type != NOTE_TYPE or not isinstance(text, str):
             continue
-        for target in dict.fromkeys(found[1] for found in _NAMED_NODE.finditer(text[:20_000])):
+        for target in dict.fromkeys(found[1] for found in _NAMED_NODE.finditer(text[:MAX_TEXT_CHARS])):
             # A short name is most often that of a kind of node.
             if len(target.split()) > 2 and not _is_known(_plain(target), known):
                 yield Violation(nodes=(node.key,), facts={"target": target})
+
+
+def _texts(value: Any, path: tuple[str, ...] = ("data",)) -> Iterator[tuple[tuple[str, ...], str]]:
+    left: list[tuple[tuple[str, ...], Any]] = [(path, value)]
+    while left:
+        at, item = left.pop()
+        if isinstance(item, str):
+            yield at, item
+        elif isinstance(item, Mapping):
+            left += [((*at, str(key)), inner) for key, inner in cast(Mapping[Any, Any], item).items()]
+        elif isinstance(item, list | tuple):
+            left += [((*at, str(i)), inner) for i, inner in enumerate(cast(list[Any], item))]
 
 
 def _is_computed(name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tools.base import Tool
+from tools.read_tools.check import CHECK_GRAPH
 from tools.read_tools.detail import READ_NODE_DETAIL
 from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_SUBGRAPH
 from tools.read_tools.node_types import LIST_NODE_TYPES, READ_NODE_CONFIG
@@ -24,4 +25,5 @@ READ_TOOLS: tuple[Tool[Any], ...] = (
     LIST_NODE_TYPES,
     LIST_NODE_EDGES,
     READ_SUBGRAPH,
+    CHECK_GRAPH,
 )

@@ -12,7 +12,6 @@ from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
 from tools.checks import CheckedGraph, GraphFinding, check
-from tools.checks.checking import RULES
 from tools.compact import cut
 from tools.read_tools.views import Row, table
 from tools.toon import compact_json
@@ -36,7 +35,6 @@ class GraphTooLarge(Exception):
 
 
 class CheckGraph(ToolArguments):
-    rules: Annotated[tuple[str, ...], Field(max_length=30)] = ()
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
@@ -60,12 +58,8 @@ async def findings(source: GraphDataSource, graph_key: str, rules: Sequence[str]
 
 
 async def check_graph(arguments: CheckGraph, context: ToolContext) -> ToolResult:
-    unknown = sorted(set(arguments.rules) - set(RULES))
-    if unknown:
-        what = f"no rule {unknown[0][:80]!r}"
-        return failure("invalid_arguments", Problem(what=what, where="rules", allowed=", ".join(RULES)))
     try:
-        found = await findings(context.source, context.graph_key, arguments.rules)
+        found = await findings(context.source, context.graph_key)
     except GraphTooLarge as error:
         return failure("unavailable", Problem(what=str(error)))
     if not found:
@@ -116,8 +110,7 @@ async def _used_types(source: GraphDataSource) -> frozenset[str] | None:
 
 CHECK_GRAPH = Tool(
     name="check_graph",
-    description="Finds what is wrong with the graph (unreachable, open error outputs, broken references, "
-    "code that does not parse, …), and the proposal that repairs it where that is mechanical.",
+    description="Finds errors.",
     arguments=CheckGraph,
     run=check_graph,
 )

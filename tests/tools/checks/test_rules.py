@@ -144,6 +144,16 @@ def test_a_graph_in_order_has_no_finding() -> None:
             id="disabled",
         ),
         pytest.param(
+            [
+                START,
+                node("s", options={"apiKey": "abc-123"}),
+                node("t", process="x = 'sk-" + "a1" * 12 + "'"),
+            ],
+            [("start", "s"), ("s", "t")],
+            [("secret", ("s",)), ("secret", ("t",))],
+            id="secret",
+        ),
+        pytest.param(
             [START, node("n", "note", ins="", outs="", text="See the **Fetch all orders** node.")],
             [],
             [("note_about_missing", ("n",))],
@@ -177,6 +187,11 @@ def test_a_rule_finds_what_it_is_for(nodes: list[Node], edges: Any, expected: An
             id="part of a step",
         ),
         pytest.param([START, node("off", disabled=True)], [("start", "off")], id="disabled at the end"),
+        pytest.param(
+            [START, node("s", apiKey="={{ $env.KEY }}", token="(secret left out)", url="https://x/?page=2")],
+            [("start", "s")],
+            id="reference to a secret",
+        ),
         pytest.param(
             [START, A, node("n", "note", ins="", outs="", text="the **A** node, the `Merge` node")],
             [("start", "a")],
@@ -237,7 +252,7 @@ def test_a_graph_weighs_rules_and_accepts_findings_with_a_reason() -> None:
 def test_every_rule_has_a_function_and_both_sentences() -> None:
     from tools.checks.checking import _TEXTS
 
-    assert RULES.keys() == _TEXTS.keys() - {"secret"}
+    assert RULES.keys() == _TEXTS.keys()
     for text in _TEXTS.values():
         assert text["severity"] in SEVERITIES
         assert text["en"] != text["fr"]
