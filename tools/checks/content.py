@@ -104,7 +104,9 @@ def secret(view: CheckedGraph) -> Iterator[Violation]:
     """Finds passwords, tokens and keys that stand in a node's data or code."""
     for node in view.nodes.values():
         fields = [("process", "", node.process)] if node.process else []
-        fields += [(".".join(path), path[-1], text) for path, text in _texts(node.data)]
+        # Credentials of an imported node are names of what another place keeps.
+        kept = [(path, text) for path, text in _texts(node.data) if path[1:2] != ("credentials",)]
+        fields += [(".".join(path), path[-1], text) for path, text in kept]
         for field, name, text in fields:
             text = text[:MAX_TEXT_CHARS]
             named = is_secret_name(name) and not REFERENCE.search(text) and PLACEHOLDER not in text
