@@ -1,0 +1,119 @@
+"""Names, docstrings and comments are written in the field's terms: a list of words is kept out of them."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("cli", "datasources", "graphrag", "nodius_graphrag", "server", "tests", "tools")
+BANNED = frozenset(
+    [
+        "absorb",
+        "absorbs",
+        "anew",
+        "aught",
+        "bare_words",
+        "borne",
+        "deed",
+        "deeds",
+        "desk",
+        "desks",
+        "door",
+        "doors",
+        "hears",
+        "hence",
+        "journey",
+        "journeys",
+        "judge",
+        "judged",
+        "judgement",
+        "judges",
+        "judging",
+        "judgment",
+        "keeper",
+        "keepers",
+        "lend",
+        "lends",
+        "lent",
+        "lest",
+        "naught",
+        "permits",
+        "placings",
+        "settle",
+        "settled",
+        "settles",
+        "settling",
+        "shun",
+        "shunned",
+        "shuns",
+        "slip",
+        "slips",
+        "spoken",
+        "telling",
+        "tellings",
+        "therein",
+        "thereof",
+        "told",
+        "unlent",
+        "unto",
+        "whence",
+        "whereof",
+        "whoever",
+        "wish",
+        "wished",
+        "wishes",
+    ]
+)
+PHRASES = ("by and by", "is no more", "looks after", "look after", "looks on", "as one likes", "makes real")
+
+
+def _words(name: str) -> set[str]:
+    return {part.lower() for part in re.split(r"_+|(?<=[a-z0-9])(?=[A-Z])", name)}
+
+
+def _docstring_lines(source: str) -> set[int]:
+    lines = set[int]()
+    for node in ast.walk(ast.parse(source)):
+        for statement in getattr(node, "body", None) if isinstance(getattr(node, "body", None), list) else ():
+            value = getattr(statement, "value", None)
+            if isinstance(statement, ast.Expr) and isinstance(value, ast.Constant):
+                lines.add(value.lineno)
+    return lines
+
+
+def _found(source: str) -> Iterator[tuple[int, str]]:
+    docstrings = _docstring_lines(source)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        words, text = set[str](), ""
+        if token.type == tokenize.NAME:
+            words = _words(token.string)
+        elif token.type == tokenize.COMMENT or (
+            token.type == tokenize.STRING and token.start[0] in docstrings
+        ):
+            text = token.string.lower()
+            words = set(re.findall(r"\w+", text))
+        for word in sorted(words & BANNED) + [phrase for phrase in PHRASES if phrase in text]:
+            yield token.start[0], word
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_image_and_no_archaic_word_stands_in_a_name_a_docstring_or_a_comment(room: str) -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {word}"
+        for file in sorted((ROOT / room).rglob("*.py"))
+        if file != Path(__file__)
+        for line, word in _found(file.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_a_banned_word_is_found_wherever_a_reader_meets_it() -> None:
+    source = '"""Told of it."""\nclass IndexKeeper:\n    desk_of = 1  # by and by\n    text = "told"\n'
+    assert list(_found(source)) == [(1, "told"), (2, "keeper"), (3, "desk"), (3, "by and by")]
