@@ -1,6 +1,6 @@
-"""What the service promises to do, a row each, with the tests that show it; what no test shows yet is said.
+"""What the service promises to do, a row each, with the tests that show it; what no test shows yet is listed.
 
-A row without tests is not a promise that is kept: whoever keeps it names the tests here.
+A row without tests is not a promise that is kept.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "server/test_rest_ai.py::test_an_answer_says_that_words_alone_were_searched_when_the_embedding_service_fails",
     ),
     "every error is a whole sentence of one language; a provider's words stand beside it": (
-        "graphrag/test_sentences.py::test_no_french_text_is_english",
-        "graphrag/test_sentences.py::test_every_error_is_a_whole_sentence_in_both_languages",
+        "graphrag/test_i18n.py::test_no_text_is_empty_and_no_french_text_is_english",
+        "graphrag/test_errors.py::test_every_error_is_a_whole_sentence_in_both_languages",
     ),
     "who cannot grant more rounds of tools is answered without tools": (
         "server/test_rest_ai.py::test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up",
@@ -44,7 +44,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "events are JSON lines in every command, under names and with fields of one table": (
         "graphrag/test_log_events.py::test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is_logged",
-        "graphrag/test_log_events.py::test_a_person_of_no_debug_events_is_told_of_errors_and_usage",
+        "graphrag/test_log_events.py::test_a_person_of_no_debug_events_receives_errors_and_usage",
         "server/test_ws_log.py::test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_logged",
         "server/test_ws_log.py::test_a_usage_limit_that_refuses_a_message_is_logged_with_its_session_and_thread",
     ),

@@ -35,7 +35,7 @@ KeyText = Annotated[str, AfterValidator(_json), Field(min_length=1, max_length=4
 Coordinate = Annotated[Number, Field(ge=-MAX_COORDINATE, le=MAX_COORDINATE)]
 Extent = Annotated[Number, Field(gt=0, le=100_000)]
 CHOSEN: Any = cast(Any, SkipJsonSchema)()
-"""A field that is chosen when a proposal is made ready for a person; no model is told of it."""
+"""A field that is chosen when a proposal is made ready for a person; no model sees it."""
 
 
 class Part(BaseModel):

@@ -19,7 +19,7 @@ PAGES = 2_000
 """Pages copied between two reports of progress: 16 MB."""
 
 Progress = Callable[[int, int], None]
-"""Told how many pages are copied, of how many."""
+"""Receives how many pages are copied, of how many."""
 
 _COUNTS = {
     "graphs": "SELECT count(*) FROM graphs",

@@ -16,7 +16,7 @@ from datasources.sqlite.pool import Pool
 
 GREATEST = 2**63 - 1
 PASSING = frozenset({"lease", "thread"})
-"""Kinds whose last seconds a power cut may take: nobody was told that these are kept."""
+"""Kinds whose last seconds a power cut may take: nobody was promised that these are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ _OF_MODELS = (
     *("content_filter", "context_length", "request_refused"),
 )
 FAULT_CODES = frozenset({*_OF_SOURCES, *_OF_MODELS, "internal"})
-"""The codes that a client of conversations knows; any other is told as `internal`."""
+"""The codes that a client of conversations knows; any other is sent as `internal`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

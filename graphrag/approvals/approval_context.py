@@ -35,7 +35,7 @@ ATTEMPTS = 200
 """So often work begins again because others changed the graph meanwhile."""
 BUSY_ATTEMPTS = 4
 PAUSE_S = 0.02
-"""The longest wait before another attempt. It does not grow: whoever waited long would be the last."""
+"""The longest wait before another attempt. It does not grow: a caller that waited long would be the last."""
 
 
 class GraphQueues:

@@ -59,7 +59,7 @@ _KEYS = re.compile(
     r"|(?:nœuds|arêtes|types) (?:créé|modifié|supprimé)e?s): .*?(?= Feedback: | Commentaire : |\Z)",
     re.DOTALL,
 )
-"""What a person is not told of an outcome: keys and revision."""
+"""What a person is not shown of an outcome: keys and revision."""
 _CREATED = re.compile(r"(?:new nodes|nœuds créés): (?P<keys>ai_\w+(?:, ai_\w+)*)")
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 

@@ -1,7 +1,7 @@
 """Many editors of one graph at once: how soon an edit is acknowledged, and how soon the others see it.
 
 Run: `make bench-load`, or `python -m tests.benchmarks.live_editing --help`. Server and editors are two
-processes on one computer. Every editor must be told of every edit of the others once, in order.
+processes on one computer. Every editor must be seen of every edit of the others once, in order.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Editor:
         self.seen: list[list[int]] = [[] for _ in sent]
         self.acknowledged: list[int] = []
         self.ack_ms: list[float] = []
-        self.told_ms: list[float] = []
+        self.seen_ms: list[float] = []
         self.registered = asyncio.Event()
         self.refused: list[dict[str, Any]] = []
 
-    def told(self, message: dict[str, Any]) -> None:
+    def on_message(self, message: dict[str, Any]) -> None:
         now = time.perf_counter()
         kind = message["type"]
         if kind == "registerUserOnGraph":
@@ -49,7 +49,7 @@ class Editor:
             self.ack_ms.append(ms)
         else:
             self.seen[editor].append(number)
-            self.told_ms.append(ms)
+            self.seen_ms.append(ms)
 
     def join(self) -> None:
         fields = {"name": "e", "sheetId": "0", "graphKey": GRAPH, "fromTimestamp": 10**14}
@@ -71,7 +71,7 @@ class Editor:
         return len(self.acknowledged) == edits and others >= edits * (len(self.sent) - 1)
 
     def check(self, edits: int) -> None:
-        """Nothing was lost, doubled or told out of order."""
+        """Nothing was lost, doubled or sent out of order."""
         assert not self.refused, self.refused[:3]
         assert self.acknowledged == list(range(edits))
         for number, seen in enumerate(self.seen):
@@ -85,7 +85,7 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
     people = [Editor(number, sent) for number in range(editors)]
     async with loaded() as server:
         for person in people:
-            person.client = await connected(server.port, person.told)
+            person.client = await connected(server.port, person.on_message)
             person.join()
             await person.registered.wait()
         await _prepare(people[0], editors)
@@ -98,7 +98,7 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
         for person in people:
             person.check(edits)
         await _check_stored(server, editors, edits)
-        told = [ms for person in people for ms in person.told_ms]
+        seen = [ms for person in people for ms in person.seen_ms]
         acks = [ms for person in people for ms in person.ack_ms]
         grown = server.memory_mb - before
         for person in people:
@@ -108,11 +108,11 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
             "edits_s": edits_s,
             "seconds": seconds,
             "edits": len(acks),
-            "told": len(told),
+            "seen": len(seen),
             "ack_p50_ms": percentile(acks, 0.5),
             "ack_p95_ms": percentile(acks, 0.95),
-            "seen_p50_ms": percentile(told, 0.5),
-            "seen_p95_ms": percentile(told, 0.95),
+            "seen_p50_ms": percentile(seen, 0.5),
+            "seen_p95_ms": percentile(seen, 0.95),
             "memory_mib": grown,
         }
 
@@ -121,8 +121,8 @@ def show(figures: dict[str, float]) -> None:
     """Print the figures of one load."""
     editors, edits_s, seconds = figures["editors"], figures["edits_s"], figures["seconds"]
     print(f"editors {editors:.0f}, edits a second of each {edits_s:g}, for {seconds:g} s")
-    edits, told = figures["edits"], figures["told"]
-    print(f"edits {edits:.0f}, told {told:.0f}: none lost, none doubled, none out of order, all stored")
+    edits, seen = figures["edits"], figures["seen"]
+    print(f"edits {edits:.0f}, seen {seen:.0f}: none lost, none doubled, none out of order, all stored")
     for name, shown in {"ack": "acknowledged", "seen": "seen by another"}.items():
         p50, p95 = figures[f"{name}_p50_ms"], figures[f"{name}_p95_ms"]
         print(f"{shown:<18} p50 {p50:8.1f} ms   p95 {p95:8.1f} ms")
@@ -146,11 +146,11 @@ async def _prepare(person: Editor, editors: int) -> None:
         for number in range(editors)
     ]
     answered = asyncio.Event()
-    usual = person.client.told
-    person.client.told = lambda message: answered.set() if "nodes" in message else usual(message)
+    usual = person.client.on_message
+    person.client.on_message = lambda message: answered.set() if "nodes" in message else usual(message)
     person.client.send({"type": "batchCreateElements", "_id": 2, "sheetId": "0", "nodes": nodes, "edges": []})
     await answered.wait()
-    person.client.told = usual
+    person.client.on_message = usual
 
 
 async def _check_stored(server: Loaded, editors: int, edits: int) -> None:

@@ -70,7 +70,7 @@ def _pair(row: Figures, name: str) -> str:
 
 
 def plot(found: dict[str, Any], file: Path) -> None:
-    # Only whoever measures needs the package that draws.
+    # Only a measurement needs the package that draws.
     from tests.benchmarks.plots import Panel, draw
 
     def line(rows: Sequence[Figures], x: str, y: str) -> list[tuple[float, float]]:

@@ -24,7 +24,7 @@ from tests.e2e.site import GRAPH, Site, running_site
 
 SIZES = (500, 2_000)
 FRAMES = 150
-# Told by the page's own state: the frame in which the nodes stand has been handed to the screen.
+# Known from the page's own state: the frame in which the nodes stand has been handed to the screen.
 WATCH_DRAWN = """
 document.addEventListener("DOMContentLoaded", () => {
   const main = document.getElementById("canvas");
@@ -68,7 +68,7 @@ class Opened:
 
 
 def opened(browser: Browser, site: Site, what: str, graph: str | None, runs: int) -> Opened:
-    """Open the page anew `runs` times."""
+    """Open the page `runs` times."""
     found = [opened_once(browser, site, graph) for _ in range(runs)]
     return Opened(what=what, paint_ms=median(f[0] for f in found), drawn_ms=median(f[1] for f in found))
 

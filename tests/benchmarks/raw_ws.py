@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 
-Told = Callable[[dict[str, Any]], None]
+OnMessage = Callable[[dict[str, Any]], None]
 
 
 class RawClient(asyncio.Protocol):
-    """Gives every message that comes to `told`, at once. Servers do not mask; masks here are zeros."""
+    """Gives every message that comes to `on_message`, at once. Servers do not mask; masks here are zeros."""
 
-    def __init__(self, port: int, told: Told) -> None:
-        self._port, self.told = port, told
+    def __init__(self, port: int, on_message: OnMessage) -> None:
+        self._port, self.on_message = port, on_message
         self._buffer = bytearray()
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_lost = False
@@ -49,7 +49,7 @@ class RawClient(asyncio.Protocol):
         while (frame := self._frame(start)) is not None:
             kind, at, start = frame
             if kind == 1:
-                self.told(orjson.loads(buffer[at:start]))
+                self.on_message(orjson.loads(buffer[at:start]))
             elif kind == 9:  # a ping
                 self._write(10, bytes(buffer[at:start]))
         del buffer[:start]
@@ -87,9 +87,9 @@ class RawClient(asyncio.Protocol):
         self._transport.close()
 
 
-async def connected(port: int, told: Told) -> RawClient:
+async def connected(port: int, on_message: OnMessage) -> RawClient:
     """Connect to the WebSocket of a server on this computer."""
     loop = asyncio.get_running_loop()
-    _, client = await loop.create_connection(lambda: RawClient(port, told), "127.0.0.1", port)
+    _, client = await loop.create_connection(lambda: RawClient(port, on_message), "127.0.0.1", port)
     await client.opened
     return client

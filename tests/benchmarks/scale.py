@@ -212,7 +212,7 @@ def _digits(value: float) -> int:
 
 
 def plot(found: dict[str, Any], file: Path) -> None:
-    # Only whoever measures needs the package that draws.
+    # Only a measurement needs the package that draws.
     from tests.benchmarks.plots import Panel, draw
 
     figures = sorted((int(size), row) for size, row in found["figures"].items())

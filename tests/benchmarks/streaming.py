@@ -29,7 +29,7 @@ class Reader:
         self.ended = asyncio.Event()
         self.ending: dict[str, Any] = {}
 
-    def told(self, message: dict[str, Any]) -> None:
+    def on_message(self, message: dict[str, Any]) -> None:
         if message["type"] == "ai:token":
             now = time.time_ns()
             if not self.late_ms:
@@ -77,7 +77,7 @@ def show(figures: dict[str, float]) -> None:
     """Print the figures of one load."""
     streams, pace_ms = figures["streams"], figures["pace_ms"]
     print(f"streams {streams:.0f}, pieces of each {figures['pieces']:.0f}, one each {pace_ms:g} ms")
-    print(f"pieces told a second   {streams * 1000 / pace_ms:8.0f}")
+    print(f"pieces on_message a second   {streams * 1000 / pace_ms:8.0f}")
     names = {"added": "added to a piece", "steady": "  while all ran", "first": "until the first"}
     for name, shown in names.items():
         if f"{name}_p50_ms" in figures:
@@ -89,7 +89,7 @@ def show(figures: dict[str, float]) -> None:
 async def _all(server: Loaded, streams: int, pieces: int) -> tuple[list[Reader], float]:
     """Ask so many questions within the ramp; return the answers and the server's greatest memory."""
     readers = [Reader() for _ in range(streams)]
-    clients: list[RawClient] = [await connected(server.port, reader.told) for reader in readers]
+    clients: list[RawClient] = [await connected(server.port, reader.on_message) for reader in readers]
     for number, (reader, client) in enumerate(zip(readers, clients, strict=True)):
         reader.asked_at = time.perf_counter()
         question = f"What does node number {number} do?"

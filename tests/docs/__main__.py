@@ -1,7 +1,7 @@
 """Writes the generated parts of the documents: `python -m tests.docs`, or `--check` to see what drifted.
 
 A part stands between `<!-- generated:NAME -->` and `<!-- end -->`. Parts that code can tell are
-written anew each time. Measured ones need time or data, so they stay as they are until
+written again each time. Measured ones need time or data, so they stay as they are until
 `--fill NAME` gives them a command's output.
 """
 
@@ -58,7 +58,7 @@ def main(
 
 
 def _write(document: Path, fill: Mapping[str, str], *, check: bool) -> bool:
-    """Write a document's parts anew; say whether all is well."""
+    """Write a document's parts again; say whether all is well."""
     before = document.read_text(encoding="utf-8")
     names = set(names_of_parts(before))
     try:

@@ -16,7 +16,7 @@ class DocsError(Exception):
 
 
 def render(text: str, parts: Mapping[str, Callable[[], str]], fill: Mapping[str, str] | None = None) -> str:
-    """Return a document with its generated parts written anew. Raises: DocsError for an unknown part."""
+    """Return a document with its generated parts written again. Raises: DocsError for an unknown part."""
     fill = fill or {}
     names = [match["name"] for match in PART.finditer(text)]
     _check_marks(text, names)

@@ -1,4 +1,4 @@
-"""Settings: which source wins, what a wrong value is told, and that secrets stay secret."""
+"""Settings: which source wins, how a wrong value is refused, and that secrets stay secret."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ async def test_who_answers_and_who_embeds_is_logged_at_start(
         }
 
 
-async def test_a_person_of_no_debug_events_is_told_of_errors_and_usage(
+async def test_a_person_of_no_debug_events_receives_errors_and_usage(
     log_entries: list[dict[str, Any]],
 ) -> None:
     configure_logs("info", sink=kept_in(log_entries), entries=True)

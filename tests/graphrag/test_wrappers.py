@@ -25,6 +25,7 @@ from graphrag.embedding import base
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
+from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
 from graphrag.live.live_source import LiveSource, SavedSource
@@ -89,6 +90,9 @@ def over(kind: type[LiveSource], source: Any) -> LiveSource:
 EMBEDDERS: dict[type, Callable[[Any], Any]] = {
     MeteredEmbedder: lambda inner: MeteredEmbedder(inner, UsageMeter(), PRICE, provider="p"),
     QueryEmbedder: QueryEmbedder,
+    WorkspaceEmbedder: lambda inner: WorkspaceEmbedder(
+        inner, MemoryDatabase().source(WORKSPACE), MemoryDatabase().records(WORKSPACE)
+    ),
 }
 SOURCES: dict[type, Callable[[Any], Any]] = {
     MemoryOverlay: lambda inner: MemoryOverlay(inner, NothingLive()),
@@ -201,7 +205,7 @@ async def take_over() -> AsyncIterator[tuple[Any, Mutation]]:
             yield bench, Mutation(graph_key=FLOW, put_nodes=[node])
 
 
-async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_writes_or_settles() -> None:
+async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_writes_or_saves() -> None:
     async with take_over() as (bench, mutation):
         with pytest.raises(LiveElsewhere):
             await bench.live.save()
@@ -228,7 +232,7 @@ async def test_a_change_that_is_stored_succeeds_although_it_cannot_be_shown_to_e
         assert {n.key: n.data for n in bench.live.nodes}["b"] == {"name": "changed elsewhere"}
 
 
-async def test_an_approval_at_a_usage_limit_is_applied_and_told_so() -> None:
+async def test_an_approval_at_a_usage_limit_is_applied_and_said_so() -> None:
     bench = await an_approval_bench()
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
     embedder = MeteredEmbedder(Fails(AssertionError()), limited(), PRICE, provider="p")  # type: ignore[arg-type]

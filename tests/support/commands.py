@@ -13,7 +13,7 @@ from typer import testing
 from cli.main import app
 
 _ROOMS = ("cli", "datasources", "graphrag", "server", "tools")
-# Typer would build every command anew for each call, which takes longer than most commands do.
+# Typer would build every command for each call, which takes longer than most commands do.
 testing._get_command = cache(testing._get_command)
 
 

@@ -12,9 +12,9 @@ from tools.base import Tool
 from tools.read_tools.check import CHECK_GRAPH
 from tools.read_tools.detail import READ_NODE_DETAIL
 from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_SUBGRAPH
-from tools.read_tools.node_types import LIST_NODE_TYPES, READ_NODE_CONFIG
 from tools.read_tools.overview import READ_GRAPH_OVERVIEW
 from tools.read_tools.search_nodes import SEARCH_NODES
+from tools.read_tools.type_tools import LIST_NODE_TYPES, READ_NODE_CONFIG
 
 READ_TOOLS: tuple[Tool[Any], ...] = (
     READ_GRAPH_OVERVIEW,

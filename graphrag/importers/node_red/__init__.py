@@ -11,7 +11,7 @@ from typing import Any
 
 from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
-from graphrag.importers.node_red.nodes import fill_config, fill_group, fill_note, fill_step, start_node
+from graphrag.importers.node_red.flow_nodes import fill_config, fill_group, fill_note, fill_step, start_node
 from graphrag.importers.node_red.wires import connect_all
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow

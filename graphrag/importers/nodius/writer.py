@@ -11,7 +11,7 @@ FORMAT = "nodius"
 FORMAT_VERSION = 1
 
 DERIVED_FIELDS = frozenset({"embedding", "embeddingModel", "embeddingHash"})
-"""What a database computed of a node; another one computes it anew."""
+"""What a database computed of a node; another one computes its own."""
 
 
 def export_graph(

@@ -139,7 +139,7 @@ def main() -> None:
     if not given.report:
         _measure(given, rows)
         rows = results.read()
-    # Only whoever measures needs the package that draws.
+    # Only a measurement needs the package that draws.
     from tests.benchmarks.peers.plot import plot
 
     plot(rows, results.PLOT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphrag.importers.n8n.node_types import n8n_facts
-from graphrag.importers.node_red.nodes import red_facts
+from graphrag.importers.node_red.flow_nodes import red_facts
 from graphrag.importers.type_facts import humanise
 
 
