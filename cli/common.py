@@ -16,11 +16,11 @@ import typer
 from cli import render
 from datasources.base import GraphDataSource
 from datasources.types import Graph
-from graphrag.app.logs import configure_logs
 from graphrag.app.wiring import Services, database_file, open_services
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
 from graphrag.i18n import Language
+from graphrag.logs import configure_logs
 from tools.base import Role
 
 T = TypeVar("T")

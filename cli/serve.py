@@ -14,8 +14,8 @@ import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command, fail, run_coroutine
-from graphrag.app.logs import configure_logs
 from graphrag.config import Settings
+from graphrag.logs import configure_logs
 
 BACKLOG = 512
 

@@ -18,9 +18,9 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from graphrag.agent.thread_store import ThreadNotFound
-from graphrag.app.logs import bind_log_context
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
+from graphrag.logs import bind_log_context
 from server.auth import Identity, mark_signed
 from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError

@@ -25,11 +25,11 @@ from graphrag.agent.thread_store import EmptyMessage, NothingToResume, Thread, T
 from graphrag.agent.tool_calls import CallPlace, Requested, ToolCalls
 from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLeases, take_over
-from graphrag.app.logs import bind_log_context
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage
 from graphrag.llm.message_text import clean
+from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import write_instructions
 from graphrag.retrieval.retriever import Retriever

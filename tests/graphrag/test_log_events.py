@@ -9,12 +9,12 @@ import pytest
 
 from datasources.mock import open_nba
 from graphrag.agent.events import ProposalPending
-from graphrag.app.logs import bind_log_context, configure_logs
 from graphrag.app.wiring import open_agent, open_services
 from graphrag.approvals import Reject
 from graphrag.config import load_settings
 from graphrag.llm.errors import ModelFailed
 from graphrag.log_events import LOG_EVENTS
+from graphrag.logs import bind_log_context, configure_logs
 from server.server_state import ServerState
 from tests.support.agents import EDITOR, only, setting_on
 from tests.support.log_entries import check_entry, kept_in

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.app.logs import JsonLines, configure_logs
+from graphrag.logs import JsonLines, configure_logs
 
 ROOMS = ("graphrag", "datasources", "tools", "server", "cli")
 
