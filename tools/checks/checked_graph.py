@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from datasources.types import Edge, Graph, HandlePoint, Node, NodeTypeConfig
 from tools.references import NOTE_TYPE, name_of
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _NO_STEPS: Final = frozenset({NOTE_TYPE, "group", "comment"})
 """Types that stand in a graph for people to read; nothing runs through them."""
@@ -67,6 +68,8 @@ class CheckedGraph:
     @cached_property
     def flow(self) -> nx.DiGraph[str]:
         """The steps, joined by the edges that the flow takes."""
+        import networkx as nx  # slow to import, and needed by checks alone
+
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(node.key for node in self.steps)
         graph.add_edges_from((e.source, e.target) for e in self.edges if self._is_flow(e) and self._ends(e))
@@ -75,6 +78,8 @@ class CheckedGraph:
     @cached_property
     def parts(self) -> nx.DiGraph[str]:
         """From each step to the steps that serve it, as a model serves an agent."""
+        import networkx as nx
+
         graph: nx.DiGraph[str] = nx.DiGraph()
         served = [e for e in self.edges if not self._is_flow(e) and self._ends(e)]
         graph.add_edges_from((edge.target, edge.source) for edge in served)

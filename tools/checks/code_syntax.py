@@ -6,10 +6,10 @@ import ast
 import re
 import warnings
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import tree_sitter_javascript
-from tree_sitter import Language, Node, Parser, Tree
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Tree
 
 MAX_CODE_BYTES: Final = 200_000
 """Longer code is not parsed: it would take longer than a request may."""
@@ -64,6 +64,9 @@ def _python_error(code: str) -> int | None:
 
 @cache
 def _parser() -> Parser:
+    import tree_sitter_javascript  # needed by checks alone
+    from tree_sitter import Language, Parser
+
     return Parser(Language(tree_sitter_javascript.language()))
 
 
@@ -80,7 +83,8 @@ def _of_type(tree: Tree, kind: str) -> list[Node]:
 
 
 def _walk(tree: Tree) -> list[Node]:
-    found, left = list[Node](), [tree.root_node]
+    found: list[Node] = []
+    left = [tree.root_node]
     while left:
         node = left.pop()
         found.append(node)

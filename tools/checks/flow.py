@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-import networkx as nx
-
 from datasources.types import HandlePoint
 from tools.checks.checked_graph import ANY, CheckedGraph, data_of
 from tools.checks.violation import Violation
@@ -24,6 +22,8 @@ def no_start(view: CheckedGraph) -> Iterator[Violation]:
 
 def unreachable(view: CheckedGraph) -> Iterator[Violation]:
     """Finds steps that no start reaches, one finding for those that hang together."""
+    import networkx as nx
+
     starts = _starts(view)
     if not starts:
         return
@@ -70,6 +70,8 @@ def unjoined_branch(view: CheckedGraph) -> Iterator[Violation]:
 
 def open_loop(view: CheckedGraph) -> Iterator[Violation]:
     """Finds loops over batches whose body never leads back to them."""
+    import networkx as nx
+
     for node in view.steps:
         for point in view.flow_points(node.key, "out"):
             body = view.leaving.get((node.key, point.id), [])
@@ -86,6 +88,8 @@ def open_loop(view: CheckedGraph) -> Iterator[Violation]:
 
 def endless_cycle(view: CheckedGraph) -> Iterator[Violation]:
     """Finds cycles that nothing leaves: no edge, no open way of a choice, no code that may stop it."""
+    import networkx as nx
+
     for part in nx.strongly_connected_components(view.flow):
         keys = sorted(part)
         if len(keys) == 1 and not view.flow.has_edge(keys[0], keys[0]):
