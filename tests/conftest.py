@@ -33,7 +33,7 @@ _UNHURRIED = [HealthCheck.too_slow]
 settings.register_profile(
     "default",
     derandomize=True,
-    max_examples=30,
+    max_examples=20,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=_UNHURRIED,

@@ -89,6 +89,9 @@ def _docstring_lines(source: str) -> set[int]:
 
 
 def _found(source: str) -> Iterator[tuple[int, str]]:
+    low = source.lower()
+    if not any(word in low for word in BANNED) and not any(phrase in low for phrase in PHRASES):
+        return
     docstrings = _docstring_lines(source)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         words, text = set[str](), ""

@@ -82,8 +82,9 @@ def test_every_text_that_the_rooms_name_is_there_with_its_facts() -> None:
 
 
 def test_every_text_of_the_service_is_used() -> None:
-    named = {node.value for tree in _trees() for node in ast.walk(tree) if _is_text(node)}
-    named |= {node.name for tree in _trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    nodes = [node for tree in _trees() for node in ast.walk(tree)]
+    named = {node.value for node in nodes if _is_text(node)}
+    named |= {node.name for node in nodes if isinstance(node, ast.ClassDef)}
     unused = {key for key in service_keys() if key not in named and not MADE_UP.match(key)}
     assert unused == set()
 

@@ -220,10 +220,10 @@ async def _state(case: Case, reviewer: httpx2.AsyncClient) -> list[Any]:
     return [(await reviewer.get(path)).json() for path in paths]
 
 
-async def test_seven_hundred_probes_tell_nothing_of_another_workspace(
+async def test_probes_tell_nothing_of_another_workspace(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await probed(700, caplog)
+    await probed(150, caplog)
 
 
 @pytest.mark.slow

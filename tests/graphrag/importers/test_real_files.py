@@ -48,8 +48,8 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     assert edges == len(result.edges) + report.dropped_count("edge") + report.dropped_count("link")
 
 
-# Every fourth is tried by the usual run, all by the longer one.
-_TRIED = [pytest.param(path, marks=[pytest.mark.slow] * (i % 4 > 0)) for i, path in enumerate(FILES)]
+# Every twelfth is tried by the usual run, all by the longer one.
+_TRIED = [pytest.param(path, marks=[pytest.mark.slow] * (i % 12 > 0)) for i, path in enumerate(FILES)]
 
 
 @pytest.fixture(params=_TRIED, ids=lambda path: path.stem)
