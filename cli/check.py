@@ -24,7 +24,7 @@ def check(
 ) -> None:
     """Find what is wrong with a graph: steps never reached, open error outputs, broken references, …
 
-    A graph switches rules off or weighs them in its `metadata.checks`.
+    A graph switches rules off or weighs them in its `metadata.checks`: see docs/checks.md.
     """
     unknown = sorted(set(rule or ()) - set(RULES))
     if unknown:

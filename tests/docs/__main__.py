@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.docs.program import ROOT, cli_part, inside_part, rooms_part, settings_part
+from tests.docs.program import ROOT, checks_part, cli_part, inside_part, rooms_part, settings_part
 from tests.docs.reference import (
     diagram_part,
     endpoints_part,
@@ -34,6 +34,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "diagram": diagram_part,
     "packages": packages_diagram_part,
     "cli": cli_part,
+    "checks": checks_part,
     "settings": settings_part,
     "providers": providers_part,
     "events": events_part,

@@ -105,6 +105,13 @@ def inside_part() -> str:
     return "\n".join(["| where | what it is |", "|---|---|", *rows])
 
 
+def checks_part() -> str:
+    """Return the rules by which graphs are checked, as a table."""
+    rules = tomllib.loads((ROOT / "tools" / "checks" / "rules.toml").read_text(encoding="utf-8"))
+    rows = [f"| `{name}` | {rule['severity']} | {rule['en']} |" for name, rule in rules.items()]
+    return "\n".join(["| rule | severity | finding |", "|---|---|---|", *rows])
+
+
 def _room_sentence(room: str) -> str:
     module = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
     docstring = ast.get_docstring(module)
