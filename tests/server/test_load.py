@@ -16,4 +16,4 @@ async def test_many_streamed_answers_are_whole_and_in_order() -> None:
 
 async def test_many_editors_see_every_edit_once_in_order() -> None:
     figures = await live_editing.measure(15, 10, 3)
-    assert (figures["edits"], figures["told"]) == (450, 6300)
+    assert (figures["edits"], figures["seen"]) == (450, 6300)

@@ -44,6 +44,7 @@ async def served(
     config.load()
     server.lifespan = config.lifespan_class(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server's own
         async with app.state.server as state:
             await server.startup([listening])
             try:

@@ -133,6 +133,7 @@ async def ws_server(
     """
     given = {"db": "memory:", "embeddings": "none", "provider": "offline", "auth_secret": SECRET, **settings}
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server's own
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     async with ServerState(Settings(**given), provider=provider) as state:
