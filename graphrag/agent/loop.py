@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,10 +21,17 @@ from graphrag.agent.events import Ending, Event
 from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.thread_store import EmptyMessage, NothingToResume, Thread, ThreadOfOtherGraph, Threads
+from graphrag.agent.thread_store import (
+    EmptyMessage,
+    NothingToResume,
+    Thread,
+    ThreadBusy,
+    ThreadOfOtherGraph,
+    Threads,
+)
 from graphrag.agent.tool_calls import CallPlace, Requested, ToolCalls
 from graphrag.agent.turn_guard import begin, open_turn, watched
-from graphrag.agent.turn_lease import TurnLeases, take_over
+from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage
@@ -163,7 +170,7 @@ class Agent:
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
         last: Ending | None = None
-        async with self.leases.held(thread_id) as hold:
+        async with self._held(thread_id, person) as hold:
             stored = await take_over(self._threads, thread_id, person)
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
@@ -188,6 +195,17 @@ class Agent:
                         yield event
         if last is not None:
             yield last
+
+    @asynccontextmanager
+    async def _held(self, thread_id: str, person: Person) -> AsyncGenerator[TurnLease]:
+        """Hold a thread that was not read yet. Raises: ThreadBusy; ThreadNotFound to all but its owner."""
+        async with AsyncExitStack() as stack:
+            try:
+                hold = await stack.enter_async_context(self.leases.held(thread_id))
+            except ThreadBusy:
+                await self._threads.get(thread_id, person)
+                raise
+            yield hold
 
     async def stop(self, thread_id: str, person: Person) -> bool:
         """Have whichever process runs a turn of a person's thread stop it soon; say whether one does.

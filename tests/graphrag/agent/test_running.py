@@ -61,6 +61,21 @@ async def test_two_turns_of_one_thread_at_once_are_refused() -> None:
                 assert isinstance([event async for event in turn][-1], Completed)
 
 
+async def test_another_persons_thread_does_not_exist_while_its_turn_runs_either() -> None:
+    held = asyncio.Event()
+    with ScriptedProvider("ok", Says(text="slow", held=held)) as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
+                await up_to(turn, Token)
+                with pytest.raises(ThreadNotFound):
+                    await setting.resume(thread_id, REVIEWER)
+                with pytest.raises(ThreadBusy):
+                    await setting.resume(thread_id)
+                held.set()
+                assert isinstance([event async for event in turn][-1], Completed)
+
+
 # stopping
 
 
