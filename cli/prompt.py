@@ -27,6 +27,7 @@ from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt
 from graphrag.retrieval.retriever import GRAPH_ORDER
 from tools.base import ToolBox
 from tools.read_tools import READ_TOOLS
+from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 ModeOption = Annotated[
@@ -35,7 +36,7 @@ ModeOption = Annotated[
 BudgetOption = Annotated[
     int | None, typer.Option("--budget", metavar="TOKENS", help="Most tokens of the context.")
 ]
-TOOLS = ToolBox((*READ_TOOLS, *WRITE_TOOLS))
+TOOLS = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
 
 
 @command()

@@ -144,7 +144,7 @@ class ServerState:
         model = open_model(self.settings, self._provider, embedder=self._shared.embedder)
         self._model = await self._stack.enter_async_context(model)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
-        self.tools = frozenset(tool.name for tool in first.services.box.offered("admin"))
+        self.tools = first.services.box.names
         expiring = asyncio.create_task(self._expire())
         self._stack.callback(expiring.cancel)
         return self

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 Role = Literal["viewer", "editor", "reviewer", "admin"]
 EVERYONE: frozenset[Role] = frozenset(("viewer", "editor", "reviewer", "admin"))
+SessionKind = Literal["chat", "automation"]
+ANY_SESSION: frozenset[SessionKind] = frozenset(("chat", "automation"))
+NO_FEATURES: frozenset[str] = frozenset()
 
 ErrorCode = Literal[
     "unknown_tool", "not_permitted", "malformed_arguments", "invalid_arguments", "not_found", "unavailable"
@@ -87,11 +90,16 @@ class ToolLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Where a tool runs: one graph, one person's role. Without `search`, text search answers."""
+    """Where a tool runs: one graph, one person's role. Without `search`, text search answers.
+
+    `features` is what the person's client can show.
+    """
 
     source: GraphDataSource
     graph_key: str
     role: Role = "viewer"
+    session_kind: SessionKind = "chat"
+    features: frozenset[str] = NO_FEATURES
     language: Literal["en", "fr"] = "en"
     search: Search | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
@@ -141,7 +149,11 @@ A = TypeVar("A", bound=ToolArguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
-    """One tool. `description` tells a model when to call it and when not; `example` is a right call."""
+    """One tool. `description` tells a model when to call it and when not; `example` is a right call.
+
+    It is offered in `sessions` of these kinds, to clients that have its `feature`, where it names one.
+    `alone`: it is refused beside another call.
+    """
 
     name: str
     description: str
@@ -150,6 +162,14 @@ class Tool(Generic[A]):
     example: Mapping[str, Any] = field(default_factory=dict[str, Any])
     roles: frozenset[Role] = EVERYONE
     writes: bool = False
+    sessions: frozenset[SessionKind] = ANY_SESSION
+    feature: str | None = None
+    alone: bool = False
+
+    def is_for(self, role: Role, session_kind: SessionKind, features: frozenset[str]) -> bool:
+        """Return whether the tool is offered to a role in a session of a kind."""
+        shown = self.feature is None or self.feature in features
+        return role in self.roles and session_kind in self.sessions and shown
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in OpenAI's function form."""
@@ -168,9 +188,19 @@ class ToolBox:
                 raise ValueError(f"two tools are named {tool.name!r}")
             self._tools[tool.name] = tool
 
-    def offered(self, role: Role) -> list[Tool[Any]]:
-        """Return the tools of a role, in the order given."""
-        return [tool for tool in self._tools.values() if role in tool.roles]
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tools, of every role and session."""
+        return frozenset(self._tools)
+
+    def offered(
+        self, role: Role, session_kind: SessionKind = "chat", features: frozenset[str] = NO_FEATURES
+    ) -> list[Tool[Any]]:
+        """Return the tools of a role in a session of a kind, in the order given.
+
+        A run that may only report has the role of a viewer, who has no tools that write.
+        """
+        return [tool for tool in self._tools.values() if tool.is_for(role, session_kind, features)]
 
     def schemas(self, role: Role) -> list[dict[str, Any]]:
         """Return `offered` in OpenAI's function form."""
@@ -182,8 +212,8 @@ class ToolBox:
     async def run(self, name: str, raw_arguments: str | dict[str, Any], context: ToolContext) -> ToolResult:
         """Run a call as the model wrote it. Whatever the model or the store does, a result comes back."""
         tool = self._tools.get(name)
-        if tool is None or context.role not in tool.roles:
-            return self._refused(name, tool, context.role)
+        if tool is None or not tool.is_for(context.role, context.session_kind, context.features):
+            return self._refused(name, tool, context)
         try:
             parsed = parse_arguments(raw_arguments)
             arguments = tool.arguments.model_validate(parsed.values)
@@ -206,10 +236,14 @@ class ToolBox:
         note = f"(arguments were not valid JSON; read as {used[:300]})"
         return replace(result, text=f"{note}\n{result.text}", repaired=True)
 
-    def _refused(self, name: str, tool: Tool[Any] | None, role: Role) -> ToolResult:
-        names = [offered.name for offered in self.offered(role)]
+    def _refused(self, name: str, tool: Tool[Any] | None, context: ToolContext) -> ToolResult:
+        role = context.role
+        names = [offered.name for offered in self.offered(role, context.session_kind, context.features)]
         if tool is not None:
-            what, code = f"a {role} may not call {name}", "not_permitted"
+            what = (
+                f"a {role} may not call {name}" if role not in tool.roles else f"{name} is not offered here"
+            )
+            code = "not_permitted"
         else:
             near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -40,13 +40,17 @@ from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import write_instructions
 from graphrag.retrieval.retriever import Retriever
-from tools.base import ToolContext
+from tools.base import NO_FEATURES, ToolContext
+from tools.session_tools import QUESTIONS
 
 log = logging.getLogger(__name__)
 
 
 CORRECTIONS = 2
 """How often in a turn a model is asked again that wrote a tool call as text; the last time without tools."""
+
+FEATURES = frozenset({QUESTIONS})
+"""What a client may be able to show beyond what every client can."""
 
 
 _Start = Ending | tuple[Requested | None, bool]
@@ -101,10 +105,12 @@ class Agent:
         context_type: str | None = None,
         language: Language | None = None,
         interactive: bool = True,
+        features: frozenset[str] = NO_FEATURES,
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
         Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
+        `features`: what else the person's client can show (`questions`).
         The last event comes when the thread can be used again.
 
         Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
@@ -129,7 +135,7 @@ class Agent:
             if thread_id is not None:
                 stored = await take_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
-            turn.interactive = interactive
+            turn.interactive, turn.features = interactive, features & FEATURES
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
             await self._caller.prepare()
@@ -157,6 +163,7 @@ class Agent:
         answer: Answer | None = None,
         language: Language | None = None,
         interactive: bool = True,
+        features: frozenset[str] = NO_FEATURES,
     ) -> AsyncGenerator[Event]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
         default the oldest), with more rounds granted or not, or with neither, to look and go on.
@@ -175,7 +182,7 @@ class Agent:
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
-            turn.interactive = interactive
+            turn.interactive, turn.features = interactive, features & FEATURES
             turn.answer.append(turn.state.text)
             if await self._propose_pending(turn):
                 decision = None  # there is nothing to decide: the model is given the reason
@@ -319,6 +326,8 @@ class Agent:
                 source=self._source,
                 graph_key=turn.graph_key,
                 role=turn.person.role,
+                session_kind=turn.session_kind,
+                features=turn.features,
                 language=turn.language,
                 search=self._retriever.search,
             ),

@@ -31,7 +31,7 @@ from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
 from graphrag.prompts.library import load_phrases
-from tools.base import Role, ToolBox
+from tools.base import Role, SessionKind, ToolBox
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +72,8 @@ class ModelCaller:
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
-        self._known = frozenset(tool.name for tool in box.offered("admin"))
-        self._sizes: dict[Role, list[tuple[ToolSchema, bool, int]]] = {}
+        self._known = box.names
+        self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
 
     async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
         """Yield what the model says and what it used; `turn.reply` is filled.
@@ -151,10 +151,10 @@ class ModelCaller:
         window = self.provider.context_window
         limit = int(room(window) * TOOLS_SHARE)
         if not self.is_small:
-            return self._fitting(turn.person.role, limit)
+            return self._fitting(turn, limit)
         opening = prompt_tokens([*ConversationParts.of(turn.messages).lead, *turn.opening])
         left = room(window) - opening - RESULTS_TOKENS
-        return self._fitting(turn.person.role, min(limit, left), changing=turn.asks_for_change)
+        return self._fitting(turn, min(limit, left), changing=turn.asks_for_change)
 
     @property
     def is_small(self) -> bool:
@@ -172,17 +172,18 @@ class ModelCaller:
         if not self.is_small:
             return max(int(room(window) * (1 - TOOLS_SHARE)) - system_tokens, LEAST_CONTEXT_TOKENS)
         asked = turn.asks_for_change or asks_for_change(message)
-        tools = self._fitting(turn.person.role, int(room(window) * TOOLS_SHARE), changing=asked)
+        tools = self._fitting(turn, int(room(window) * TOOLS_SHARE), changing=asked)
         left = room(window) - system_tokens - count_tokens(message) - tools.tokens - RESULTS_TOKENS
         return max(left, LEAST_CONTEXT_TOKENS)
 
-    def _fitting(self, role: Role, limit: int, *, changing: bool | None = None) -> _Offered:
+    def _fitting(self, turn: RunningTurn, limit: int, *, changing: bool | None = None) -> _Offered:
         """Return the tools that `limit` tokens hold, the shortest first: those that read before those that
         write; `changing`: the other way round, False: only those that read."""
-        if role not in self._sizes:
-            tools = [(tool.schema(), tool.writes) for tool in self._box.offered(role)]
-            self._sizes[role] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
-        tools = self._sizes[role]
+        asked = (turn.person.role, turn.session_kind, turn.features)
+        if asked not in self._sizes:
+            tools = [(tool.schema(), tool.writes) for tool in self._box.offered(*asked)]
+            self._sizes[asked] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
+        tools = self._sizes[asked]
         kept: set[int] = set()
         total = 0
         for place in sorted(range(len(tools)), key=lambda i: (tools[i][1] != bool(changing), tools[i][2])):

@@ -29,6 +29,7 @@ from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, ou
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.prompts.library import load_phrases
+from tools.base import NO_FEATURES, SessionKind
 
 
 @dataclass(slots=True)
@@ -37,7 +38,8 @@ class RunningTurn:
     added for the model.
 
     `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
-    TurnStarted. `interactive`: a person can be asked for more rounds of tools.
+    TurnStarted. `interactive`: a person can be asked for more rounds of tools. `features`: what else the
+    person's client can show.
     """
 
     threads: Threads
@@ -52,6 +54,8 @@ class RunningTurn:
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words_only: bool = False
     interactive: bool = True
+    features: frozenset[str] = NO_FEATURES
+    session_kind: SessionKind = "chat"
 
     @property
     def thread_id(self) -> str:

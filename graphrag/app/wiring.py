@@ -43,6 +43,7 @@ from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.rules import RulesProvider
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
+from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class Shared:
                 saved, records, policy=Policy.of(settings.deciders), on_applied=queue.applied
             ),
             meter=self.meter,
-            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS)),
+            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS)),
             of=partial(self.services, live_graphs=live_graphs),
         )
 

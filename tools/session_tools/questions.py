@@ -1,0 +1,138 @@
+"""`ask_person`: questions to the person of a conversation, and the answers that each kind of them takes.
+
+A kind of question is one class below: its fields are the tool's parameters (`MODULES` has the JSON Schema of
+each), `card` is what a client shows, and `check` is what an answer must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from tools.arguments import parameters_of
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+
+QUESTIONS = "questions"
+"""The feature of a client that can show questions."""
+
+MAX_ANSWER = 4_000
+
+Response = str | bool
+"""What a person answers: an option or a text, or yes or no."""
+
+
+class WrongResponse(ValueError):
+    """An answer is none that the question takes; `allowed` says what it takes."""
+
+    def __init__(self, *, allowed: str) -> None:
+        self.allowed = allowed
+        super().__init__(f"not an answer to this question; allowed: {allowed}")
+
+
+class MultipleChoice(ToolArguments):
+    """One of several options; with `other` also a text of one's own."""
+
+    question: Annotated[str, Field(min_length=1, max_length=500)]
+    options: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=200)]], Field(min_length=2, max_length=8)
+    ]
+    other: Annotated[bool, Field(description="true: the person may also write an answer")] = False
+
+    @field_validator("options")
+    @classmethod
+    def _different(cls, options: list[str]) -> list[str]:
+        if len({option.strip().casefold() for option in options}) < len(options):
+            raise ValueError("two options are the same")
+        if not all(option.strip() for option in options):
+            raise ValueError("an option is empty")
+        return options
+
+    @property
+    def card(self) -> dict[str, Any]:
+        return {
+            "text": self.question,
+            "responses": list(self.options),
+            "freeText": MAX_ANSWER if self.other else 0,
+        }
+
+
+class Validation(ToolArguments):
+    """Yes or no."""
+
+    message: Annotated[str, Field(min_length=1, max_length=500)]
+
+    @property
+    def card(self) -> dict[str, Any]:
+        return {"text": self.message, "responses": [True, False], "freeText": 0}
+
+
+MODULES: Mapping[str, type[MultipleChoice | Validation]] = {
+    "MultipleChoice": MultipleChoice,
+    "Validation": Validation,
+}
+
+
+def module_schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON Schema of each kind of question by its name."""
+    return {name: parameters_of(module) for name, module in MODULES.items()}
+
+
+class AskPerson(ToolArguments):
+    """A question: its kind and the fields of that kind."""
+
+    type: Literal["MultipleChoice", "Validation"]
+    data: MultipleChoice | Validation
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
+        module = MODULES.get(info.data.get("type", ""))
+        return value if module is None else module.model_validate(value)  # its errors stand under `data`
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What a client shows: `text`, the `responses` offered, and the longest `freeText` (0: none)."""
+        return self.data.card
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The question as it is stored and sent."""
+        return self.model_dump(by_alias=True)
+
+    def check(self, response: Response) -> None:
+        """Raises: WrongResponse, unless a person may answer this."""
+        card = self.card
+        if any(type(one) is type(response) and one == response for one in card["responses"]):
+            return
+        if isinstance(response, str) and response.strip() and len(response) <= card["freeText"]:
+            return
+        shown = ["yes" if one is True else "no" if one is False else repr(one) for one in card["responses"]]
+        free = [f"a text of 1 to {card['freeText']} characters"] if card["freeText"] else []
+        raise WrongResponse(allowed=", ".join([*shown, *free]))
+
+
+async def _run(arguments: AskPerson, _: ToolContext) -> ToolResult:
+    return ToolResult(text="", data=arguments)
+
+
+ASK_PERSON = Tool(
+    name="ask_person",
+    description=(
+        "Ask the person one question when you cannot go on without their choice; the turn waits for it."
+        " Call it alone. Not to have a change approved: proposals are decided by themselves."
+    ),
+    arguments=AskPerson,
+    run=_run,
+    example={
+        "type": "MultipleChoice",
+        "data": {
+            "question": "Which of the two checks do you mean?",
+            "options": ["Check amount", "Check date"],
+        },
+    },
+    sessions=frozenset({"chat"}),
+    feature=QUESTIONS,
+    alone=True,
+)
