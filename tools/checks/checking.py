@@ -11,6 +11,8 @@ from typing import Any, Final, Literal, cast
 from tools.checks import content, flow
 from tools.checks.checked_graph import CheckedGraph
 from tools.checks.violation import Violation
+from tools.secret_texts import redacted
+from tools.toon import compact_json
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
@@ -26,8 +28,15 @@ class GraphFinding:
     found: Violation
 
     def sentence(self, language: Literal["en", "fr"] = "en") -> str:
-        """Return the finding in words."""
-        return str(_TEXTS[self.rule][language]).format_map(self.found.facts)
+        """Return the finding in words, without what looks like a secret in a name."""
+        return redacted(str(_TEXTS[self.rule][language]).format_map(self.found.facts)).text
+
+    @property
+    def repair(self) -> Mapping[str, Any] | None:
+        """The proposal that mends it, unless it would repeat a secret."""
+        repair = self.found.repair
+        written = "" if repair is None else compact_json(repair)
+        return repair if redacted(written).text == written else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import count
 from typing import Any, cast
 
+from datasources.types import Node
 from tools.checks.checked_graph import CheckedGraph, data_of
 from tools.checks.code_syntax import first_error, without_comments
 from tools.checks.violation import Violation
-from tools.references import NOTE_TYPE, calls_by_name, mentions, name_of, texts_of
+from tools.references import (
+    NOTE_TYPE,
+    by_name,
+    calls_by_name,
+    mentions,
+    name_of,
+    references,
+    renamed,
+    texts_of,
+)
 from tools.secret_texts import PLACEHOLDER, REFERENCE, is_secret_name, redacted
 
 _NAMED_NODE = re.compile(
     r"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{2,60}?)\s*(?:\*\*|[`\"”»])\s+(?:node|nœud)\b", re.IGNORECASE
 )
+_TO_ADD = re.compile(r"\b(?:add|insert|create|ajoute[rz]?|insérer|créer)\b[^.\n]{0,25}$", re.IGNORECASE)
 _ALIKE = 0.6
 MAX_TEXT_CHARS = 20_000
 """Of a longer text the beginning is looked at."""
@@ -44,6 +56,18 @@ def missing_handle(view: CheckedGraph) -> Iterator[Violation]:
                 yield Violation(nodes=(key,), facts=facts, repair=_delete_edge(edge.key))
 
 
+def duplicate_edge(view: CheckedGraph) -> Iterator[Violation]:
+    """Finds edges between the same two handles as another."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for edge in view.edges:
+        ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
+        if ends in seen:
+            facts = {"edge": edge.key, "names": view.names([edge.source, edge.target])}
+            nodes = tuple(key for key in (edge.source, edge.target) if key in view.nodes)
+            yield Violation(nodes=nodes, facts=facts, repair=_delete_edge(edge.key))
+        seen.add(ends)
+
+
 def unknown_type(view: CheckedGraph) -> Iterator[Violation]:
     """Finds nodes of a type that neither is built in nor stored."""
     for node in view.nodes.values():
@@ -64,13 +88,18 @@ def duplicate_name(view: CheckedGraph) -> Iterator[Violation]:
     """Finds names that several steps have, in graphs whose nodes call each other by name."""
     if not calls_by_name(view.graph):
         return
-    by_name: dict[str, list[str]] = defaultdict(list)
+    named: dict[str, list[Node]] = defaultdict(list)
     for node in view.steps:
         if (name := name_of(node)) is not None:
-            by_name[name].append(node.key)
-    for name, keys in by_name.items():
-        if len(keys) > 1:
-            yield Violation(nodes=tuple(keys), facts={"name": name, "count": len(keys)})
+            named[name].append(node)
+    for name, nodes in named.items():
+        if len(nodes) > 1:
+            meant = by_name(view.graph, nodes)[name].key
+            keys = [meant, *(node.key for node in nodes if node.key != meant)]
+            free = (new for n in count(2) if (new := f"{name} {n}") not in named)
+            updates = [{"nodeKey": key, "changes": {"data.name": next(free)}} for key in keys[1:]]
+            facts = {"name": name, "count": len(keys)}
+            yield Violation(nodes=tuple(keys), facts=facts, repair=_update(updates))
 
 
 def broken_code(view: CheckedGraph) -> Iterator[Violation]:
@@ -87,6 +116,8 @@ def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
     if not calls_by_name(view.graph):
         return
     names = {name_of(node) for node in view.steps}
+    alike = Counter(_letters(name) for name in names if name)
+    spelled = {_letters(name): name for name in names if name and alike[_letters(name)] == 1}
     for node in view.steps:
         missing: dict[str, None] = {}
         for path, text in texts_of(node):
@@ -97,7 +128,9 @@ def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
             called = (found.name for found in mentions(text))
             missing.update((name, None) for name in called if name not in names and not _is_computed(name))
         for target in missing:
-            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "target": target})
+            facts = {"name": view.name(node.key), "target": target}
+            repair = _respell(node, target, spelled.get(_letters(target)))
+            yield Violation(nodes=(node.key,), facts=facts, repair=repair)
 
 
 def secret(view: CheckedGraph) -> Iterator[Violation]:
@@ -127,7 +160,8 @@ def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
         text = data_of(node).get("text")
         if node.type != NOTE_TYPE or not isinstance(text, str):
             continue
-        for target in dict.fromkeys(found[1] for found in _NAMED_NODE.finditer(text[:MAX_TEXT_CHARS])):
+        spoken = _NAMED_NODE.finditer(text[:MAX_TEXT_CHARS])
+        for target in dict.fromkeys(found[1] for found in spoken if not _is_to_come(found)):
             # A short name is most often that of a kind of node.
             if len(target.split()) > 2 and not _is_known(_plain(target), known):
                 yield Violation(nodes=(node.key,), facts={"target": target})
@@ -143,6 +177,15 @@ def _texts(value: Any, path: tuple[str, ...] = ("data",)) -> Iterator[tuple[tupl
             left += [((*at, str(key)), inner) for key, inner in cast(Mapping[Any, Any], item).items()]
         elif isinstance(item, list | tuple):
             left += [((*at, str(i)), inner) for i, inner in enumerate(cast(list[Any], item))]
+
+
+def _is_to_come(found: re.Match[str]) -> bool:
+    """Tell whether a note says to add the node that it names."""
+    return _TO_ADD.search(found.string, max(0, found.start() - 40), found.start()) is not None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"\W+", "", name).lower()
 
 
 def _is_computed(name: str) -> bool:
@@ -162,6 +205,26 @@ def _is_known(target: str, known: set[str]) -> bool:
 def _plain(text: str) -> str:
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     return re.sub(r"[^\w]+", " ", spaced).strip().lower()
+
+
+def _update(updates: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if len(updates) == 1:
+        return {"tool": "propose_update_node", "arguments": updates[0]}
+    actions = [{"type": "update_node", "payload": update} for update in updates]
+    return {"tool": "propose_batch", "arguments": {"actions": actions}}
+
+
+def _respell(node: Node, target: str, name: str | None) -> Mapping[str, Any] | None:
+    """Return the proposal that calls a node by its name; None where it cannot be written or is not known."""
+    if name is None:
+        return None
+    paths = {reference.path for reference in references([node], [target])}
+    changes = {
+        ".".join(path): renamed(text, {target: name}) for path, text in texts_of(node) if path in paths
+    }
+    if any(not part or "." in part for path in paths for part in path):
+        return None
+    return _update([{"nodeKey": node.key, "changes": changes}])
 
 
 def _delete_edge(key: str) -> Mapping[str, Any]:

@@ -52,6 +52,8 @@ def dead_end(view: CheckedGraph) -> Iterator[Violation]:
 def open_error_output(view: CheckedGraph) -> Iterator[Violation]:
     """Finds error outputs that lead nowhere, of steps that are reached."""
     for node in view.steps:
+        if view.flow_points(node.key, "in") and not view.arriving_at(node.key):
+            continue  # never reached, which is found as such
         for point in view.flow_points(node.key, "out"):
             if _is_error(point) and (node.key, point.id) not in view.leaving:
                 yield Violation(nodes=(node.key,), facts={"name": view.name(node.key)})
@@ -109,7 +111,8 @@ def disabled_in_flow(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def _is_error(point: HandlePoint) -> bool:
-    return (point.display or "").lower() == "error" or point.id == "onError"
+    # A way of a choice may be called ERROR: it is a value that was compared, not a failure.
+    return point.display == "error" or point.id == "onError"
 
 
 def _may_stop(view: CheckedGraph, key: str) -> bool:
@@ -120,10 +123,13 @@ def _may_stop(view: CheckedGraph, key: str) -> bool:
 
 
 def _starts(view: CheckedGraph) -> list[str]:
-    """Return the steps that begin by themselves: nothing can lead to them, and they serve no other."""
+    """Return the steps that begin by themselves: nothing can lead to them, and they serve no other.
+
+    A start may be served: a server of tools begins by itself and has no flow at all.
+    """
     return [
         node.key
         for node in view.steps
         if not view.flow_points(node.key, "in")
-        and all(point.accept == ANY for point in view.points[node.key].values())
+        and all(p.accept == ANY for p in view.points[node.key].values() if p.type == "out")
     ]

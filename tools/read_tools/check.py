@@ -79,7 +79,7 @@ def document(found: GraphFinding, language: Any) -> dict[str, Any]:
         "severity": found.severity,
         "nodes": list(found.found.nodes),
         "text": found.sentence(language),
-        "repair": dict(found.found.repair) if found.found.repair else None,
+        "repair": found.repair,
     }
 
 
@@ -87,7 +87,7 @@ _COLUMNS = ("severity", "rule", "nodes", "what", "repair")
 
 
 def _row(one: GraphFinding, context: ToolContext) -> Row:
-    keys, repair = one.found.nodes, one.found.repair
+    keys, repair = one.found.nodes, one.repair
     more = f" +{len(keys) - _SHOWN_KEYS}" if len(keys) > _SHOWN_KEYS else ""
     return {
         "severity": one.severity,

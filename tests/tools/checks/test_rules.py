@@ -159,6 +159,12 @@ def test_a_graph_in_order_has_no_finding() -> None:
             [("note_about_missing", ("n",))],
             id="note",
         ),
+        pytest.param(
+            [START, A],
+            [("start", "a"), ("start", "a")],
+            [("duplicate_edge", ("start", "a"))],
+            id="edge twice",
+        ),
     ],
 )
 def test_a_rule_finds_what_it_is_for(nodes: list[Node], edges: Any, expected: Any) -> None:
@@ -197,6 +203,26 @@ def test_a_rule_finds_what_it_is_for(nodes: list[Node], edges: Any, expected: An
             [("start", "a")],
             id="note about nodes that are there",
         ),
+        pytest.param(
+            [START, A, node("n", "note", ins="", outs="", text="Then add an **Extract from File** node.")],
+            [("start", "a")],
+            id="note about a node to come",
+        ),
+        pytest.param(
+            [START, node("switch", outs="0=SUCCESS 1=ERROR"), A],
+            [("start", "switch"), ("switch.0", "a")],
+            id="way of a choice that is called ERROR",
+        ),
+        pytest.param(
+            [
+                START,
+                node("a"),
+                node("server", ins="t:ai_tool", outs=""),
+                node("tool", ins="", outs="t:ai_tool"),
+            ],
+            [("start", "a"), ("tool.t", "server.t")],
+            id="server of tools, which begins by itself",
+        ),
     ],
 )
 def test_what_is_in_order_is_not_found(nodes: list[Node], edges: Any) -> None:
@@ -234,6 +260,48 @@ def test_unused_types_are_found_where_it_was_looked_up() -> None:
 def test_an_edge_that_leads_nowhere_comes_with_the_proposal_that_deletes_it() -> None:
     (one,) = run([START, A], ("start", "a"), ("a", "gone"))
     assert one.found.repair == {"tool": "propose_delete_edge", "arguments": {"edgeKey": "a-gone"}}
+
+
+def test_of_two_equal_edges_the_second_is_to_go() -> None:
+    (one,) = run([START, A], ("start", "a"), ("start", "a"))
+    assert one.repair == {"tool": "propose_delete_edge", "arguments": {"edgeKey": "start-a"}}
+
+
+def test_later_nodes_of_one_name_get_a_free_one() -> None:
+    nodes = [START, A, node("b", name="a"), node("c", name="a 2"), node("d", name="a")]
+    edges = [("start", "a"), ("a", "b"), ("b", "c"), ("c", "d")]
+    (one,) = run(nodes, *edges, metadata=N8N)
+    assert one.repair is not None
+    updates = [action["payload"] for action in one.repair["arguments"]["actions"]]
+    assert updates == [
+        {"nodeKey": "b", "changes": {"data.name": "a 3"}},
+        {"nodeKey": "d", "changes": {"data.name": "a 4"}},
+    ]
+
+
+def test_a_name_written_otherwise_is_corrected_where_one_node_is_meant() -> None:
+    wrong = node("b", url="={{ $('fetch ORDERS').item }}", body={"x": "={{ $('fetch ORDERS').a }}"})
+    nodes, edges = [START, node("a", name="Fetch orders"), wrong], ORDERLY
+    (one,) = run(nodes, *edges, metadata=N8N)
+    changes = {
+        "data.body.x": "={{ $('Fetch orders').a }}",
+        "data.url": "={{ $('Fetch orders').item }}",
+    }
+    assert one.repair == {
+        "tool": "propose_update_node",
+        "arguments": {"nodeKey": "b", "changes": changes},
+    }
+    two = [*nodes, node("c", name="fetch  orders")]
+    assert [one.repair for one in run(two, *edges, ("b", "c"), metadata=N8N)] == [None], "two could be meant"
+
+
+def test_no_finding_repeats_a_secret() -> None:
+    token = "sk-" + "a1" * 12
+    nodes = [START, node("a", name=token), node("b", name=token), node("c", url="={{ $('" + token + "!') }}")]
+    found_ = run(nodes, ("start", "a"), ("a", "b"), ("b", "c"), metadata=N8N)
+    assert {one.rule for one in found_} == {"secret", "duplicate_name", "missing_reference"}
+    for one in found_:
+        assert token not in f"{one.sentence('en')} {one.sentence('fr')} {one.repair}"
 
 
 def test_a_graph_weighs_rules_and_accepts_findings_with_a_reason() -> None:
