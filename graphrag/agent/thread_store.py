@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -24,14 +24,15 @@ from graphrag.agent.thread_messages import from_stored, to_stored
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
 from graphrag.roles import Person
+from graphrag.sessions.documents import INDEXED_FIELDS, AgentSession, TurnStatus
 
 log = logging.getLogger(__name__)
 
 KIND = "thread"
+SESSION_KIND = "session"
+"""Record kind of templates and runs: lists of conversations never meet them."""
 SCHEMA_VERSION = 1
 TITLE_CHARS = 80
-
-TurnStatus = Literal["idle", "running", "waiting", "limit", "failed", "stopped"]
 
 
 class ThreadError(Exception):
@@ -113,6 +114,8 @@ class Thread(Document):
     last_updated_time: int = 0
     schema_version: int = 0
     turn: StoredTurn = StoredTurn()
+    session: AgentSession | None = None
+    """Where a template or a run stands; a conversation has none."""
 
     @property
     def messages(self) -> list[Message]:
@@ -154,16 +157,24 @@ def new_thread_id() -> str:
 
 
 class Threads:
-    """The threads of one workspace. `clock` gives milliseconds since 1970."""
+    """The threads of one workspace: conversations, or by `kind` templates and runs.
+
+    `clock` gives milliseconds since 1970.
+    """
 
     def __init__(
         self,
         records: RecordStore,
         *,
+        kind: str = KIND,
         clock: Callable[[], int] = now_ms,
         ids: Callable[[], str] = new_thread_id,
     ) -> None:
-        self._records, self._clock, self._ids = records, clock, ids
+        self._records, self._kind, self._clock, self._ids = records, kind, clock, ids
+
+    @property
+    def clock(self) -> Callable[[], int]:
+        return self._clock
 
     def begin(
         self, graph_key: str, person: Person, *, title: str, context_type: str | None = None
@@ -185,13 +196,17 @@ class Threads:
 
     async def get(self, thread_id: str, person: Person) -> StoredThread:
         """Return a person's thread. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
-        record = await self._records.get(KIND, thread_id)
-        if record is None:
+        stored = await self.get_of(thread_id, person.workspace)
+        if stored.thread.user_id != person.user_id:
             raise ThreadNotFound(thread_id=thread_id)
-        owner = (record.data.get("userId"), record.data.get("workspace"))
-        if owner != (person.user_id, person.workspace):
+        return stored
+
+    async def get_of(self, thread_id: str, workspace: str) -> StoredThread:
+        """Return anybody's thread of a workspace: who may see it, the caller checks. Raises: as `get`."""
+        record = await self._records.get(self._kind, thread_id)
+        if record is None or record.data.get("workspace") != workspace:
             raise ThreadNotFound(thread_id=thread_id)
-        return _read(record)
+        return read_thread(record)
 
     async def save(self, stored: StoredThread, messages: Sequence[Message]) -> StoredThread:
         """Store the thread with these messages over the version that was read. Raises: ThreadBusy."""
@@ -202,8 +217,7 @@ class Threads:
                 "schema_version": SCHEMA_VERSION,
             }
         )
-        document = thread.model_dump(by_alias=True, exclude_none=True)
-        record = Record(kind=KIND, key=thread.key, data=document)
+        record = Record(kind=self._kind, key=thread.key, data=thread_data(thread))
         try:
             kept = await self._records.put(record, expected_version=stored.version)
         except RecordConflict as exc:
@@ -232,7 +246,7 @@ class Threads:
 
     async def _query(self, where: Mapping[str, str | int | bool], workspace: str, limit: int) -> list[Thread]:
         found = await self._records.query(
-            KIND, where, order_by="lastUpdatedTime", descending=True, limit=limit
+            self._kind, where, order_by="lastUpdatedTime", descending=True, limit=limit
         )
         return await asyncio.to_thread(_readable, found, workspace)
 
@@ -240,7 +254,7 @@ class Threads:
         """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
         stored = await self.get(thread_id, person)
         try:
-            await self._records.delete(KIND, thread_id, expected_version=stored.version or "")
+            await self._records.delete(self._kind, thread_id, expected_version=stored.version or "")
         except RecordConflict as exc:
             raise ThreadBusy(thread_id=thread_id) from exc
 
@@ -251,7 +265,7 @@ def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:
         if record.data.get("workspace") != workspace:
             continue
         try:
-            threads.append(_read(record).thread)
+            threads.append(read_thread(record).thread)
         except (BadDocument, ThreadVersion) as exc:
             log.warning("thread_unreadable", extra={"thread_id": record.key, "error": type(exc).__name__})
     return threads
@@ -262,9 +276,21 @@ def _version(record: Record) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _read(record: Record) -> StoredThread:
+def thread_data(thread: Thread) -> dict[str, Any]:
+    """Return what a record of the thread holds; of a session also the fields by which it is found."""
+    document = thread.model_dump(by_alias=True, exclude_none=True)
+    if thread.session is None:
+        return document
+    session = thread.session.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return document | {"session": session} | thread.session.indexed()
+
+
+def read_thread(record: Record) -> StoredThread:
+    """Read a record of a thread. Raises: ThreadVersion, BadDocument."""
     if _version(record) > SCHEMA_VERSION:
         raise ThreadVersion(thread_id=record.key, found=_version(record))
     data = record.data if "schemaVersion" in record.data else take_over(record.data)
+    if "session" in data:
+        data = {name: value for name, value in data.items() if name not in INDEXED_FIELDS}
     thread = parse_document(Thread, {"_key": record.key, **data}, KIND)
     return StoredThread(thread=thread, version=record.version)

@@ -1,6 +1,7 @@
 """Leases on conversations: while one is renewed nobody else runs a turn of that conversation.
 
-A person who stops the turn from elsewhere leaves a note on the lease's record, where its owner looks.
+The slot of a graph, which lets one automation work on it, is leased the same way. A person who stops
+the turn from elsewhere leaves a note on the lease's record, where its owner looks.
 
 Decision: the stored thread's own version is the fencing token. A process that takes over a turn that broke
 off stores the thread once before anything else (`take_over`); from then on every write of the
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -25,19 +26,23 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """So often an owner looks whether the turn is still its own and still wanted."""
+CANCELLED = "CANCELLED"
 _TRIES = 5
 
 
 class TurnUnwanted(ThreadError):
-    """A person stopped the turn from elsewhere; its owner ends it."""
+    """The turn was stopped from elsewhere; its owner ends it.
 
-    def __init__(self, *, thread_id: str) -> None:
-        self.thread_id = thread_id
+    `reason` is why a session ends or pauses: `CANCELLED` by a person, `SUSPENDED` for a conversation.
+    """
+
+    def __init__(self, *, thread_id: str, reason: str = CANCELLED) -> None:
+        self.thread_id, self.reason = thread_id, reason
         super().__init__(f"the turn of conversation {thread_id!r} was stopped")
 
 
 class TurnLeases:
-    """Leases conversations of one workspace for this process, one turn each."""
+    """Leases conversations of one workspace for this process, one turn each; by `prefix` other keys."""
 
     def __init__(
         self,
@@ -47,23 +52,29 @@ class TurnLeases:
         clock: Callable[[], int] = now_ms,
         held_ms: int = HELD_MS,
         look_s: float = LOOK_S,
+        prefix: str = "turn",
     ) -> None:
-        self._records, self._clock = records, clock
+        self._records, self._clock, self._prefix = records, clock, prefix
         self._owner, self._held_ms, self._look_s = owner or new_owner(), held_ms, look_s
         self._here: set[str] = set()
 
     @asynccontextmanager
-    async def held(self, thread_id: str) -> AsyncGenerator[TurnLease]:
-        """Hold a thread, renewed until the end of the block. Raises: ThreadBusy, SourceError."""
+    async def held(
+        self, thread_id: str, *, facts: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[TurnLease]:
+        """Hold a thread, renewed until the end of the block; `facts` are stored on the lease.
+
+        Raises: ThreadBusy, SourceError.
+        """
         if thread_id in self._here:
             raise ThreadBusy(thread_id=thread_id)
         self._here.add(thread_id)
         try:
             lease = Lease(
                 self._records,
-                _key(thread_id),
+                self._key(thread_id),
                 self._owner,
-                facts={"threadId": thread_id},
+                facts={"threadId": thread_id, **(facts or {})},
                 refused=lambda: ThreadBusy(thread_id=thread_id),
                 clock=self._clock,
                 held_ms=self._held_ms,
@@ -78,18 +89,34 @@ class TurnLeases:
         finally:
             self._here.discard(thread_id)
 
+    def _key(self, thread_id: str) -> str:
+        return f"{self._prefix}/{thread_id}"
+
+    async def holder(self, thread_id: str) -> Mapping[str, Any] | None:
+        """Return what is stored on the lease of a thread that somebody holds now. Raises: SourceError."""
+        found = await self._records.get(KIND, self._key(thread_id))
+        if found is None or is_free(found.data, self._owner, self._clock()):
+            return None
+        return found.data
+
     async def runs(self, thread_id: str) -> bool:
         """Say whether somebody holds a thread now. Raises: SourceError."""
-        found = await self._records.get(KIND, _key(thread_id))
-        return found is not None and not is_free(found.data, self._owner, self._clock())
+        return await self.holder(thread_id) is not None
 
-    async def ask_to_stop(self, thread_id: str) -> bool:
+    async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
+        """Return what is stored on the leases about a graph that are held now. Raises: SourceError."""
+        found = await self._records.query(KIND, {"graphKey": graph_key})
+        now = self._clock()
+        mine = [record for record in found if record.key.startswith(f"{self._prefix}/")]
+        return [record.data for record in mine if not is_free(record.data, self._owner, now)]
+
+    async def ask_to_stop(self, thread_id: str, reason: str = CANCELLED) -> bool:
         """Note that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
         for _ in range(_TRIES):
-            found = await self._records.get(KIND, _key(thread_id))
+            found = await self._records.get(KIND, self._key(thread_id))
             if found is None or is_free(found.data, self._owner, self._clock()):
                 return False
-            unwanted = Record(kind=KIND, key=found.key, data={**found.data, "unwanted": True})
+            unwanted = Record(kind=KIND, key=found.key, data={**found.data, "unwanted": reason})
             try:
                 await self._records.put(unwanted, expected_version=found.version)
             except RecordConflict:
@@ -114,8 +141,10 @@ class TurnLease:
             raise ThreadBusy(thread_id=self._thread_id)
 
     @property
-    def _is_unwanted(self) -> bool:
-        return self._lease.data.get("unwanted") is True
+    def _unwanted(self) -> str | None:
+        """Why the turn is to end; programs before stored `true`."""
+        found = self._lease.data.get("unwanted")
+        return found if isinstance(found, str) else CANCELLED if found else None
 
     @contextmanager
     def step(self) -> Generator[None]:
@@ -134,8 +163,8 @@ class TurnLease:
 
     def _raise_if_over(self) -> None:
         self.check()
-        if self._is_unwanted:
-            raise TurnUnwanted(thread_id=self._thread_id)
+        if self._unwanted is not None:
+            raise TurnUnwanted(thread_id=self._thread_id, reason=self._unwanted)
 
     async def keep(self, look_s: float) -> None:
         """Renew and look until `end`, or until the lease is lost."""
@@ -153,7 +182,7 @@ class TurnLease:
             pass  # it has lapsed
         except SourceError as exc:  # the store may be back before the lease ends
             log.warning("lease_unreadable", extra={"thread_id": self._thread_id, "error": type(exc).__name__})
-        if self._lease.has_lapsed or self._is_unwanted:
+        if self._lease.has_lapsed or self._unwanted is not None:
             task, self._working = self._working, None
             if task is not None:
                 task.cancel()
@@ -200,7 +229,3 @@ async def effective_status(threads: Threads, leases: TurnLeases, thread: Thread,
             return now.model_copy(update={"turn": now.turn.model_copy(update={"status": "failed"})})
         thread = now  # it ended, or another began, between the two looks
     return thread
-
-
-def _key(thread_id: str) -> str:
-    return f"turn/{thread_id}"

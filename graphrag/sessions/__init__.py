@@ -1,4 +1,4 @@
-"""Sessions that run when nobody is there: templates, automations, their schedules and their states.
+"""What a session is: its stored form, its phases, its schedule; pure, no I/O.
 
-From outside: `machine` (the phases of a session), `schedules` and `periods` (when, and which time is meant).
+From outside: `documents` (the stored form), `machine` (phases), `schedules` and `periods`.
 """

@@ -1,0 +1,141 @@
+"""The stored form of an automation: what is run, when, how far it may go, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from datasources.types import Document
+from graphrag.roles import Role
+from graphrag.sessions.periods import Calendar
+from graphrag.sessions.schedules import Missed, Schedule, schedule, zone_of
+
+KIND = "automation"
+SCHEMA_VERSION = 1
+NAME_CHARS = 80
+MAX_SKIPPED = 50
+
+PauseReason = Literal["person", "failures", "owner_unseen", "graph_gone"]
+SkipReason = Literal["missed", "running", "waiting", "unchanged", "budget"]
+
+
+class Budget(Document):
+    """Most that one run, and a day of runs, may use. Units: tokens, US dollars, seconds; None: no limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model_calls: int = Field(default=20, ge=1, le=200)
+    tokens: int = Field(default=200_000, ge=1)
+    cost_usd: float | None = Field(default=None, gt=0)
+    active_s: int = Field(default=600, ge=1, le=86_400)
+    day_runs: int = Field(default=48, ge=1, le=1_000)
+    day_cost_usd: float | None = Field(default=None, gt=0)
+
+
+class Spent(Document):
+    """What the runs of one day used, by run: a run that is counted again replaces its figures."""
+
+    day: str = ""
+    runs: int = 0
+    tokens: dict[str, int] = Field(default_factory=dict[str, int])
+    cost_usd: dict[str, float] = Field(default_factory=dict[str, float])
+
+    def but(self, session_id: str) -> float:
+        """Return what the other runs of the day cost."""
+        return sum(cost for key, cost in self.cost_usd.items() if key != session_id)
+
+    def sums(self) -> dict[str, Any]:
+        """Return the day's figures as they are shown."""
+        costs = sum(self.cost_usd.values())
+        return {"day": self.day, "runs": self.runs, "tokens": sum(self.tokens.values()), "costUsd": costs}
+
+
+class LastSeen(Document):
+    """The graph as the last run found it."""
+
+    revision: int = -1
+    history_time: int = 0
+
+
+class Skipped(Document):
+    """An occurrence, or several, that made no run."""
+
+    time: int
+    reason: SkipReason
+    count: int = 1
+
+
+class Automation(Document):
+    """A prepared task. Units: times in milliseconds since 1970, `*_s` in seconds, `proposal_ttl_s` too."""
+
+    key: str
+    workspace: str
+    graph_key: str
+    name: str
+    user_id: str
+    role: Role
+    """The owner's role when it was last saved; a run has the lower of it and the role seen last."""
+    seed_id: str
+    version: int = 1
+    enabled: bool = True
+    paused_reason: PauseReason | None = None
+    cron: str | None = None
+    dates: tuple[int, ...] = ()
+    timezone: str = "UTC"
+    day_start_hour: int = 0
+    first_day: str = "monday"
+    next_time: int | None = None
+    last_scheduled_time: int | None = None
+    mode: Literal["report", "propose"] = "report"
+    require_validation: bool = True
+    only_if_changed: bool = True
+    overlap: Literal["supersede", "skip"] = "supersede"
+    missed: Missed = "last"
+    catch_up_s: int = 86_400
+    budget: Budget = Budget()
+    proposal_ttl_s: int = 7 * 86_400
+    language: Literal["en", "fr"] = "en"
+    spent: Spent = Spent()
+    failures: int = 0
+    """Runs that failed one after the other."""
+    skipped: tuple[Skipped, ...] = ()
+    last_seen: LastSeen = LastSeen()
+    last_session_id: str | None = None
+    created_time: int = 0
+    last_updated_time: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def schedule(self) -> Schedule:
+        """Raises: ScheduleError where the zone is not known any more."""
+        return schedule(cron=self.cron, dates=self.dates, timezone=self.timezone)
+
+    @property
+    def calendar(self) -> Calendar:
+        return Calendar(timezone=self.timezone, day_start_hour=self.day_start_hour, first_day=self.first_day)
+
+    def day_of(self, now: int) -> str:
+        """Return the date of an instant in the automation's zone."""
+        return datetime.fromtimestamp(now / 1000, zone_of(self.timezone)).date().isoformat()
+
+    def spent_on(self, now: int) -> Spent:
+        """Return what was used on the day of an instant."""
+        day = self.day_of(now)
+        return self.spent if self.spent.day == day else Spent(day=day)
+
+    def with_skipped(self, time: int, reason: SkipReason, count: int = 1) -> Automation:
+        """Return the automation with one more skipped occurrence noted."""
+        noted = (Skipped(time=time, reason=reason, count=count), *self.skipped)[:MAX_SKIPPED]
+        return self.model_copy(update={"skipped": noted})
+
+    def to_data(self) -> Mapping[str, Any]:
+        """Return what a record of it holds."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+def session_id(automation_id: str, scheduled_time: int) -> str:
+    """Return the key of the one run that an occurrence may become."""
+    return f"auto/{automation_id}/{scheduled_time}"
