@@ -136,6 +136,12 @@ MEANINGS: Mapping[str, Meaning] = {
     "ThreadBusy": _as("busy", http_status=409),
     "ThreadVersion": _as("damaged"),
     "NothingToResume": _as("conflict"),
+    # sessions and automations
+    "AutomationNotFound": _as("not_found"),
+    "SessionNotFound": _as("not_found"),
+    "AutomationChanged": _as("conflict"),
+    "AutomationRefused": _as("invalid"),
+    "SessionRefused": _as("conflict"),
     "TurnUnwanted": _as("conflict"),  # caught where the turn is watched
     "WindowTooSmall": _as("context_length"),
     # live editing

@@ -1,0 +1,63 @@
+"""Why an automation or one of its runs cannot be used as asked; their sentences stand in the catalogues.
+
+AutomationError
+├── AutomationNotFound   no such automation in this workspace
+├── SessionNotFound      no such template or run in this workspace
+├── AutomationChanged    somebody else changed it since it was read
+├── AutomationRefused    it, or what is asked of it, is not allowed; `code` says why
+└── SessionRefused       the session is past what was asked of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphrag.i18n import LocalizedError
+
+
+class AutomationError(LocalizedError):
+    """Base of what automations raise on purpose."""
+
+    def __init__(self, **facts: Any) -> None:
+        self._facts = facts
+        super().__init__(*facts.values())
+
+    def facts(self) -> Mapping[str, Any]:
+        return self._facts
+
+
+class AutomationNotFound(AutomationError):
+    code = "automation_not_found"
+
+    def __init__(self, *, automation_id: str) -> None:
+        super().__init__(id=automation_id[:80])
+
+
+class SessionNotFound(AutomationError):
+    code = "session_not_found"
+
+    def __init__(self, *, session_id: str) -> None:
+        super().__init__(id=session_id[:120])
+
+
+class AutomationChanged(AutomationError):
+    code = "automation_changed"
+
+    def __init__(self, *, automation_id: str) -> None:
+        super().__init__(id=automation_id[:80])
+
+
+class AutomationRefused(AutomationError):
+    """Raised with the code of a text and what it names."""
+
+    def __init__(self, code: str, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.code = code
+
+
+class SessionRefused(AutomationError):
+    code = "session_past"
+
+    def __init__(self, *, session_id: str, phase: str, reason: str | None = None) -> None:
+        super().__init__(id=session_id[:120], phase=phase, reason=reason or "-")

@@ -1,0 +1,291 @@
+"""Stores automations, their templates and their runs; a run is begun by one compare-and-set.
+
+Decision: what is claimed for an occurrence is the key of its run, `auto/{automation}/{time}`, written
+together with the automation that was read. A second server meets a conflict and leaves it: an
+occurrence becomes one run at most, whatever the servers' clocks say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import BadDocument, RecordConflict
+from datasources.types import parse_document
+from graphrag.agent.thread_messages import to_stored
+from graphrag.agent.thread_store import (
+    SCHEMA_VERSION as THREAD_VERSION,
+)
+from graphrag.agent.thread_store import (
+    SESSION_KIND,
+    StoredThread,
+    StoredTurn,
+    Thread,
+    ThreadError,
+    now_ms,
+    read_thread,
+    thread_data,
+)
+from graphrag.automations.automation import KIND, SCHEMA_VERSION, Automation, session_id
+from graphrag.automations.errors import AutomationChanged, AutomationNotFound, SessionNotFound
+from graphrag.llm.base import Message
+from graphrag.roles import Person
+from graphrag.sessions.documents import AgentSession, Trigger
+from graphrag.sessions.machine import SessionKind
+
+log = logging.getLogger(__name__)
+
+_TRIES: Final = 5
+MOST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAutomation:
+    """An automation and the version that was read."""
+
+    automation: Automation
+    version: str
+
+
+class Automations:
+    """The automations of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(self, records: RecordStore, *, workspace: str, clock: Callable[[], int] = now_ms) -> None:
+        self.records, self.workspace, self.clock = records, workspace, clock
+
+    async def get(self, automation_id: str) -> StoredAutomation:
+        """Raises: AutomationNotFound, BadDocument."""
+        record = await self.records.get(KIND, automation_id)
+        if record is None or record.data.get("workspace") != self.workspace:
+            raise AutomationNotFound(automation_id=automation_id)
+        return _read(record)
+
+    async def list(self, *, graph_key: str | None = None, limit: int = MOST) -> list[Automation]:
+        """Return automations by key; those that cannot be read are left out."""
+        where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
+        found = await self.records.query(KIND, where, limit=limit)
+        return [stored.automation for stored in await asyncio.to_thread(_readable, found)]
+
+    async def due(self, now: int, *, limit: int) -> list[StoredAutomation]:
+        """Return the automations whose next time has come, the longest due first."""
+        found = await self.records.query(
+            KIND, {"enabled": True}, order_by="nextTime", at_most=now, limit=limit
+        )
+        return await asyncio.to_thread(_readable, found)
+
+    async def create(self, automation: Automation, messages: Sequence[Message]) -> StoredAutomation:
+        """Store a new automation with its template, both or none."""
+        seed = self._seed(automation, to_stored(messages))
+        writes = [
+            RecordWrite(kind=KIND, key=automation.key, data=automation.to_data(), expected_version=None),
+            RecordWrite(kind=SESSION_KIND, key=seed.key, data=thread_data(seed), expected_version=None),
+        ]
+        await self.records.write(writes)
+        return await self.get(automation.key)
+
+    def begin(self, person: Person, graph_key: str, **fields: Any) -> Automation:
+        """Return a new automation of a person, with a key of its own; nothing is stored yet."""
+        key, now = f"au_{secrets.token_hex(4)}", self.clock()
+        return Automation(
+            key=key,
+            workspace=self.workspace,
+            graph_key=graph_key,
+            user_id=person.user_id,
+            role=person.role,
+            seed_id=f"seed/{key}",
+            created_time=now,
+            last_updated_time=now,
+            **fields,
+        )
+
+    async def edit(
+        self, stored: StoredAutomation, automation: Automation, messages: Sequence[Message] | None = None
+    ) -> StoredAutomation:
+        """Store an edited automation over the version that was read, with a new template where it has one.
+
+        Raises: AutomationChanged.
+        """
+        raised = automation.model_copy(
+            update={"version": stored.automation.version + 1, "last_updated_time": self.clock()}
+        )
+        writes = [
+            RecordWrite(kind=KIND, key=raised.key, data=raised.to_data(), expected_version=stored.version)
+        ]
+        if messages is not None:
+            found = await self.records.get(SESSION_KIND, raised.seed_id)
+            seed = self._seed(raised, to_stored(messages))
+            version = found.version if found else None
+            writes.append(
+                RecordWrite(kind=SESSION_KIND, key=seed.key, data=thread_data(seed), expected_version=version)
+            )
+        try:
+            await self.records.write(writes)
+        except RecordConflict as exc:
+            raise AutomationChanged(automation_id=raised.key) from exc
+        return await self.get(raised.key)
+
+    async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> Automation:
+        """Change what the service itself notes of an automation, whoever else writes it meanwhile.
+
+        Raises: AutomationNotFound, AutomationChanged after several tries.
+        """
+        for _ in range(_TRIES):
+            stored = await self.get(automation_id)
+            changed = change(stored.automation)
+            if changed is stored.automation:
+                return changed
+            record = Record(kind=KIND, key=automation_id, data=changed.to_data())
+            try:
+                await self.records.put(record, expected_version=stored.version)
+            except RecordConflict:
+                continue
+            return changed
+        raise AutomationChanged(automation_id=automation_id)
+
+    async def remove(self, automation_id: str) -> None:
+        """Forget an automation and its template; its runs stay. Raises: AutomationNotFound, AutomationChanged."""
+        stored = await self.get(automation_id)
+        seed = await self.records.get(SESSION_KIND, stored.automation.seed_id)
+        writes = [RecordWrite(kind=KIND, key=automation_id, data=None, expected_version=stored.version)]
+        if seed is not None:
+            writes.append(
+                RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)
+            )
+        try:
+            await self.records.write(writes)
+        except RecordConflict as exc:
+            raise AutomationChanged(automation_id=automation_id) from exc
+
+    async def seed(self, automation: Automation) -> Thread:
+        """Return the template. Raises: ThreadNotFound, BadDocument."""
+        return (await self.session(automation.seed_id)).thread
+
+    async def session(self, key: str) -> StoredThread:
+        """Return a template or a run. Raises: SessionNotFound, ThreadVersion, BadDocument."""
+        record = await self.records.get(SESSION_KIND, key)
+        if record is None or record.data.get("workspace") != self.workspace:
+            raise SessionNotFound(session_id=key)
+        return read_thread(record)
+
+    async def sessions(
+        self, where: Mapping[str, str | int | bool], *, order_by: str = "scheduledTime", limit: int = 100
+    ) -> list[StoredThread]:
+        """Return the runs with these indexed fields, newest first; those that cannot be read are left out."""
+        found = await self.records.query(SESSION_KIND, where, order_by=order_by, descending=True, limit=limit)
+        return await asyncio.to_thread(_readable_sessions, found)
+
+    async def claim(
+        self,
+        stored: StoredAutomation,
+        automation: Automation,
+        scheduled_time: int,
+        *,
+        trigger: Trigger,
+        notes: Sequence[Message] = (),
+    ) -> StoredThread | None:
+        """Store the automation as changed and the run of an occurrence, both or none; None: another did.
+
+        `notes` are added to the template's messages, for the run alone.
+        """
+        seed = await self.seed(automation)
+        run = self._run(automation, seed, scheduled_time, trigger, notes)
+        writes = [
+            RecordWrite(
+                kind=KIND, key=automation.key, data=automation.to_data(), expected_version=stored.version
+            ),
+            RecordWrite(kind=SESSION_KIND, key=run.key, data=thread_data(run), expected_version=None),
+        ]
+        try:
+            await self.records.write(writes)
+        except RecordConflict:
+            return None
+        return await self.session(run.key)
+
+    def _seed(self, automation: Automation, history: list[dict[str, Any]]) -> Thread:
+        session = AgentSession(
+            kind=SessionKind.SEED, automation_id=automation.key, automation_version=automation.version
+        )
+        return self._thread(automation, automation.seed_id, history, session)
+
+    def _run(
+        self,
+        automation: Automation,
+        seed: Thread,
+        scheduled_time: int,
+        trigger: Trigger,
+        notes: Sequence[Message],
+    ) -> Thread:
+        history = [dict(message) for message in seed.conversation_history]
+        if history:
+            history[0]["execution"] = {
+                "automationId": automation.key,
+                "automationVersion": automation.version,
+                "trigger": trigger,
+                "scheduledTime": scheduled_time,
+                "timezone": automation.timezone,
+            }
+        session = AgentSession(
+            kind=SessionKind.AUTOMATION,
+            automation_id=automation.key,
+            automation_version=automation.version,
+            trigger=trigger,
+            scheduled_time=scheduled_time,
+            queued_time=self.clock(),
+            roundtrip_limit=automation.budget.model_calls,
+            require_validation=automation.require_validation,
+        )
+        key = session_id(automation.key, scheduled_time)
+        return self._thread(automation, key, [*to_stored(notes), *history], session)
+
+    def _thread(
+        self, automation: Automation, key: str, history: list[dict[str, Any]], session: AgentSession
+    ) -> Thread:
+        now = self.clock()
+        return Thread(
+            key=key,
+            graph_key=automation.graph_key,
+            workspace=self.workspace,
+            user_id=automation.user_id,
+            title=automation.name,
+            conversation_history=history,
+            created_time=now,
+            last_updated_time=now,
+            schema_version=THREAD_VERSION,
+            turn=StoredTurn(),
+            session=session,
+        )
+
+
+def _read(record: Record) -> StoredAutomation:
+    found = record.data.get("schemaVersion", 0)
+    if isinstance(found, int) and found > SCHEMA_VERSION:
+        raise BadDocument(
+            collection=KIND, key=record.key, field="schemaVersion", reason=f"{found} is of a newer program"
+        )
+    automation = parse_document(Automation, {"_key": record.key, **record.data}, KIND)
+    return StoredAutomation(automation=automation, version=record.version or "")
+
+
+def _readable(records: Sequence[Record]) -> list[StoredAutomation]:
+    found: list[StoredAutomation] = []
+    for record in records:
+        try:
+            found.append(_read(record))
+        except BadDocument as exc:
+            log.warning("automation_unreadable", extra={"automation_id": record.key, "error": str(exc)[:200]})
+    return found
+
+
+def _readable_sessions(records: Sequence[Record]) -> list[StoredThread]:
+    found: list[StoredThread] = []
+    for record in records:
+        try:
+            found.append(read_thread(record))
+        except (BadDocument, ThreadError) as exc:
+            log.warning("session_unreadable", extra={"session_id": record.key, "error": type(exc).__name__})
+    return found
