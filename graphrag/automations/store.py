@@ -148,7 +148,7 @@ class Automations:
         raise AutomationChanged(automation_id=automation_id)
 
     async def remove(self, automation_id: str) -> None:
-        """Forget an automation and its template; its runs stay. Raises: AutomationNotFound, AutomationChanged."""
+        """Forget an automation and its template; its runs stay. Raises: as `edit`, AutomationNotFound."""
         stored = await self.get(automation_id)
         seed = await self.records.get(SESSION_KIND, stored.automation.seed_id)
         writes = [RecordWrite(kind=KIND, key=automation_id, data=None, expected_version=stored.version)]
