@@ -14,11 +14,10 @@ from datasources.arango.address import ArangoAddress, is_arango, parse_address
 if TYPE_CHECKING:
     from datasources.arango.database import ArangoDatabase
     from datasources.arango.layout import user_script
-    from datasources.arango.shared_state import SearchLimits
 
-__all__ = ["ArangoAddress", "ArangoDatabase", "SearchLimits", "is_arango", "parse_address", "user_script"]
+__all__ = ["ArangoAddress", "ArangoDatabase", "is_arango", "parse_address", "user_script"]
 
-_LATER = {"ArangoDatabase": "database", "SearchLimits": "shared_state", "user_script": "layout"}
+_LATER = {"ArangoDatabase": "database", "user_script": "layout"}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from datasources.arango.setup import (
     stored_version,
     version_of,
 )
-from datasources.arango.shared_state import SearchLimits, SharedState
+from datasources.arango.shared_state import EXACT_NODES, SharedState
 from datasources.arango.source import ArangoSource
 from datasources.arango.statements_read import ORDER, WORKSPACES
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
@@ -32,15 +32,15 @@ from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailabl
 class ArangoDatabase:
     """Implements Database. Any number of servers may use it at the same time.
 
-    Opened to be `prepared`, it need not be there yet.
+    Opened to be `prepared`, it need not be there yet. Graphs of up to `exact_nodes` are searched exactly.
     """
 
     def __init__(
-        self, address: ArangoAddress, *, prepared: bool = True, limits: SearchLimits | None = None
+        self, address: ArangoAddress, *, prepared: bool = True, exact_nodes: int = EXACT_NODES
     ) -> None:
         self._address = address
         self._prepared = prepared
-        self._limits = limits or SearchLimits()
+        self._exact_nodes = exact_nodes
         self._state: SharedState | None = None
 
     @property
@@ -97,7 +97,7 @@ class ArangoDatabase:
     async def __aenter__(self) -> Self:
         connection = ArangoConnection(self._address)
         connection.open()
-        self._state = SharedState(connection, self._limits)
+        self._state = SharedState(connection, self._exact_nodes)
         if self._prepared:
             try:
                 await self._look()

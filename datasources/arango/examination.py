@@ -14,6 +14,7 @@ from datasources.arango import statements_read as read
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.names import EDGES, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
 from datasources.arango.statements import CONSTANTS, Statement
+from datasources.arango.words import NO_WORDS
 from datasources.base import Finding
 
 MANY = 1_000_000
@@ -25,15 +26,27 @@ _READ_ALL = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS",
 """Statements of set-up, of this check and of a command over all workspaces: meant to read a collection."""
 
 _SAMPLES: Mapping[str, Any] = {
-    "typesOf": [[]], "codeTypesOf": [[]], "nameTypesOf": [[]],
-    **dict.fromkeys(("depth", "limit", "candidates", "links", "first", "prefix", "version"), 1),
+    **dict.fromkeys(("depth", "limit", "most", "candidates", "links", "first", "prefix", "version"), 1),
     "document": {"_key": "x"}, "mark": {"_key": "x"},
     "least": 0, "typed": True, "marked": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
-    "types": None, "workspaces": ["x", "root"], "kept": ["x"], "inherited": {},
-    "unknown": {"letters": "", "variants": []},
+    "workspaces": ["x", "root"], "kept": ["x"], "inherited": {},
+    "unknown": NO_WORDS.inherited(["x"]),
 }  # fmt: skip
 _LISTS = frozenset(
-    ("docs", "documents", "writes", "vectors", "others", "matchingTypes", "ids", "keys", "seeds", "names")
+    (
+        "docs",
+        "documents",
+        "writes",
+        "vectors",
+        "others",
+        "types",
+        "nameTypes",
+        "codeTypes",
+        "ids",
+        "keys",
+        "seeds",
+        "names",
+    )
 )
 
 

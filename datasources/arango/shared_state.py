@@ -13,21 +13,14 @@ from datasources.types import NodeTypeConfig
 GraphName = tuple[str, str]
 """A workspace and a graph's key."""
 
-UNAVAILABLE_S = 60.0
-"""A statement whose index is missing or not trained is not tried again for so long."""
+EXACT_NODES = 5_000
+"""Graphs of so many nodes are searched exactly."""
+
+KNOWN_FOR_S = 60.0
+"""So long a graph is taken for large, and a statement whose index is missing or not trained is not tried."""
 
 MAX_KNOWN = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchLimits:
-    """When a graph is searched by View and vector index: beyond `exact` nodes.
-
-    Units: `sums_fresh_s` is how old the mean length of its nodes' texts may be.
-    """
-
-    exact: int = 5_000
-    sums_fresh_s: float = 60.0
+NO_LIMIT = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,47 +31,29 @@ class SeenTypes:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class TextSums:
-    """Nodes of a graph by (type, without name, without code): how many, and how many words of their own."""
-
-    rows: tuple[tuple[str, bool, bool, int, int, int], ...]
-    at: float
-
-
 @dataclass(slots=True)
 class SharedState:
-    """`indexed_dim` is the length that the vector indexes take, None without one.
+    """`exact` is the most nodes of a graph that is searched exactly.
 
-    `by_code_point`: the server orders text as Python does, so that it can cut pages. `exact_only`: no
-    statement for large graphs is used.
+    `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the server
+    orders text as Python does, so that it can cut pages. `exact_only`: no statement for large graphs is used.
     """
 
     connection: ArangoConnection
-    limits: SearchLimits = field(default_factory=SearchLimits)
+    exact: int = EXACT_NODES
     indexed_dim: int | None = None
     by_code_point: bool = True
     exact_only: bool = False
     seen_types: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
-    sizes: dict[GraphName, int] = field(default_factory=dict[GraphName, int])
-    sums: dict[GraphName, TextSums] = field(default_factory=dict[GraphName, TextSums])
-    unavailable: dict[Statement, float] = field(default_factory=dict[Statement, float])
+    known_until: dict[GraphName | Statement, float] = field(
+        default_factory=dict[GraphName | Statement, float]
+    )
 
-    def is_large(self, name: GraphName) -> bool:
-        """Say whether a graph had more nodes than are searched exactly, when it was last searched."""
-        return self.sizes.get(name, 0) > self.limits.exact
+    def is_noted(self, what: GraphName | Statement) -> bool:
+        """Say whether a graph was large, or a statement without its index, a moment ago."""
+        return time.monotonic() < self.known_until.get(what, 0.0)
 
-    def learn(self, name: GraphName, nodes: int, sums: TextSums | None = None) -> None:
-        """Keep how many nodes a graph has, and the lengths of their texts where these were read."""
-        if len(self.sizes) > MAX_KNOWN:
-            self.sizes.clear()
-            self.sums.clear()
-        self.sizes[name] = nodes
-        if sums is not None:
-            self.sums[name] = sums
-
-    def mark_unavailable(self, statement: Statement) -> None:
-        self.unavailable[statement] = time.monotonic() + UNAVAILABLE_S
-
-    def is_usable(self, statement: Statement) -> bool:
-        return not self.exact_only and time.monotonic() >= self.unavailable.get(statement, 0.0)
+    def note(self, what: GraphName | Statement) -> None:
+        if len(self.known_until) > MAX_KNOWN:
+            self.known_until.clear()
+        self.known_until[what] = time.monotonic() + KNOWN_FOR_S

@@ -31,7 +31,7 @@ from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key, vectors_key
 from datasources.arango.records import prepared
 from datasources.arango.search import SearchRequest, read_links, search
-from datasources.arango.shared_state import SeenTypes, SharedState
+from datasources.arango.shared_state import NO_LIMIT, SeenTypes, SharedState
 from datasources.arango.statements import Statement
 from datasources.arango.transactions import in_transaction
 from datasources.base import BatchHits, RecordWrite
@@ -59,7 +59,6 @@ from datasources.types import (
     parse_document,
 )
 
-NO_LIMIT = 1_000_000_000
 TYPES_FRESH_S = 2.0
 """How old the words of node types may be that came with a graph document."""
 

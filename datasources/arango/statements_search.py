@@ -1,9 +1,8 @@
 """AQL of search: words by BM25, vectors by cosine, what links the hits, first nodes where there are none.
 
-One statement answers all four searches of a retrieval. SEARCH needs no index: exact BM25, exact cosine.
-The statements for large graphs find words by the View: it gives the nodes that its own BM25 ranks highest,
-in how many nodes each term occurs, and what is needed to score those nodes by this graph's statistics. The
-View lags a second behind writes and knows a node by its stored words only.
+One statement answers all four searches of a retrieval. SEARCH needs no index: exact BM25, exact cosine, for
+graphs of few nodes. The statements for large graphs take words from the View, by its own BM25 of all graphs.
+The View lags a second behind writes and knows a node by its stored words only.
 
 `@terms` are words as `datasources.text.tokenize` makes them, `@places` the numbers of their places.
 `@inherited` is what each node type adds to its nodes (see `words`), `@unknown` what is added where the type
@@ -15,10 +14,10 @@ Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and B
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, compose, of_graph
+from datasources.arango.statements import Statement, compose
 
 _EXACT = """(
-  FILTER found AND @vector != null
+  FILTER $when AND @vector != null
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
     FILTER n.embeddingModel == @model
@@ -31,8 +30,12 @@ _EXACT = """(
     LIMIT @limit
     RETURN [key, score, n._id]
 )"""
-_EXACT_CONTENT = compose(_EXACT, field="embedding", other="otherEmbedding")
-_EXACT_NAME = compose(_EXACT, field="nameEmbedding", other="otherNameEmbedding")
+_BY_COSINE = compose(
+    """LET vector = $content
+LET nameVector = $name""",
+    content=compose(_EXACT, when="$when", field="embedding", other="otherEmbedding"),
+    name=compose(_EXACT, when="$when", field="nameEmbedding", other="otherNameEmbedding"),
+)
 
 _NEAR = """(
   FOR n IN @@nodes
@@ -43,8 +46,14 @@ _NEAR = """(
     RETURN [NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix)), score, n._id]
 )"""
 """The shape that the vector index needs: another would be refused (1554)."""
-_NEAR_CONTENT = compose(_NEAR, field="embedding")
-_NEAR_NAME = compose(_NEAR, field="nameEmbedding")
+_BY_INDEX = compose(
+    """LET near = $content
+LET nameNear = $name
+LET vector = (FOR c IN near FILTER found AND c[1] >= @least SORT c[1] DESC, c[0] RETURN c)
+LET nameVector = (FOR c IN nameNear FILTER found AND c[1] >= @least SORT c[1] DESC, c[0] RETURN c)""",
+    content=compose(_NEAR, field="embedding"),
+    name=compose(_NEAR, field="nameEmbedding"),
+)
 
 _LINKS = """LET links = (
   FILTER @links > 0
@@ -71,21 +80,21 @@ _BM25 = """(
     LIMIT @limit
     RETURN [r.key, score, r.id]
 )"""
-_BM25_CONTENT = compose(_BM25, length="length", counts="content")
-_BM25_NAME = compose(_BM25, length="nameLength", counts="name")
 
 _SEARCH = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+LET total = LENGTH(FOR n IN @@nodes FILTER found AND n.graphKey == @graphKey LIMIT @most RETURN 1)
+LET small = found AND total < @most
 LET rows = (
-  FILTER found AND LENGTH(@places) > 0
+  FILTER small AND LENGTH(@places) > 0
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
     LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
     LET own = n.nodiusText
     LET fits = own != null AND own.of == MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
-    LET inherited = NOT_NULL(@inherited[n.type], @unknown)
-    LET variant = (fits AND own.unnamed != null AND own.unnamed != inherited.letters ? 2 : 0)
-    LET more = inherited.variants[n.process == null ? variant + 1 : variant]
+    LET more = NOT_NULL(@inherited[n.type], @unknown)
+    LET named = (fits AND own.unnamed != null AND own.unnamed != more.letters ? 2 : 1)
+    LET code = n.process == null ? 1 : 0
     LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
     LET called = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", key, title, n.type))
     LET fields = fits ? "" : JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])
@@ -93,29 +102,29 @@ LET rows = (
     RETURN {
       id: n._id,
       key,
-      length: (fits ? own.contentLength : LENGTH(SPLIT(text, " "))) + more.contentLength,
-      nameLength: (fits ? own.nameLength : LENGTH(SPLIT(called, " "))) + more.nameLength,
+      length: (fits ? own.contentLength : LENGTH(SPLIT(text, " ")))
+        + named * more.name.length + more.description.length + code * more.process.length,
+      nameLength: (fits ? own.nameLength : LENGTH(SPLIT(called, " "))) + named * more.name.length,
       content: (
         FOR i IN @places
           LET counted = fits ? NOT_NULL(own.content[@terms[i]], 0) : (CONTAINS(text, @terms[i]) ? 1 : 0)
-          RETURN counted + more.content[i]
+          LET kind = named * more.name.counts[i] + more.description.counts[i]
+          RETURN counted + kind + code * more.process.counts[i]
       ),
       name: (
         FOR i IN @places
           LET counted = fits ? NOT_NULL(own.name[@terms[i]], 0) : (CONTAINS(called, @terms[i]) ? 1 : 0)
-          RETURN counted + more.name[i]
+          RETURN counted + named * more.name.counts[i]
       )
     }
 )
-LET total = LENGTH(rows)
 LET content = $content
 LET name = $name
-LET vector = $vector
-LET nameVector = $nameVector
+$vectors
 LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])
 $links
 LET first = (
-  FILTER found AND LENGTH(hits) == 0
+  FILTER small AND LENGTH(hits) == 0
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
     LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
@@ -128,57 +137,37 @@ RETURN { found, total, content, name, vector, nameVector, links, first }"""
 SEARCH = Statement(
     compose(
         _SEARCH,
-        content=_BM25_CONTENT,
-        name=_BM25_NAME,
-        vector=_EXACT_CONTENT,
-        nameVector=_EXACT_NAME,
+        content=compose(_BM25, length="length", counts="content"),
+        name=compose(_BM25, length="nameLength", counts="name"),
+        vectors=compose(_BY_COSINE, when="small"),
         links=_LINKS,
     ),
 )
+"""Finds nothing in a graph of `@most` nodes or more: `total` says then that it has so many."""
 
-_HAVING = """(
-  FILTER found
-  FOR i IN @places
-    RETURN LENGTH(
-      FOR n IN @@view
-        SEARCH n.graphKey == @graphKey AND $matches
-        RETURN 1
-    )
+_BY_VIEW = """(
+  FILTER found AND LENGTH(@terms) > 0
+  FOR n IN @@view
+    SEARCH BOOST(n.graphKey == @graphKey, 0)
+      AND (n.nodiusText.$words IN @terms OR n.type IN @$types$orByCode)
+    LET score = BM25(n)
+    SORT score DESC
+    LIMIT @candidates
+    $codeless
+    LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
+    SORT score DESC, key
+    LIMIT @limit
+    RETURN [key, score, n._id]
 )"""
-_WORD_OR_TYPE = "(n.nodiusText.words == @terms[i] OR n.type IN @typesOf[i])"
-_NAME_OR_TYPE = "(n.nodiusText.nameWords == @terms[i] OR n.type IN @nameTypesOf[i])"
-_WORD_AND_CODE = """n.nodiusText.words == @terms[i] AND n.type IN @codeTypesOf[i]
-        FILTER n.process == null"""
-"""Types that add a term by their code add it to nodes without code of their own. Those that have the word
-anyway are counted apart, since the View does not know which nodes have code."""
+"""Types that have a term add it to their nodes, those that have it in their code to nodes without code."""
 
 _LARGE = compose(
     """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
-LET rows = (
-  FILTER found AND LENGTH(@places) > 0
-  FOR n IN @@view
-    SEARCH n.graphKey == @graphKey AND (n.nodiusText.words IN @terms OR n.type IN @matchingTypes)
-    SORT BM25(n) DESC
-    LIMIT @candidates
-    LET own = n.nodiusText
-    LET inherited = NOT_NULL(@inherited[n.type], @unknown)
-    LET variant = (own.unnamed != null AND own.unnamed != inherited.letters ? 2 : 0)
-    LET more = inherited.variants[n.process == null ? variant + 1 : variant]
-    RETURN {
-      id: n._id,
-      key: NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix)),
-      length: NOT_NULL(own.contentLength, 0) + more.contentLength,
-      nameLength: NOT_NULL(own.nameLength, 0) + more.nameLength,
-      content: (FOR i IN @places RETURN NOT_NULL(own.content[@terms[i]], 0) + more.content[i]),
-      name: (FOR i IN @places RETURN NOT_NULL(own.name[@terms[i]], 0) + more.name[i])
-    }
-)
-LET having = $having
-LET codeHaving = $codeHaving
-LET nameHaving = $nameHaving
+LET content = $content
+LET name = $name
 $$vectors
-LET hits = UNION_DISTINCT(rows[*].id, vector[*][2], nameVector[*][2])
+LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])
 $links
 LET first = (
   FILTER found AND LENGTH(hits) == 0
@@ -188,35 +177,18 @@ LET first = (
     LIMIT @first
     RETURN SUBSTRING(n._key, @prefix)
 )
-RETURN { found, rows, having, codeHaving, nameHaving, vector, nameVector, links, first }""",
-    having=compose(_HAVING, matches=_WORD_OR_TYPE),
-    codeHaving=compose(_HAVING, matches=_WORD_AND_CODE),
-    nameHaving=compose(_HAVING, matches=_NAME_OR_TYPE),
+RETURN { found, content, name, vector, nameVector, links, first }""",
+    content=compose(
+        _BY_VIEW,
+        words="words",
+        types="types",
+        orByCode=" OR n.type IN @codeTypes",
+        codeless="""FILTER n.process == null OR n.type NOT IN @codeTypes
+      OR NOT_NULL(n.nodiusText.words, []) ANY IN @terms""",
+    ),
+    name=compose(_BY_VIEW, words="nameWords", types="nameTypes", orByCode="", codeless=""),
     links=_LINKS,
 )
 
-_BY_COSINE = compose(
-    """LET vector = $content
-LET nameVector = $name""",
-    content=_EXACT_CONTENT,
-    name=_EXACT_NAME,
-)
-_BY_INDEX = compose(
-    """LET near = $content
-LET nameNear = $name
-LET vector = (FOR c IN near FILTER found AND c[1] >= @least SORT c[1] DESC, c[0] RETURN c)
-LET nameVector = (FOR c IN nameNear FILTER found AND c[1] >= @least SORT c[1] DESC, c[0] RETURN c)""",
-    content=_NEAR_CONTENT,
-    name=_NEAR_NAME,
-)
-
-SEARCH_VIEW = Statement(compose(_LARGE, vectors=_BY_COSINE))
+SEARCH_VIEW = Statement(compose(_LARGE, vectors=compose(_BY_COSINE, when="found")))
 SEARCH_NEAR = Statement(compose(_LARGE, vectors=_BY_INDEX))
-
-TEXT_SUMS = of_graph("""
-  FOR n IN @@nodes
-    FILTER n.graphKey == @graphKey
-    COLLECT type = n.type, unnamed = n.nodiusText.unnamed != null, codeless = n.process == null
-      AGGREGATE amount = COUNT(1), length = SUM(n.nodiusText.contentLength),
-        nameLength = SUM(n.nodiusText.nameLength)
-    RETURN [type, unnamed, codeless, amount, length, nameLength]""")

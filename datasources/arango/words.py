@@ -8,7 +8,7 @@ as searched: where it no longer fits, somebody else wrote the node, which is sea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -54,28 +54,14 @@ class TypeWords:
     def of(config: NodeTypeConfig) -> TypeWords:
         return _type_words(config.display_name, config.description, config.node.process or "")
 
-    def variant(self, terms: Sequence[str], *, inherits_name: bool, inherits_code: bool) -> dict[str, Any]:
-        """Return how often a node inherits the terms that has no name, or no code, of its own."""
-        times = 2 if inherits_name else 1
-        name = [times * self.name[term] for term in terms]
-        parts = [self.description, self.process] if inherits_code else [self.description]
-        content = [count + sum(part[term] for part in parts) for count, term in zip(name, terms, strict=True)]
-        name_length = times * self.name.total()
-        return {
-            "content": content,
-            "name": name,
-            "contentLength": name_length + sum(part.total() for part in parts),
-            "nameLength": name_length,
-        }
-
     def inherited(self, terms: Sequence[str]) -> dict[str, Any]:
-        """Return what statements bind for a type: variants by name (2) and code (1) inherited."""
-        variants = [
-            self.variant(terms, inherits_name=name, inherits_code=code)
-            for name in (False, True)
-            for code in (False, True)
-        ]
-        return {"letters": self.letters, "variants": variants}
+        """Return what statements bind for a type: how often each part has the terms, and its length."""
+        parts = {"name": self.name, "description": self.description, "process": self.process}
+        counted = {
+            name: {"counts": [part[term] for term in terms], "length": part.total()}
+            for name, part in parts.items()
+        }
+        return {"letters": self.letters, **counted}
 
 
 NO_WORDS = TypeWords("", Counter(), Counter(), Counter())
@@ -95,8 +81,3 @@ def _type_words(display_name: str, description: str, process: str) -> TypeWords:
 def terms_of(query: str) -> list[str]:
     """Return the distinct words of a question."""
     return list(dict.fromkeys(tokenize(query)))[:MAX_TERMS]
-
-
-def inherited_terms(types: Mapping[str, NodeTypeConfig], terms: Sequence[str]) -> dict[str, Any]:
-    """Return what nodes inherit from each type, by type name, for the terms of a question."""
-    return {name: TypeWords.of(config).inherited(terms) for name, config in types.items()} if terms else {}

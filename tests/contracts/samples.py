@@ -120,6 +120,13 @@ def keys_of(documents: Any) -> list[str]:
     return [document.key for document in documents]
 
 
+def assert_found(found: list[Hit], everything: list[Hit], *, limit: int) -> None:
+    """Compare hits with those of a search without limit: the same nodes, best first, by scores of its own."""
+    assert len(found) == min(limit, len(everything)), (found, everything)
+    assert {hit.key for hit in found} <= {hit.key for hit in everything}
+    assert found == sorted(found, key=lambda hit: (-hit.score, hit.key))
+
+
 def assert_same_hits(found: list[Hit], everything: list[Hit], *, limit: int, min_score: float = 0.0) -> None:
     """Compare hits with those of an exact search without limit; float noise may reorder equal scores.
 

@@ -1,9 +1,10 @@
-"""Contract of search: exact BM25 of words, exact cosine of vectors, and nothing a query can break."""
+"""Contract of search: BM25 of words, exact cosine of vectors, and nothing a query can break."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +14,17 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.text import node_text, tokenize
 from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Node
 from tests.contracts.base import Contract
-from tests.contracts.samples import FLOW, MODEL, a_node, a_type, a_vector, assert_same_hits, floats, keys_of
+from tests.contracts.samples import (
+    FLOW,
+    MODEL,
+    a_node,
+    a_type,
+    a_vector,
+    assert_found,
+    assert_same_hits,
+    floats,
+    keys_of,
+)
 
 Source = MutableGraphDataSource
 
@@ -37,13 +48,19 @@ def bm25(nodes: list[Node], query: str) -> list[Hit]:
 
 
 class TextSearchContract(Contract):
-    async def test_scores_are_exact_bm25_of_distinct_words(self, source: Source) -> None:
+    exact_bm25: ClassVar[bool] = True
+    """Else scores are of the store's own formula, and only the order of clear cases is promised."""
+
+    def compare(self, found: list[Hit], everything: list[Hit], limit: int) -> None:
+        (assert_same_hits if self.exact_bm25 else assert_found)(found, everything, limit=limit)
+
+    async def test_scores_are_bm25_of_distinct_words(self, source: Source) -> None:
         nodes = await source.get_nodes(FLOW)
         for query in ("sort the invoices", "fetch", "invoices invoices journal", "NOBODY"):
             everything = bm25(nodes, query)
             assert everything
-            assert_same_hits(await source.search_text(FLOW, query, limit=10), everything, limit=10)
-            assert_same_hits(await source.search_text(FLOW, query, limit=1), everything, limit=1)
+            for limit in (10, 1):
+                self.compare(await source.search_text(FLOW, query, limit=limit), everything, limit)
 
     async def test_the_best_node_comes_first(self, source: Source) -> None:
         hits = await source.search_text(FLOW, "sort invoices", limit=5)
@@ -75,7 +92,7 @@ class TextSearchContract(Contract):
             "'; DROP TABLE nodes; --", "\U0001f525", "文字",
         ):  # fmt: skip
             found = await source.search_text(FLOW, query, limit=100)
-            assert_same_hits(found, bm25(nodes, query), limit=100)
+            self.compare(found, bm25(nodes, query), 100)
 
     async def test_words_nobody_has_find_nothing(self, source: Source) -> None:
         assert await source.search_text(FLOW, "xylophone", limit=5) == []

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from datasources.arango import ArangoDatabase, SearchLimits, parse_address
+from datasources.arango import ArangoDatabase, parse_address
 from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
 from tests.support.arango_synced import SyncedDatabase
-
-NOTHING_IS_SMALL = SearchLimits(exact=-1, sums_fresh_s=0)
 
 
 class OnArango:
@@ -26,9 +24,11 @@ class TestArangoSource(OnArango, GraphSourceContract):
 class TestArangoSourceOfLargeGraphs(GraphSourceContract):
     """View and vector index answer, else exact cosine."""
 
+    exact_bm25 = False
+
     @pytest.fixture
     def factory(self, arango_address: str) -> Factory:
-        return lambda: SyncedDatabase(parse_address(arango_address), limits=NOTHING_IS_SMALL)
+        return lambda: SyncedDatabase(parse_address(arango_address), exact_nodes=-1)
 
 
 class TestArangoDurability(OnArango, DurableContract):

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from hypothesis import settings
 
-from datasources.arango import ArangoDatabase, SearchLimits, parse_address
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.arango.shared_state import EXACT_NODES
 from datasources.base import Database
 from tests.contracts.machine import SourceMachine
 from tests.support.arango import ArangoServer, prepare
@@ -19,7 +20,7 @@ DEFAULT = settings.get_profile("default")
 class ArangoMachine(SourceMachine):
     server: ArangoServer
     kind = ArangoDatabase
-    limits = SearchLimits()
+    exact_nodes = EXACT_NODES
 
     def __init__(self) -> None:
         self.name = self.server.fresh()
@@ -29,7 +30,7 @@ class ArangoMachine(SourceMachine):
     def open_tested(self) -> Database:
         # A paused machine is no answer: an error is taken for one here.
         address = self.server.address(self.name, options="?timeout=300")
-        return self.kind(parse_address(address), limits=self.limits)
+        return self.kind(parse_address(address), exact_nodes=self.exact_nodes)
 
     def teardown(self) -> None:
         try:
@@ -42,7 +43,8 @@ class LargeArangoMachine(ArangoMachine):
     """No graph is small: the View answers."""
 
     kind = SyncedDatabase
-    limits = SearchLimits(exact=-1, sums_fresh_s=0)
+    exact_nodes = -1
+    exact_bm25 = False
 
 
 class TestArango(ArangoMachine.TestCase):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datasources.arango import SearchLimits, parse_address
+from datasources.arango import parse_address
 from datasources.base import Database
 from datasources.errors import GraphNotFound, InvalidMutation
 from datasources.types import Mutation
@@ -41,8 +41,7 @@ graphs = st.builds("".join, st.lists(near | st.text(max_size=3), min_size=1, max
 
 @pytest.fixture(params=[5_000, pytest.param(-1, marks=pytest.mark.slow)], ids=["small", "large"])
 async def database(arango_address: str, request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    limits = SearchLimits(exact=request.param, sums_fresh_s=0)
-    async with SyncedDatabase(parse_address(arango_address), limits=limits) as database:
+    async with SyncedDatabase(parse_address(arango_address), exact_nodes=request.param) as database:
         victim = await make_flow(database, WORKSPACE, VICTIM)
         secret = a_node("n", VICTIM, data=SECRET, type=SECRET)
         await victim.apply(

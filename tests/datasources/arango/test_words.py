@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.arango.words import NO_WORDS, TypeWords, own_words
+from datasources.arango.words import TypeWords, own_words
 from datasources.text import node_text, tokenize
 from datasources.types import NodeTypeConfig, TypeTemplate
 from tests.contracts.samples import a_node
@@ -44,15 +44,13 @@ def test_own_and_inherited_words_are_those_of_the_whole_text(
         ("name", "nameLength", tokenize(text.names)),
     ):
         terms = list(dict.fromkeys(whole))
-        more = kind.variant(terms, inherits_name=unnamed, inherits_code=process is None)
+        more = kind.inherited(terms)
+        parts = [more["name"]] * (2 if unnamed else 1)
+        if field == "content":
+            parts += [more["description"], *([more["process"]] if process is None else [])]
         counted = {
-            term: own[field].get(term, 0) + count for term, count in zip(terms, more[field], strict=True)
+            term: own[field].get(term, 0) + sum(part["counts"][place] for part in parts)
+            for place, term in enumerate(terms)
         }
         assert counted == Counter(whole)
-        assert own[length] + more[length] == len(whole)
-
-
-def test_nothing_is_inherited_from_a_type_that_is_not_known() -> None:
-    variants = NO_WORDS.inherited(["a", "b"])["variants"]
-    assert len(variants) == 4
-    assert all(variant["content"] == [0, 0] and variant["nameLength"] == 0 for variant in variants)
+        assert own[length] + sum(part["length"] for part in parts) == len(whole)
