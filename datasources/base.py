@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+from datasources.errors import UnknownIndexField
 from datasources.types import (
     Direction,
     Edge,
@@ -283,11 +284,16 @@ class RecordStore(Protocol):
         where: Mapping[str, str | int | bool] | None = None,
         *,
         order_by: str | None = None,
+        at_least: int | None = None,
+        at_most: int | None = None,
         descending: bool = False,
         limit: int = 100,
     ) -> list[Record]:
         """Return records whose indexed fields equal `where`; ties and default order by key.
 
+        `at_least` and `at_most` keep those whose `order_by` field is a number within them, both included.
+        A bounded query goes along the index of that field, others along that of a field of `where`: bounds
+        that most records keep are no help.
         Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
         """
         ...
@@ -315,8 +321,8 @@ class Database(Protocol):
 
     def records(self, workspace: str) -> RecordStore: ...
 
-    async def workspaces(self) -> list[str]:
-        """Return the names of the workspaces that have graphs, in order."""
+    async def workspaces(self, kind: str | None = None) -> list[str]:
+        """Return the names of the workspaces that have graphs, or records of a kind, in order."""
         ...
 
     async def check(self) -> list[Finding]:
@@ -349,8 +355,32 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "thread": ("graphKey", "userId", "lastUpdatedTime"),
     "approval": ("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
     "audit": ("graphKey", "sequence", "userId", "approvalId"),
-    "lease": ("owner", "expiresTime"),
+    "lease": ("owner", "expiresTime", "graphKey"),
     "journal": ("graphKey", "sequence"),
     "history": ("graphKey", "timestamp"),
+    "session": (
+        "graphKey",
+        "userId",
+        "automationId",
+        "open",
+        "tended",
+        "phase",
+        "queuedTime",
+        "scheduledTime",
+    ),
+    "automation": ("graphKey", "userId", "enabled", "nextTime"),
+    "member": ("seenTime",),
+    "policy": (),
 }
 """The record kinds and the fields of `data` by which each may be queried."""
+
+
+def indexed_fields(
+    kind: str, where: Mapping[str, str | int | bool], order_by: str | None, *, bounded: bool
+) -> tuple[str, ...]:
+    """Return the fields by which a kind may be queried. Raises: UnknownIndexField for any other."""
+    known = RECORD_INDEXES.get(kind, ())
+    for name in (*where, *([] if order_by is None and not bounded else [order_by or ""])):
+        if name not in known:
+            raise UnknownIndexField(kind=kind, field=name, known=known)
+    return known

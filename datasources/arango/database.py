@@ -12,6 +12,8 @@ from arango.database import StandardDatabase
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.examination import examine, rehearse
+from datasources.arango.names import RECORD_COLLECTIONS
+from datasources.arango.record_documents import is_storable
 from datasources.arango.records import ArangoRecords
 from datasources.arango.setup import (
     VERSION,
@@ -24,7 +26,7 @@ from datasources.arango.setup import (
 )
 from datasources.arango.shared_state import EXACT_NODES, SharedState
 from datasources.arango.source import ArangoSource
-from datasources.arango.statements_read import ORDER, WORKSPACES
+from datasources.arango.statements_read import ORDER, RECORD_WORKSPACES, WORKSPACES
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
 
@@ -69,8 +71,14 @@ class ArangoDatabase:
         """Return what `set_up` would do; makes nothing. Raises: SourceError."""
         return await rehearse(self.state.connection)
 
-    async def workspaces(self) -> list[str]:
-        return sorted(await self.state.connection.query(WORKSPACES))
+    async def workspaces(self, kind: str | None = None) -> list[str]:
+        connection = self.state.connection
+        if kind is None:
+            return sorted(await connection.query(WORKSPACES))
+        if not is_storable(kind):
+            return []
+        of_kind = None if kind in RECORD_COLLECTIONS else kind
+        return sorted(await connection.query(RECORD_WORKSPACES, kind=kind, of_kind=of_kind))
 
     async def check(self) -> list[Finding]:
         began = time.perf_counter()

@@ -22,8 +22,10 @@ STATEMENT_MODULES = (read, statements_search, statements_write)
 
 _SHOWN = 5
 _INIT = "run `nodius db init`"
-_READ_ALL = frozenset({"COUNT_WITHOUT_WORDS", "WITHOUT_WORDS", "VECTOR_LENGTHS", "WORKSPACES"})
-"""Statements of set-up, of this check and of a command over all workspaces: meant to read a collection."""
+_READ_ALL = frozenset(
+    ("COUNT_WITHOUT_WORDS", "RECORD_WORKSPACES", "WITHOUT_WORDS", "VECTOR_LENGTHS", "WORKSPACES")
+)
+"""Statements of set-up, of this check and of work over all workspaces: meant to read a collection."""
 
 _SAMPLES: Mapping[str, Any] = {
     **dict.fromkeys(("depth", "limit", "most", "candidates", "links", "first", "prefix", "version"), 1),

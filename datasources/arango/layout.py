@@ -15,6 +15,7 @@ from datasources.arango.names import (
     MARKS,
     NAME_EMBEDDING,
     NODES,
+    RECORD_COLLECTIONS,
     RECORDS,
     TEXT,
     VIEW,
@@ -45,9 +46,11 @@ def all_indexes() -> dict[str, list[Body]]:
         RECORDS: [_index("kind", "workspace", "rag.kind", "rag.key")],
         MARKS: [_expiry("until")],
     }
-    for kind, fields in RECORD_INDEXES.items():
+    for kind in RECORD_COLLECTIONS:
         # `rag.key` ends each, so that the order of a query is read from the index alone.
-        of_fields = [_index(field, "workspace", *field.split("."), "rag.key") for field in fields]
+        of_fields = [
+            _index(field, "workspace", *field.split("."), "rag.key") for field in RECORD_INDEXES[kind]
+        ]
         found[collection_of(kind)] = [_index("key", "workspace", "rag.key"), *of_fields]
     found[collection_of("lease")].append(_expiry("rag.until"))
     return found

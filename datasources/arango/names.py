@@ -11,6 +11,7 @@ GRAPHS, NODES, EDGES = "nodius_graphs", "nodius_nodes", "nodius_edges"
 CONFIGS, THREADS, HISTORY = "nodius_node_config", "nodius_ai_threads", "nodius_graphs_history"
 APPROVALS, AUDIT, LEASES = "nodius_ai_approvals", "nodius_ai_audit", "nodius_ai_leases"
 JOURNAL, RECORDS, MARKS = "nodius_ai_journal", "nodius_ai_records", "nodius_ai_intents"
+SESSIONS, AUTOMATIONS, MEMBERS = "nodius_ai_sessions", "nodius_ai_automations", "nodius_ai_members"
 META = "nodius_ai_meta"
 VIEW = "nodius_ai_nodes_view"
 NAMED_GRAPH = "nodius_ai_graph"
@@ -26,6 +27,9 @@ COLLECTIONS: Mapping[str, str] = {
     "audit": AUDIT,
     "leases": LEASES,
     "journal": JOURNAL,
+    "sessions": SESSIONS,
+    "automations": AUTOMATIONS,
+    "members": MEMBERS,
     "records": RECORDS,
     "marks": MARKS,
     "meta": META,
@@ -40,6 +44,9 @@ RECORD_COLLECTIONS: Mapping[str, str] = {
     "lease": "leases",
     "journal": "journal",
     "history": "history",
+    "session": "sessions",
+    "automation": "automations",
+    "member": "members",
 }
 """Where a kind of record is kept; every other kind is in `records`."""
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote
 
 import orjson
 
 from datasources.arango.names import RECORD_COLLECTIONS
-from datasources.base import RECORD_INDEXES, Record
-from datasources.errors import BadDocument, UnknownIndexField
+from datasources.base import Record
+from datasources.errors import BadDocument
 
 LEASES_KEPT_S = 86_400
 """A lease that ended so long ago is removed by the server."""
@@ -107,15 +107,3 @@ def _as_json(kind: str, key: str, data: Mapping[str, Any]) -> dict[str, Any]:
         return orjson.loads(orjson.dumps(data))
     except TypeError as exc:
         raise BadDocument(collection=kind, key=key, field="data", reason=str(exc)) from exc
-
-
-def fields_checked(kind: str, fields: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields a kind may be queried by; the first of `fields` that is none is refused.
-
-    Raises: UnknownIndexField.
-    """
-    known = RECORD_INDEXES.get(kind, ())
-    for field in fields:
-        if field not in known:
-            raise UnknownIndexField(kind=kind, field=field, known=known)
-    return known

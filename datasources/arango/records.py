@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import CONFLICT, CURSOR_LOST, UNIQUE
 from datasources.arango.record_documents import (
-    fields_checked,
     from_document,
     is_storable,
     names_of,
@@ -24,11 +24,13 @@ from datasources.arango.record_documents import (
 )
 from datasources.arango.statements import Statement, collection_of
 from datasources.arango.transactions import NOT_REACHED, Mark, RetryBudget, Statements, in_transaction
-from datasources.base import Record, RecordWrite
+from datasources.base import Record, RecordWrite, indexed_fields
 from datasources.errors import RecordConflict
 
 ATTEMPTS = 6
 _GREATEST = 2**31 - 1
+_FARTHEST = 2**63 - 1
+_ALL = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +77,37 @@ class ArangoRecords:
         where: Mapping[str, str | int | bool] | None = None,
         *,
         order_by: str | None = None,
+        at_least: int | None = None,
+        at_most: int | None = None,
         descending: bool = False,
         limit: int = 100,
     ) -> list[Record]:
         conditions = dict(where or {})
-        known = fields_checked(kind, [*conditions, *([order_by] if order_by is not None else [])])
+        bounded = at_least is not None or at_most is not None
+        known = indexed_fields(kind, conditions, order_by, bounded=bounded)
         texts = [kind, *(value for value in conditions.values() if isinstance(value, str))]
         if limit <= 0 or not all(is_storable(text) for text in texts):
             return []
-        if not conditions:  # in a collection of several kinds one is chosen, elsewhere all are meant
-            conditions = {"workspace": self.workspace} if known else {"rag.kind": kind}
-        (first, value), *others = conditions.items()
+        first: dict[str, Any]
+        if bounded:  # every number lies between these, and nothing else
+            statement = read.RECORDS_WITHIN_DOWN if descending else read.RECORDS_WITHIN_UP
+            first = {
+                "least_value": -_ALL if at_least is None else max(at_least, -_FARTHEST),
+                "most_value": _ALL if at_most is None else min(at_most, _FARTHEST),
+            }
+        else:
+            statement = read.RECORDS_DOWN if descending else read.RECORDS_UP
+            if not conditions:  # in a collection of several kinds one is chosen, elsewhere all are meant
+                conditions = {"workspace": self.workspace} if known else {"rag.kind": kind}
+            field = next(iter(conditions))
+            first = {"field": field.split("."), "value": conditions.pop(field)}
         found = await self.connection.query(
-            read.RECORDS_DOWN if descending else read.RECORDS_UP,
+            statement,
             kind=kind,
             workspace=self.workspace,
-            field=first.split("."),
-            value=value,
-            others=[{"field": name, "value": wanted} for name, wanted in others],
-            order=order_by.split(".") if order_by else ["rag", "key"],
+            **first,
+            others=[{"field": name, "value": wanted} for name, wanted in conditions.items()],
+            order=[order_by] if order_by else ["rag", "key"],
             limit=min(limit, _GREATEST),
         )
         return [from_document(kind, document) for document in found]

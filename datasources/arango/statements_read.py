@@ -197,16 +197,27 @@ FOR d IN @@records
   FILTER d._key IN @names AND d.workspace == @workspace
   RETURN d""")
 
+RECORD_WORKSPACES = Statement("""
+FOR d IN @@records
+  FILTER @of_kind == null OR d.rag.kind == @of_kind
+  COLLECT workspace = d.workspace
+  FILTER workspace != null
+  RETURN workspace""")
+
+_EQUAL = "d.@field == @value"
+_WITHIN = "d.@order >= @least_value AND d.@order <= @most_value"
 _RECORDS = """
 FOR d IN @@records
-  FILTER d.workspace == @workspace AND d.@field == @value
+  FILTER d.workspace == @workspace AND $first
   FILTER LENGTH(@others[* FILTER d[CURRENT.field] != CURRENT.value]) == 0
   SORT d.@order $direction, d.rag.key ASC
   LIMIT @limit
   RETURN d"""
 
-RECORDS_UP = Statement(compose(_RECORDS, direction="ASC"))
-RECORDS_DOWN = Statement(compose(_RECORDS, direction="DESC"))
+RECORDS_UP = Statement(compose(_RECORDS, first=_EQUAL, direction="ASC"))
+RECORDS_DOWN = Statement(compose(_RECORDS, first=_EQUAL, direction="DESC"))
+RECORDS_WITHIN_UP = Statement(compose(_RECORDS, first=_WITHIN, direction="ASC"))
+RECORDS_WITHIN_DOWN = Statement(compose(_RECORDS, first=_WITHIN, direction="DESC"))
 
 MARK_GET = Statement("""
 FOR m IN @@marks

@@ -33,8 +33,11 @@ class MemoryDatabase:
     def records(self, workspace: str) -> RecordStore:
         return self._store.records.setdefault(workspace, MemoryRecords())
 
-    async def workspaces(self) -> list[str]:
-        return sorted({state.graph.workspace for state in self._store.graphs.values()})
+    async def workspaces(self, kind: str | None = None) -> list[str]:
+        if kind is None:
+            return sorted({state.graph.workspace for state in self._store.graphs.values()})
+        records = self._store.records.items()
+        return sorted(name for name, of in records if any(of_kind == kind for of_kind, _ in of.stored))
 
     async def check(self) -> list[Finding]:
         graphs = self._store.graphs.values()

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from datasources.base import RECORD_INDEXES, Record, RecordWrite
-from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
+from datasources.base import Record, RecordWrite, indexed_fields
+from datasources.errors import BadDocument, RecordConflict
 
 _versions = count(1)
 Name = tuple[str, str]
@@ -68,18 +68,19 @@ class MemoryRecords:
         where: Mapping[str, str | int | bool] | None = None,
         *,
         order_by: str | None = None,
+        at_least: int | None = None,
+        at_most: int | None = None,
         descending: bool = False,
         limit: int = 100,
     ) -> list[Record]:
-        known = RECORD_INDEXES.get(kind, ())
-        for name in (*(where or {}), *([order_by] if order_by else [])):
-            if name not in known:
-                raise UnknownIndexField(kind=kind, field=name, known=known)
+        bounded = at_least is not None or at_most is not None
+        indexed_fields(kind, where or {}, order_by, bounded=bounded)
         found = [
             record
             for (of_kind, _), record in sorted(self.stored.items())
             if of_kind == kind
             and all(record.data.get(name) == value for name, value in (where or {}).items())
+            and (not bounded or _is_within(record.data.get(order_by or ""), at_least, at_most))
         ]
         if order_by:  # the sort is stable, also backwards: ties stay in key order
             found.sort(key=lambda record: _rank(record.data.get(order_by)), reverse=descending)
@@ -93,6 +94,12 @@ def _stored(write: RecordWrite) -> Mapping[str, Any]:
         return orjson.loads(orjson.dumps(write.data))
     except TypeError as exc:
         raise BadDocument(collection=write.kind, key=write.key, field="data", reason=str(exc)) from exc
+
+
+def _is_within(value: Any, at_least: int | None, at_most: int | None) -> bool:
+    if not isinstance(value, int | float):
+        return False
+    return (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
 
 
 def _rank(value: Any) -> tuple[int, float, str]:

@@ -12,7 +12,7 @@ from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import SourceError, SourceUnavailable
 from datasources.sqlite import statements as sql
 from datasources.sqlite.engine import Engine, Limits
-from datasources.sqlite.records import SqliteRecords
+from datasources.sqlite.records import SqliteRecords, is_comparable
 from datasources.sqlite.schema import VERSION, prepare
 from datasources.sqlite.source import SqliteSource
 
@@ -44,8 +44,11 @@ class SqliteDatabase:
     def records(self, workspace: str) -> RecordStore:
         return SqliteRecords(self._opened.pool, workspace)
 
-    async def workspaces(self) -> list[str]:
-        return await self._opened.pool.read(lambda c: [name for (name,) in c.execute(sql.WORKSPACES)])
+    async def workspaces(self, kind: str | None = None) -> list[str]:
+        statement, values = (sql.WORKSPACES, {}) if kind is None else (sql.RECORD_WORKSPACES, {"kind": kind})
+        if kind is not None and not is_comparable(kind):
+            return []
+        return await self._opened.pool.read(lambda c: [name for (name,) in c.execute(statement, values)])
 
     async def check(self) -> list[Finding]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from datasources.base import RECORD_INDEXES, Record, RecordWrite
-from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
+from datasources.base import RECORD_INDEXES, Record, RecordWrite, indexed_fields
+from datasources.errors import BadDocument, RecordConflict
 from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 
@@ -27,7 +28,7 @@ class SqliteRecords:
     workspace: str
 
     async def get(self, kind: str, key: str) -> Record | None:
-        if not (_is_comparable(kind) and _is_comparable(key)):
+        if not (is_comparable(kind) and is_comparable(key)):
             self.pool.check_open()
             return None
         return await self.pool.read(lambda c: read_record(c, self.workspace, kind, key))
@@ -62,13 +63,16 @@ class SqliteRecords:
         where: Mapping[str, str | int | bool] | None = None,
         *,
         order_by: str | None = None,
+        at_least: int | None = None,
+        at_most: int | None = None,
         descending: bool = False,
         limit: int = 100,
     ) -> list[Record]:
+        bounds = (at_least, at_most)
         statement, values = query_statement(
-            self.workspace, kind, where or {}, order_by, descending=descending, limit=limit
+            self.workspace, kind, where or {}, order_by, bounds=bounds, descending=descending, limit=limit
         )
-        if not (_is_comparable(kind) and all(_is_comparable(value) for value in (where or {}).values())):
+        if not (is_comparable(kind) and all(is_comparable(value) for value in (where or {}).values())):
             self.pool.check_open()
             return []
         return await self.pool.read(
@@ -107,7 +111,7 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
 
 
-def _is_comparable(value: object) -> bool:
+def is_comparable(value: object) -> bool:
     """Tell whether something stored can equal this: text that can be written, or a number of 64 bits."""
     if isinstance(value, str):
         return _text_fault(value) is None
@@ -139,6 +143,7 @@ def query_statement(
     where: Mapping[str, str | int | bool],
     order_by: str | None,
     *,
+    bounds: tuple[int | None, int | None] = (None, None),
     descending: bool,
     limit: int,
 ) -> tuple[str, dict[str, Any]]:
@@ -146,10 +151,8 @@ def query_statement(
 
     Raises: UnknownIndexField.
     """
-    known = RECORD_INDEXES.get(kind, ())
-    for name in (*where, *([order_by] if order_by else [])):
-        if name not in known:
-            raise UnknownIndexField(kind=kind, field=name, known=known)
+    bounded = bounds != (None, None)
+    known = indexed_fields(kind, where, order_by, bounded=bounded)
     # The kind is written into the text because a partial index serves only a constant; it is one
     # of RECORD_INDEXES, or it matches nothing and is bound.
     condition = f"kind = '{kind}'" if known else "kind = :kind"
@@ -159,12 +162,18 @@ def query_statement(
     for i, (name, value) in enumerate(where.items()):
         condition += f" AND json_extract(data, '$.{name}') = :v{i}"
         values[f"v{i}"] = value
+    if bounded:  # to SQLite every text is greater than any number
+        least, most = (value if value is None else max(-GREATEST, min(value, GREATEST)) for value in bounds)
+        upper = "< ''" if most is None else "<= :most"
+        condition += f" AND json_extract(data, '$.{order_by}') >= :least"
+        condition += f" AND json_extract(data, '$.{order_by}') {upper}"
+        values |= {"least": -math.inf if least is None else least} | ({} if most is None else {"most": most})
     direction = "DESC" if descending else "ASC"
     order = f"json_extract(data, '$.{order_by}') {direction}, key ASC" if order_by else f"key {direction}"
     if order_by in where:
         order = "key ASC"  # all are equal in it; said so, the index gives the order
     # Left to itself the planner goes through all records of the kind: it takes a primary key for as good.
-    chosen = next((name for name in known if name in where), None)
+    chosen = order_by if bounded else next((name for name in known if name in where), None)
     source = f"records INDEXED BY records_{kind}_{chosen}" if chosen else "records"
     text = f"SELECT key, version, data FROM {source} WHERE workspace = :workspace AND {condition} "
     return text + f"ORDER BY {order} LIMIT :limit", values

@@ -88,13 +88,6 @@ FIRST = (
     """CREATE VIRTUAL TABLE words USING fts5 (
         key, name, type, type_name, description, data, process, tokenize = 'ascii'
     )""",
-    """CREATE TABLE terms (
-        graph INTEGER NOT NULL REFERENCES graphs (id) ON DELETE CASCADE,
-        term TEXT NOT NULL,
-        content INTEGER NOT NULL,
-        name INTEGER NOT NULL,
-        PRIMARY KEY (graph, term)
-    ) WITHOUT ROWID""",
     """CREATE TABLE vectors (
         rid INTEGER PRIMARY KEY REFERENCES nodes (rid) ON DELETE CASCADE,
         model TEXT NOT NULL,
@@ -136,18 +129,21 @@ FIRST = (
 TUNING = "INSERT INTO words (words, rank) VALUES ('automerge', 8)"
 """For a new file, which keeps it: less merging than at FTS5's own setting, and more parts to search."""
 
-RECORD_INDEX_STATEMENTS = tuple(
-    f"CREATE INDEX IF NOT EXISTS records_{kind}_{name} "
+RECORD_INDEX_STATEMENTS = {
+    f"records_{kind}_{name}": f"CREATE INDEX IF NOT EXISTS records_{kind}_{name} "
     f"ON records (workspace, json_extract(data, '$.{name}'), key) WHERE kind = '{kind}'"
     for kind, names in RECORD_INDEXES.items()
     for name in names
-)
-"""The indexes of the record fields that may be queried (names come from RECORD_INDEXES alone)."""
+}
+"""The indexes of the record fields that may be queried, by name (names come from RECORD_INDEXES alone).
+
+Any opening makes those that a file lacks. They are of no version: to a program without them they do no harm.
+"""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (*FIRST, *RECORD_INDEX_STATEMENTS),
-    RECORD_INDEX_STATEMENTS,  # version 2: records of more kinds may be queried
-    ("DROP TABLE terms",),  # version 3: how many nodes have a word is known by the index that finds them
+    FIRST,
+    (),  # version 2 had more indexes of records
+    ("DROP TABLE IF EXISTS terms",),  # version 3: the index that finds words knows how many nodes have one
 )
 
 
@@ -210,7 +206,7 @@ def prepare(path: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     found = _version(connection, path)
-    if found == VERSION:
+    if found == VERSION and _has_record_indexes(connection):
         return
     if found == 0:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
@@ -220,6 +216,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         for steps in MIGRATIONS[_version(connection, path) :]:  # another process may have been first
             for statement in steps:
                 connection.execute(statement)
+        for statement in RECORD_INDEX_STATEMENTS.values():
+            connection.execute(statement)
         if found == 0:
             connection.execute(TUNING)
         connection.execute(
@@ -236,6 +234,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _has_record_indexes(connection: sqlite3.Connection) -> bool:
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")
+    return RECORD_INDEX_STATEMENTS.keys() <= {name for (name,) in found}
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

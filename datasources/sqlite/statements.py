@@ -165,6 +165,14 @@ WHERE v.model = :model AND v.dim = :dim AND v.name IS NOT NULL"""
 
 RECORD_GET = "SELECT version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
 RECORD_VERSION = "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+# From one workspace to the next: the records between them are not read.
+RECORD_WORKSPACES = """
+WITH RECURSIVE w (name) AS (
+    SELECT min(workspace) FROM records
+    UNION ALL SELECT (SELECT min(workspace) FROM records WHERE workspace > name) FROM w WHERE name IS NOT NULL
+)
+SELECT name FROM w WHERE EXISTS (SELECT 1 FROM records r WHERE r.workspace = name AND r.kind = :kind)
+ORDER BY name"""
 RECORD_PUT = """
 INSERT INTO records (workspace, kind, key, version, data) VALUES (:workspace, :kind, :key, :version, :data)
 ON CONFLICT (workspace, kind, key) DO UPDATE SET version = excluded.version, data = excluded.data"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -205,6 +206,39 @@ class RecordQueryContract(Contract):
             await records.put(a_record(f"{number:03}", "lease", owner="me"), expected_version=None)
         assert len(await records.query("lease")) == 100
         assert len(await records.query("lease", {"owner": "me"}, limit=500)) == 101
+
+    async def test_bounds_keep_the_numbers_within_them_both_ends_included(self, records: RecordStore) -> None:
+        for key, time in (("text", "20"), ("none", None), ("list", [20]), ("big", 2**53), ("below", -1.5)):
+            await records.put(a_record(key, createdTime=time, userId="ann"), expected_version=None)
+        asked = partial(records.query, "approval", order_by="createdTime")
+        assert keys_of(await asked(at_most=20)) == ["below", "a", "b", "d"]
+        assert keys_of(await asked(at_least=20)) == ["d", "c", "big"]
+        assert keys_of(await asked(at_least=10, at_most=20)) == ["a", "b", "d"]
+        assert keys_of(await asked(at_least=21, at_most=20)) == []
+        assert keys_of(await asked(at_least=11, at_most=30, descending=True)) == ["c", "d"]
+        assert keys_of(await asked({"userId": "ann"}, at_least=0, at_most=30)) == ["b", "d", "c"]
+        assert keys_of(await asked({"userId": "ann", "status": "pending"}, at_least=0, limit=1)) == ["b"]
+        assert keys_of(await asked({"createdTime": 10}, at_most=10, descending=True)) == ["a", "b"]
+        assert keys_of(await asked(at_least=-(2**70), at_most=2**70)) == ["below", "a", "b", "d", "c", "big"]
+
+    async def test_what_is_bounded_must_be_declared(self, records: RecordStore) -> None:
+        for order in (None, "", "secret"):
+            with pytest.raises(UnknownIndexField):
+                await records.query("approval", order_by=order, at_most=5)
+
+    async def test_of_many_automations_those_due_are_found(self, records: RecordStore) -> None:
+        writes = [
+            RecordWrite(
+                kind="automation",
+                key=f"{number:04}",
+                data={"enabled": number % 2 == 0, "nextTime": 1_000 - number if number % 5 else None},
+                expected_version=None,
+            )
+            for number in range(300)
+        ]
+        await records.write(writes)
+        due = await records.query("automation", {"enabled": True}, order_by="nextTime", at_most=704)
+        assert keys_of(due) == ["0298", "0296"]
 
     async def test_changed_and_deleted_records_leave_their_old_place(self, records: RecordStore) -> None:
         (stored,) = await records.query("approval", {"status": "applied"})

@@ -76,6 +76,22 @@ class WorkspaceContract(Contract):
             await database.source(workspace).create_graph(a_graph(key, workspace))
         assert await database.workspaces() == sorted({WORKSPACE, OTHER})
 
+    async def test_the_workspaces_that_hold_records_of_a_kind_are_listed(self, database: Database) -> None:
+        kinds = ("automation", "session", "member", "policy", "thread", "usage", "no such kind")
+        names = ("ann", "bob", "zoë", OTHER)
+        for i, kind in enumerate(kinds[:-1]):
+            for workspace in names[i % 3 :]:
+                record = Record(kind=kind, key=f"{workspace} {len(kind)}", data={})
+                await database.records(workspace).put(record, expected_version=None)
+        for i, kind in enumerate(kinds[:-1]):
+            assert await database.workspaces(kind) == sorted(names[i % 3 :])
+        for stranger in ("no such kind", "", "' OR 1=1 --", "a\0b", "\ud800"):
+            assert await database.workspaces(stranger) == []
+        assert await database.workspaces() == []
+        (last,) = await database.records(OTHER).query("automation")
+        await database.records(OTHER).delete("automation", last.key, expected_version=last.version or "")
+        assert await database.workspaces("automation") == ["ann", "bob", "zoë"]
+
     async def test_another_workspaces_graph_does_not_exist(self, database: Database, source: Source) -> None:
         before = await snapshot(source)
         for workspace in (OTHER, ROOT_WORKSPACE):

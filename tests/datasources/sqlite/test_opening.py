@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from datasources.base import Record
 from datasources.errors import DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
 from datasources.sqlite import SqliteDatabase, schema
 from datasources.types import Mutation
@@ -249,6 +250,35 @@ async def test_an_older_version_is_brought_up_to_date_with_its_content(
     rows.close()
     monkeypatch.undo()
     assert isinstance(await refused(path), DatabaseVersion)
+    assert faults(path) == []
+
+
+async def test_a_file_without_an_index_of_records_gets_it_and_keeps_its_records(tmp_path: Path) -> None:
+    """As a program made it that knew fewer kinds; it was of version 1, or of this one."""
+    path = tmp_path / "graphs.db"
+    async with SqliteDatabase(path) as database:
+        data = {"enabled": True, "nextTime": 5}
+        stored = await database.records(WORKSPACE).put(
+            Record(kind="automation", key="a", data=data), expected_version=None
+        )
+    for version in (1, schema.VERSION):
+        older = sqlite3.connect(path)
+        for name in schema.RECORD_INDEX_STATEMENTS:
+            if name.startswith(("records_automation_", "records_session_")):
+                older.execute(f"DROP INDEX {name}")
+        if version == 1:
+            older.execute("CREATE TABLE terms (term TEXT)")
+        older.execute(f"PRAGMA user_version = {version}")
+        older.close()
+        async with SqliteDatabase(path) as database:
+            records = database.records(WORKSPACE)
+            found = await records.query("automation", {"enabled": True}, order_by="nextTime", at_most=5)
+            assert found == [stored]
+            assert await records.query("session", {"open": True}) == []
+    made = sqlite3.connect(path)
+    assert made.execute("SELECT count(*) FROM sqlite_master WHERE name = 'terms'").fetchone() == (0,)
+    assert made.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+    made.close()
     assert faults(path) == []
 
 

@@ -92,6 +92,23 @@ def test_every_record_query_uses_the_index_of_its_field(
         assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step], plan
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("bounds", [(None, 5), (5, None), (5, 9)])
+def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
+    connection: sqlite3.Connection, bounds: tuple[int | None, int | None], descending: bool
+) -> None:
+    """Of a thousand enabled automations, those that are due are read, and no other."""
+    statement, values = query_statement(
+        "acme", "automation", {"enabled": True}, "nextTime", bounds=bounds, descending=descending, limit=10
+    )
+    (search, *sorting) = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    assert (
+        search
+        == "SEARCH records USING INDEX records_automation_nextTime (workspace=? AND <expr>>? AND <expr><?)"
+    )
+    assert sorting == (["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if descending else [])
+
+
 @pytest.mark.parametrize("kind", [*RECORD_INDEXES, "no such kind"])
 def test_records_without_a_condition_come_by_their_key(connection: sqlite3.Connection, kind: str) -> None:
     statement, values = query_statement("acme", kind, {}, None, descending=False, limit=10)
