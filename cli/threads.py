@@ -90,7 +90,8 @@ def _show_message(message: Message) -> None:
                 f"[{message.name}] {message.content.splitlines()[0][:200] if message.content else ''}", "dim"
             )
         case SystemMessage():
-            pass
+            if message.kind is not None:
+                render.line(f"[{message.summary or message.content}]", "dim")
 
 
 @threads.command("delete")

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.openapi.models import Example
 from pydantic import BeforeValidator, Field
 
+from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.i18n import Language
@@ -165,10 +166,14 @@ async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
 
 
 class ThreadMessages(AnswerBody):
-    """Messages in OpenAI's form; `status` says where the last turn stands."""
+    """Messages in OpenAI's form; `status` says where the last turn stands.
+
+    `notes` are those of the service between them, each `after` so many of the messages.
+    """
 
     thread_id: str
     conversation_history: list[dict[str, Any]]
+    notes: list[dict[str, Any]]
     pending_interrupt: dict[str, Any] | None = None
     status: str = "idle"
 
@@ -178,9 +183,17 @@ async def messages(workspaces: Workspaces, thread_id: Id, language: InLanguage) 
     """Return a conversation with what it waits for."""
     place, thread = await workspaces.of_thread(thread_id)
     thread = await place.effective_status(thread)
+    said: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    for message in thread.conversation_history:
+        if is_note(message):
+            notes.append({**message, "after": len(said)})
+        else:
+            said.append(message)
     return ThreadMessages(
         thread_id=thread.key,
-        conversation_history=thread.conversation_history,
+        conversation_history=said,
+        notes=notes,
         pending_interrupt=await _pending(place, thread, language),
         status=thread.turn.status,
     )

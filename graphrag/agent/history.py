@@ -1,5 +1,7 @@
 """Keeps a conversation valid and within its bounds; knows no store and asks no model.
 
+Messages that are for people only are dropped before anything else, so no count and no cut depends on them.
+
 Valid: every tool call is answered once, right after the message that asked, in the order asked;
 no answer without a call; no call id twice. Calls and answers are only ever kept or dropped together.
 """
@@ -7,7 +9,7 @@ no answer without a call; no call id twice. Calls and answers are only ever kept
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from graphrag.llm.base import (
@@ -32,6 +34,16 @@ def is_context(message: Message) -> bool:
     return isinstance(message, SystemMessage) and message.content.startswith(CONTEXT_MARKER)
 
 
+def is_for_people(message: Message) -> bool:
+    """Return whether a message is never sent to a model."""
+    return isinstance(message, SystemMessage | AssistantMessage) and message.exclude_from_prompt
+
+
+def for_model(messages: Iterable[Message]) -> list[Message]:
+    """Return the messages that a model may see."""
+    return [message for message in messages if not is_for_people(message)]
+
+
 def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
     """Return the calls that have no answer yet, in the order asked."""
     answered = {message.call_id for message in messages if isinstance(message, ToolMessage)}
@@ -40,13 +52,14 @@ def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
 
 def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
     """Return every tool call of a conversation."""
-    return [call for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls]
+    return [call for m in for_model(messages) if isinstance(m, AssistantMessage) for call in m.tool_calls]
 
 
 def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
     """Return the conversation made valid. A call without answer gets `missing` as one.
 
-    Of several answers to a call the first counts. A call id met again gets a new one.
+    Of several answers to a call the first counts. A call id met again gets a new one. What is for people
+    stays as it is.
     """
     waiting: dict[str, deque[ToolMessage]] = defaultdict(deque)
     for message in messages:
@@ -56,6 +69,9 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
     taken: set[str] = set()
     for message in messages:
         if isinstance(message, ToolMessage):
+            continue
+        if is_for_people(message):
+            made.append(message)
             continue
         if not isinstance(message, AssistantMessage) or not message.tool_calls:
             if not isinstance(message, AssistantMessage) or message.content.strip():
@@ -83,6 +99,7 @@ def _fresh(call_id: str, taken: set[str]) -> str:
 
 def without_old_context(messages: Sequence[Message]) -> list[Message]:
     """Return the conversation with the last block of retrieved context only."""
+    messages = for_model(messages)
     last = max((i for i, message in enumerate(messages) if is_context(message)), default=-1)
     return [message for i, message in enumerate(messages) if i == last or not is_context(message)]
 
@@ -104,6 +121,7 @@ class ConversationParts:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> ConversationParts:
+        messages = for_model(messages)
         starts: list[int] = []
         for i, message in enumerate(messages):
             if not isinstance(message, UserMessage):
@@ -112,7 +130,7 @@ class ConversationParts:
                 i -= 1
             starts.append(i)
         first = starts[0] if starts else len(messages)
-        ends = [*starts[1:], len(messages)]
+        ends = [*starts[1:], *([len(messages)] if starts else [])]
         turns = tuple(tuple(messages[a:b]) for a, b in zip(starts, ends, strict=True))
         return cls(tuple(messages[:first]), turns)
 
@@ -130,7 +148,8 @@ def with_short_results(messages: Sequence[Message], limit: int = OLD_RESULT_CHAR
 
 
 def _shortened(message: Message, limit: int) -> Message:
-    if isinstance(message, ToolMessage) and len(message.content) > limit:
+    is_found = isinstance(message, ToolMessage) or (isinstance(message, SystemMessage) and message.data)
+    if is_found and len(message.content) > limit:
         return replace(message, content=cut_text(message.content, limit))
     return message
 

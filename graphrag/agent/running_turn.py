@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphrag.agent.change_words import conversation_asks_for_change
@@ -21,7 +21,7 @@ from graphrag.agent.events import (
     ToolLimit,
     UsageReported,
 )
-from graphrag.agent.history import calls_of, is_context, repaired, unanswered
+from graphrag.agent.history import calls_of, for_model, is_context, repaired, unanswered
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.turn_lease import TurnLease
@@ -89,7 +89,7 @@ class RunningTurn:
         self.change(status=status, text=self.text if status in ("waiting", "limit") else "")
         self._update(
             pending_interrupt=waits_for,
-            message_count=sum(_counts(message) for message in self.messages),
+            message_count=sum(_counts(message) for message in for_model(self.messages)),
             tool_call_count=len(calls_of(self.messages)),
         )
         self.hold.check()
@@ -160,7 +160,7 @@ class RunningTurn:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.repair_history()
         messages = [message for message in self.messages if not is_context(message)]
-        said = [message for message in messages if not isinstance(message, SystemMessage)]
+        said = [message for message in for_model(messages) if not isinstance(message, SystemMessage)]
         if said and not isinstance(said[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
         self.messages = [*_without_reasoning(messages), context, question]
@@ -295,8 +295,5 @@ def _counts(message: Message) -> bool:
 def _without_reasoning(messages: Sequence[Message]) -> list[Message]:
     """Drop the model's thinking of turns that are over: it is only sent back within its turn."""
     return [
-        AssistantMessage(content=m.content, tool_calls=m.tool_calls)
-        if isinstance(m, AssistantMessage) and m.reasoning
-        else m
-        for m in messages
+        replace(m, reasoning="") if isinstance(m, AssistantMessage) and m.reasoning else m for m in messages
     ]

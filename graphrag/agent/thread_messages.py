@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from graphrag.llm.base import (
     AssistantMessage,
+    Fact,
     Message,
+    SystemKind,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -22,13 +26,34 @@ def to_stored(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [_stored(message) for message in messages]
 
 
+def stamped(messages: Iterable[Message], now: int) -> list[Message]:
+    """Return the messages, those that were never stored with an id and the time `now` in milliseconds."""
+    return [
+        message if message.id is not None else replace(message, id=f"m_{uuid.uuid4().hex[:16]}", time=now)
+        for message in messages
+    ]
+
+
+def is_note(raw: Any) -> bool:
+    """Return whether a stored message is a note of the service, which clients of before do not know."""
+    return isinstance(raw, Mapping) and ("systemKind" in raw or raw.get("excludeFromPrompt") is True)
+
+
 def _stored(message: Message) -> dict[str, Any]:
+    named = {"id": message.id, "time": message.time}
+    return _written(message) | {name: value for name, value in named.items() if value}
+
+
+def _written(message: Message) -> dict[str, Any]:
     match message:
         case SystemMessage():
-            return {"role": "system", "content": clean(message.content), "stable": message.stable}
+            return _stored_system(message)
         case UserMessage():
-            shown = {"contextNodes": list(message.retrieved)} if message.retrieved else {}
-            return {"role": "user", "content": clean(message.content), **shown}
+            return {"role": "user", "content": clean(message.content)} | _present(
+                contextNodes=list(message.retrieved),
+                segments=[dict(segment) for segment in message.segments],
+                execution=dict(message.execution or {}),
+            )
         case ToolMessage():
             stored: dict[str, Any] = {
                 "role": "tool",
@@ -36,19 +61,40 @@ def _stored(message: Message) -> dict[str, Any]:
                 "name": message.name,
                 "content": clean(message.content),
             }
-            return stored | ({"isError": True} if message.is_error else {})
+            return stored | _present(isError=message.is_error)
         case AssistantMessage():
-            stored = {"role": "assistant", "content": clean(message.content)}
-            if message.tool_calls:
-                stored["tool_calls"] = [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": clean(call.name), "arguments": clean(call.arguments)},
-                    }
-                    for call in message.tool_calls
-                ]
-            return stored | ({"reasoning": clean(message.reasoning)} if message.reasoning else {})
+            calls = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": clean(call.name), "arguments": clean(call.arguments)},
+                }
+                for call in message.tool_calls
+            ]
+            return {"role": "assistant", "content": clean(message.content)} | _present(
+                tool_calls=calls,
+                reasoning=clean(message.reasoning),
+                invalid=message.invalid,
+                excludeFromPrompt=message.exclude_from_prompt,
+            )
+
+
+def _stored_system(message: SystemMessage) -> dict[str, Any]:
+    """What commands found stands in `data` alone: who does not know that field reads the summary."""
+    content = message.summary if message.data else message.content
+    stored: dict[str, Any] = {"role": "system", "content": clean(content), "stable": message.stable}
+    return stored | _present(
+        level=message.level if message.level != 1 else None,
+        systemKind=message.kind,
+        summary=clean(message.summary),
+        results=[dict(result) for result in message.results],
+        data=clean(message.data),
+        excludeFromPrompt=message.exclude_from_prompt,
+    )
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
 
 
 def from_stored(stored: Iterable[Any]) -> list[Message]:
@@ -65,20 +111,46 @@ def from_stored(stored: Iterable[Any]) -> list[Message]:
 
 def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
     content = _text(raw.get("content"))
+    time = raw.get("time")
+    message_id, time = _text(raw.get("id")), time if isinstance(time, int) else 0
     match raw.get("role"):
         case "system" | "developer":
+            kind = cast(SystemKind, _text(raw.get("systemKind"))) or None
             stable = bool(raw.get("stable", first)) and not content.startswith(CONTEXT_MARKER)
-            return SystemMessage(content=content, stable=stable)
+            return SystemMessage(
+                id=message_id,
+                time=time,
+                content=_text(raw.get("data")) or content if kind == "DATA_ADDED" else content,
+                stable=stable,
+                level=2 if raw.get("level") == 2 else 1,
+                kind=kind,
+                summary=_text(raw.get("summary")),
+                results=_facts(raw.get("results")),
+                exclude_from_prompt=raw.get("excludeFromPrompt") is True,
+            )
         case "user":
-            return UserMessage(content=content, retrieved=_keys(raw.get("contextNodes")))
+            return UserMessage(
+                id=message_id,
+                time=time,
+                content=content,
+                retrieved=_keys(raw.get("contextNodes")),
+                segments=_facts(raw.get("segments")),
+                execution=_mapping(raw.get("execution")) or None,
+            )
         case "assistant":
             return AssistantMessage(
+                id=message_id,
+                time=time,
                 content=content,
                 tool_calls=tuple(_calls(raw.get("tool_calls"))),
                 reasoning=_text(raw.get("reasoning")),
+                invalid=raw.get("invalid") is True,
+                exclude_from_prompt=raw.get("excludeFromPrompt") is True,
             )
         case "tool":
             return ToolMessage(
+                id=message_id,
+                time=time,
                 call_id=_text(raw.get("tool_call_id")),
                 name=_text(raw.get("name")),
                 content=content,
@@ -100,6 +172,11 @@ def _calls(raw: Any) -> Iterable[ToolCall]:
 
 def _keys(raw: Any) -> tuple[str, ...]:
     return tuple(key for key in cast(list[Any], raw) if isinstance(key, str)) if isinstance(raw, list) else ()
+
+
+def _facts(raw: Any) -> tuple[Fact, ...]:
+    items = cast(list[Any], raw) if isinstance(raw, list) else []
+    return tuple(cast(Fact, item) for item in items if isinstance(item, Mapping))
 
 
 def _mapping(raw: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from datasources.base import Record, RecordStore
 from datasources.errors import BadDocument, RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.editor_threads import take_over
-from graphrag.agent.thread_messages import from_stored, to_stored
+from graphrag.agent.thread_messages import from_stored, stamped, to_stored
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
 from graphrag.roles import Person
@@ -208,8 +208,12 @@ class Threads:
             raise ThreadNotFound(thread_id=thread_id)
         return read_thread(record)
 
-    async def save(self, stored: StoredThread, messages: Sequence[Message]) -> StoredThread:
-        """Store the thread with these messages over the version that was read. Raises: ThreadBusy."""
+    async def save(self, stored: StoredThread, messages: list[Message]) -> StoredThread:
+        """Store the thread with these messages over the version that was read. Raises: ThreadBusy.
+
+        Those that were never stored get their id and time, in place.
+        """
+        messages[:] = stamped(messages, self._clock())
         thread = stored.thread.model_copy(
             update={
                 "conversation_history": to_stored(messages),

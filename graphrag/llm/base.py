@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from graphrag.llm.server_facts import ServerFacts
@@ -29,33 +29,79 @@ class ToolCall:
     arguments: str
 
 
+SystemKind = Literal[
+    "DATA_ADDED", "ACTIONS_EXECUTED", "LIMIT_REACHED", "FORMAT_ERROR", "NETWORK_ERROR", "SESSION_TIMEOUT"
+]
+"""What a note of the service within a conversation is about."""
+
+Fact = Mapping[str, Any]
+"""A part of a message in its stored form (camelCase), which only its maker and its readers know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemMessage:
-    """Instructions, or retrieved context. `stable`: the same in every call of the thread."""
+class StoredFields:
+    """What every message is stored with. `id` is unique in its thread, `time` in milliseconds since 1970.
+
+    None: not stored yet; both are given when it is. Empty: stored by a program that knew neither.
+    Two messages are equal that say the same.
+    """
+
+    id: str | None = field(default=None, compare=False)
+    time: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemMessage(StoredFields):
+    """Instructions, retrieved context, or a note of the service, which has a `kind`.
+
+    `content` is what the model sees. `stable`: the same in every call of the thread; `level` says how
+    long (1: the session, 2: until what is always sent changes). `summary` is the note for people, `results`
+    one document a command that was run. `exclude_from_prompt`: for people only.
+    """
 
     content: str
     stable: bool = True
+    level: Literal[1, 2] = 1
+    kind: SystemKind | None = None
+    summary: str = ""
+    results: tuple[Fact, ...] = ()
+    exclude_from_prompt: bool = False
+
+    @property
+    def data(self) -> str:
+        """What commands found, as the model sees it."""
+        return self.content if self.kind == "DATA_ADDED" else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserMessage:
-    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for people to see."""
+class UserMessage(StoredFields):
+    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for people to see.
+
+    `segments` are its words and blocks in order, where it has blocks; `execution`: the run that it began.
+    """
 
     content: str
     retrieved: tuple[str, ...] = ()
+    segments: tuple[Fact, ...] = ()
+    execution: Fact | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantMessage:
-    """`reasoning` goes back only to providers that demand it, and only within a turn."""
+class AssistantMessage(StoredFields):
+    """`reasoning` goes back only to providers that demand it, and only within a turn.
+
+    `invalid`: its form was wrong, which the note that follows says. `exclude_from_prompt`: for people only.
+    """
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
+    invalid: bool = False
+    exclude_from_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolMessage:
+class ToolMessage(StoredFields):
     """The answer to a tool call. Follows the AssistantMessage that asked, one for every call."""
 
     call_id: str

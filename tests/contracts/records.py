@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,11 @@ from datasources.base import (
 )
 from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
 from datasources.types import Mutation
+from graphrag.agent.thread_messages import from_stored, to_stored
 from tests.contracts.base import Contract
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, keys_of
 from tests.contracts.writing import HOSTILE_KEYS
+from tests.support.every_message import every_message
 
 
 def a_record(key: str, kind: str = "approval", **data: Any) -> Record:
@@ -45,6 +48,14 @@ class RecordStoreContract(Contract):
         assert (stored.kind, stored.key, stored.data) == ("approval", "k", data)
         assert stored.version
         assert await records.get("approval", "k") == stored
+
+    async def test_every_field_of_a_message_comes_back(self, records: RecordStore) -> None:
+        said = every_message()
+        await records.put(a_record("t", "thread", conversationHistory=to_stored(said)), expected_version=None)
+        found = await records.get("thread", "t")
+        assert found is not None
+        again = from_stored(found.data["conversationHistory"])
+        assert [(type(one), asdict(one)) for one in again] == [(type(one), asdict(one)) for one in said]
 
     async def test_several_records_are_written_all_or_none(self, records: RecordStore) -> None:
         first = await records.put(a_record("a", n=1), expected_version=None)

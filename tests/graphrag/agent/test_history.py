@@ -74,6 +74,29 @@ messages = st.lists(
 )
 
 
+FOR_PEOPLE = [
+    SystemMessage(content="paused", stable=False, kind="NETWORK_ERROR", exclude_from_prompt=True),
+    AssistantMessage(content="draft", tool_calls=(call("a"),), exclude_from_prompt=True),
+]
+
+
+# messages for people
+
+
+@given(messages, st.lists(st.tuples(st.integers(0, 14), st.sampled_from(FOR_PEOPLE)), max_size=4))
+def test_messages_for_people_change_nothing_of_what_a_model_is_sent(
+    said: list[Message], notes: list[tuple[int, Message]]
+) -> None:
+    mixed = list(said)
+    for place, note in notes:
+        mixed.insert(place, note)
+    assert shortened(mixed) == shortened(said)
+    assert unanswered(mixed) == unanswered(said)
+    mended = repaired(mixed, missing="none")
+    assert [message for message in mended if message not in FOR_PEOPLE] == repaired(said, missing="none")
+    assert sum(message in FOR_PEOPLE for message in mended) == len(notes)
+
+
 # repair
 
 

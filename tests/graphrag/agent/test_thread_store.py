@@ -26,7 +26,9 @@ from graphrag.llm.base import (
 )
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 
-HELLO = (UserMessage(content="hello"),)
+
+def hello() -> list[Message]:
+    return [UserMessage(content="hello")]
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Shelf:
         self, title: str, person: Person = EDITOR, graph: str = GRAPH, **more: Any
     ) -> StoredThread:
         self.now += 1
-        return await self.threads.save(self.threads.begin(graph, person, title=title, **more), HELLO)
+        return await self.threads.save(self.threads.begin(graph, person, title=title, **more), hello())
 
 
 @pytest_asyncio.fixture
@@ -57,7 +59,9 @@ async def test_a_thread_is_stored_in_the_form_of_the_editors_chat(shelf: Shelf) 
     assert record is not None
     data = dict(record.data)
     assert data["title"] == ("What is this? " + "x" * 100)[:80]
-    assert data["conversationHistory"] == [{"role": "user", "content": "hello"}]
+    [said] = data["conversationHistory"]
+    assert said.pop("id")
+    assert said == {"role": "user", "content": "hello", "time": shelf.now}
     for name in ("graphKey", "workspace", "userId", "totalPromptTokens", "totalCost", "createdTime"):
         assert name in data
     assert (data["userId"], data["schemaVersion"], data["turn"]["status"]) == ("ed", 1, "idle")
@@ -65,9 +69,9 @@ async def test_a_thread_is_stored_in_the_form_of_the_editors_chat(shelf: Shelf) 
 
 async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
     stored = await shelf.keep("one")
-    await shelf.threads.save(stored, [*HELLO, AssistantMessage(content="first")])
+    await shelf.threads.save(stored, [*hello(), AssistantMessage(content="first")])
     with pytest.raises(ThreadBusy):
-        await shelf.threads.save(stored, [*HELLO, AssistantMessage(content="second")])
+        await shelf.threads.save(stored, [*hello(), AssistantMessage(content="second")])
     kept = (await shelf.threads.get(stored.thread.key, EDITOR)).thread.messages
     assert kept[-1] == AssistantMessage(content="first")
 
@@ -88,7 +92,7 @@ async def test_threads_are_listed_newest_first_by_graph_and_kind(shelf: Shelf) -
     first, second = await shelf.keep("first"), await shelf.keep("second", context_type="home")
     other = await shelf.keep("other", graph="another")
     shelf.now += 1
-    await shelf.threads.save(first, HELLO)
+    await shelf.threads.save(first, hello())
     assert [t.title for t in await shelf.threads.list(EDITOR)] == ["first", "other", "second"]
     assert [t.key for t in await shelf.threads.list(EDITOR, graph_key="another")] == [other.thread.key]
     assert [t.key for t in await shelf.threads.list(EDITOR, context_type="home")] == [second.thread.key]
@@ -142,9 +146,15 @@ async def test_a_thread_that_another_program_wrote_is_read_and_keeps_what_we_do_
         AssistantMessage(tool_calls=(ToolCall(id="a", name="look", arguments="{}"),)),
         ToolMessage(call_id="a", name="", content="seen"),
     ]
-    await shelf.threads.save(stored, stored.thread.messages)
+    went_on = [*stored.thread.messages, UserMessage(content="More")]
+    await shelf.threads.save(stored, went_on)
+    assert [message.time for message in went_on] == [0, 0, 0, shelf.now]
     record = await shelf.records.get(KIND, "theirs")
     assert record is not None
+    assert [("id" in raw, "time" in raw) for raw in record.data["conversationHistory"]] == [
+        *[(False, False)] * 3,
+        (True, True),
+    ]
     assert record.data["mood"] == {"happy": True}
     assert record.data["schemaVersion"] == 1
 
@@ -171,6 +181,19 @@ messages: st.SearchStrategy[list[Message]] = st.lists(
 @given(messages)
 def test_messages_come_back_as_they_were_stored(stored: list[Message]) -> None:
     assert from_stored(to_stored(stored)) == stored
+
+
+async def test_a_message_keeps_the_id_and_time_it_was_first_stored_with(shelf: Shelf) -> None:
+    said = hello()
+    stored = await shelf.threads.save(shelf.threads.begin(GRAPH, EDITOR, title="x"), said)
+    before = [(message.id, message.time) for message in said]
+    shelf.now += 5
+    said.append(AssistantMessage(content="hi"))
+    stored = await shelf.threads.save(stored, said)
+    again = (await shelf.threads.get(stored.thread.key, EDITOR)).thread.messages
+    assert [(message.id, message.time) for message in again[:1]] == before
+    assert again[1].time == shelf.now
+    assert len({message.id for message in again}) == 2
 
 
 async def test_half_a_surrogate_pair_is_stored_as_a_question_mark(shelf: Shelf) -> None:
