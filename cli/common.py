@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, NoReturn, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import typer
 
@@ -68,6 +69,13 @@ ThreadOption = Annotated[
     typer.Option(
         "--thread", "-t", metavar="ID", help="Go on in this conversation (see `nodius threads list`)."
     ),
+]
+UrlOption = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The service (default: as `nodius serve`).")
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="File with the token to sign in (-: stdin)."),
 ]
 LimitOption = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Show at most so many.")
@@ -212,6 +220,18 @@ async def graph_or_fail(source: GraphDataSource, graph_key: str, *, or_else: str
     fail(f"no graph {graph_key!r} in workspace {source.workspace!r}{other}{hint}", code=EXIT_NOTHING)
 
 
+def service_of(settings: Settings, url: str | None, token_file: Path | None) -> tuple[str, str | None]:
+    """Return a service's address and the token to sign in with; ends the program when it is unreadable."""
+    address = url or f"http://{settings.host}:{settings.port}"
+    if token_file is None:
+        return address, None
+    try:
+        text = sys.stdin.read() if str(token_file) == "-" else token_file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        fail(f"cannot read the token in {token_file}: {exc}", code=EXIT_USAGE)
+    return address, text.strip()
+
+
 def role_of(name: str) -> Role:
     """Return a role by its name; ends the program when there is none of it."""
     if name not in ROLES:
@@ -225,6 +245,6 @@ def check_question(question: str) -> None:
         fail("the question is empty", code=EXIT_USAGE)
 
 
-def local_time(at_ms: int) -> str:
+def local_time(at_ms: int, precision: Literal["minutes", "seconds"] = "minutes") -> str:
     """Return a time as people here write it. Units: milliseconds since 1970."""
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", "minutes")
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", precision)

@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, Common, command
+from cli.common import (
+    EXIT_FAILED,
+    Common,
+    TokenFileOption,
+    UrlOption,
+    command,
+    local_time,
+    run_coroutine,
+    service_of,
+)
 from datasources.base import Finding
 from graphrag.app.diagnostics import examine
+from graphrag.client.rest import NodiusClient
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -23,9 +33,45 @@ def doctor(
     ask: Annotated[
         bool, typer.Option("--ask", help="Ask the model a short question and time an embedding, too.")
     ] = False,
+    calls: Annotated[
+        bool, typer.Option("--calls", help="Show the last calls of tools in a running service instead.")
+    ] = False,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
     """Check database, embeddings, tokenizer and model. Ends with 1 when something is broken."""
+    if calls:
+        settings = common.settings()
+        work = _calls(*service_of(settings, url, token_file), common.workspace)
+        _show_calls(run_coroutine(work, settings.language), as_json=common.as_json)
+        return
     show_findings(asyncio.run(examine(common.settings(), ask=ask)), as_json=common.as_json)
+
+
+async def _calls(address: str, token: str | None, workspace: str | None) -> list[dict[str, Any]]:
+    async with NodiusClient(address, token=token, workspace=workspace) as client:
+        return await client.tool_calls()
+
+
+def _show_calls(calls: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        render.json(calls)
+        return
+    rows = [
+        [
+            local_time(one["time"], "seconds"),
+            one["tool"],
+            one["ms"],
+            f"{one['turn']}.{one['round']}",
+            ": ".join(filter(None, (one["outcome"], one.get("error")))),
+            one["threadId"],
+        ]
+        for one in calls
+    ]
+    if rows:
+        render.table(["time", "tool", "ms", "turn", "outcome", "conversation"], rows, numbers=[2])
+    else:
+        render.note("No tool was called since the service started.")
 
 
 def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import orjson
@@ -21,9 +20,12 @@ from cli.common import (
     LanguageOption,
     QuestionArgument,
     ThreadOption,
+    TokenFileOption,
+    UrlOption,
     check_question,
     fail,
     run_coroutine,
+    service_of,
     settings_of,
 )
 from cli.turn_display import TurnView, print_proposal
@@ -36,13 +38,8 @@ DECISIONS = ("ask", "approve", "reject", "wait", "leave")
 def stream(
     graph: GraphArgument,
     question: QuestionArgument,
-    url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="The service (default: as `nodius serve`).")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="File with the token to sign in (-: stdin)."),
-    ] = None,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
     thread: ThreadOption = None,
     decide: Annotated[
         str | None,
@@ -65,21 +62,12 @@ def stream(
     how = decide or ("ask" if sys.stdin.isatty() and not as_json else "leave")
     if how not in DECISIONS:
         fail(f"--decide is one of {', '.join(DECISIONS)}", code=EXIT_USAGE)
-    address = url or f"http://{settings.host}:{settings.port}"
-    token = None if token_file is None else _read_token(token_file)
+    address, token = service_of(settings, url, token_file)
     client = NodiusStream(address, token=token)
     work = Stream(how=how, as_json=as_json, language=settings.language).run(client, graph, question, thread)
     code = run_coroutine(work, settings.language, stopped="stopped")
     if code:
         raise typer.Exit(code)
-
-
-def _read_token(file: Path) -> str:
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        fail(f"cannot read the token in {file}: {exc}", code=EXIT_USAGE)
-    return text.strip()
 
 
 class Stream:

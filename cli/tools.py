@@ -21,7 +21,8 @@ from cli.common import (
 )
 from cli.diff import print_preview
 from cli.prompt import TOOLS
-from graphrag.agent.tool_calls import Answered, CallLimits, CallPlace, Requested, ToolCalls
+from graphrag.agent.requested_calls import Answered, CallLimits, Requested
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.app.wiring import Services, open_database
 from graphrag.approvals import Approvals
 from graphrag.llm.base import ToolCall

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from graphrag.agent.call_log import CallRecord
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
@@ -44,6 +45,8 @@ class Metrics:
         self._tokens = counter("model_tokens", "Tokens of models", "provider", "model", "direction")
         self._cost = counter("model_cost_dollars", "Known cost of models", "provider")
         self._tools = counter("tool_calls", "Calls of tools by models", "tool", "error")
+        self._tool_s = seconds("tool", "Time of a tool, without what was refused or remembered", "tool")
+        self._refused = counter("tool_refused", "Calls of tools that were not run, by why", "why")
         self._turns = counter("turns", "Turns by how they ended", "ending")
         self._running = gauge("turns_running", "Turns under way")
         self._turn_s = seconds("turn", "Time of a turn until it ends or waits")
@@ -100,6 +103,13 @@ class Metrics:
                 self._turns.labels(event.fault.code).inc()
             case ActionApplied() | _:
                 pass
+
+    def tool_call(self, call: CallRecord, known_tools: frozenset[str]) -> None:
+        """Count how long a call took, or why it was not run."""
+        if call.refused is not None:
+            self._refused.labels(call.refused).inc()
+        elif call.outcome != "reused":
+            self._tool_s.labels(call.tool if call.tool in known_tools else "other").observe(call.ms / 1000)
 
     def decided(self, approval: Approval) -> None:
         """Count a decision, wherever it was made in this server; an undo is `undone`."""

@@ -11,6 +11,7 @@ import logging
 from collections import OrderedDict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
@@ -145,6 +146,7 @@ class ServerState:
         self._model = await self._stack.enter_async_context(model)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = first.services.box.names
+        self._shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
         expiring = asyncio.create_task(self._expire())
         self._stack.callback(expiring.cancel)
         return self

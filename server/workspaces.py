@@ -51,16 +51,16 @@ class WorkspaceResolver:
 
     def __init__(self, state: ServerState, identity: Identity, workspace: str | None = None) -> None:
         self._state, self.identity = state, identity
-        self._names = [name for name in identity.workspaces if workspace in (None, name)]
+        self.names = [name for name in identity.workspaces if workspace in (None, name)]
 
     async def all(self) -> list[WorkspaceContext]:
-        return [await self._place(name) for name in self._names]
+        return [await self._place(name) for name in self.names]
 
     async def one(self) -> WorkspaceContext:
         """Return the only workspace there is. Raises: WorkspaceUnclear."""
-        if len(self._names) != 1:
+        if len(self.names) != 1:
             raise WorkspaceUnclear(names=self.identity.workspaces)
-        return await self._place(self._names[0])
+        return await self._place(self.names[0])
 
     async def of_graph(self, graph_key: str) -> tuple[WorkspaceContext, Graph]:
         """Return where a graph is. Raises: GraphNotFound."""
@@ -85,7 +85,7 @@ class WorkspaceResolver:
 
         Raises: ThreadNotFound, ThreadVersion, BadDocument.
         """
-        if len(self._names) == 1:
+        if len(self.names) == 1:
             return await self.one()
         return (await self.of_thread(thread_id))[0]
 

@@ -20,6 +20,7 @@ from datasources.base import GraphDataSource
 from graphrag.agent.events import Ending, Event
 from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.requested_calls import Requested
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import (
     EmptyMessage,
@@ -29,7 +30,7 @@ from graphrag.agent.thread_store import (
     ThreadOfOtherGraph,
     Threads,
 )
-from graphrag.agent.tool_calls import CallPlace, Requested, ToolCalls
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
 from graphrag.approvals import Approval, Approvals, Decision, Person
@@ -301,7 +302,7 @@ class Agent:
                     await turn.save("running")
                     continue
                 if turn.state.rounds_used >= allowed:
-                    for answered in self._calls.unusable(reply.requested):
+                    for answered in self._calls.unusable(reply.requested, self._place(turn)):
                         turn.messages.append(answered.message(self._calls.limits))
                         yield answered.event()
                     yield await turn.at_limit(self.limits.max_rounds)
@@ -321,7 +322,20 @@ class Agent:
 
     async def _round(self, turn: RunningTurn, step: Requested, made: list[Approval]) -> AsyncGenerator[Event]:
         """Run the calls of a step; proposals made in it are added to `made`."""
-        place = CallPlace(
+        turn.change(rounds_used=turn.state.rounds_used + 1)
+        async with aclosing(self._calls.run(step, self._place(turn))) as answers:
+            async for answered in answers:
+                if answered.approval is not None:
+                    turn.opened([answered.approval])
+                    made.append(answered.approval)
+                    continue
+                if answered.unsure:
+                    turn.change(unsure=[*turn.state.unsure, answered.call.id])
+                turn.messages.append(answered.message(self._calls.limits))
+                yield answered.event()
+
+    def _place(self, turn: RunningTurn) -> CallPlace:
+        return CallPlace(
             context=ToolContext(
                 source=self._source,
                 graph_key=turn.graph_key,
@@ -335,14 +349,6 @@ class Agent:
             thread_id=turn.thread_id,
             turn=turn.state.number,
             model=self._caller.provider.model,
+            round=turn.state.rounds_used,
             write_guard=turn.hold.write,
         )
-        turn.change(rounds_used=turn.state.rounds_used + 1)
-        async with aclosing(self._calls.run(step, place)) as answers:
-            async for answered in answers:
-                if answered.approval is not None:
-                    turn.opened([answered.approval])
-                    made.append(answered.approval)
-                    continue
-                turn.messages.append(answered.message(self._calls.limits))
-                yield answered.event()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from graphrag.agent.events import Event, PromptRead, Token, ToolStarted
 from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.links import GraphTargets, LinkFilter
-from graphrag.agent.tool_calls import Requested
+from graphrag.agent.requested_calls import Requested
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,

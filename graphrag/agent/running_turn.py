@@ -266,13 +266,15 @@ class RunningTurn:
         return self.phrase("still_open", outcome=outcome) if approval.is_open else outcome
 
     async def _adopt(self, approvals: Approvals) -> None:
-        """Find proposals that were kept just before a crash, so that the thread does not know them."""
+        """Find proposals that were kept just before a crash, or after storing them took too long, so that the
+        thread does not know them."""
         known = set(self.state.open.values())
-        asked = {call.id for call in unanswered(self.messages)}
+        asked = {call.id for call in unanswered(self.messages)} | set(self.state.unsure)
         if not asked - self.state.open.keys():
             return
         found = await approvals.list(thread_id=self.thread_id, by=self.person)
         self.opened([a for a in found if a.id not in known and a.tool_call_id in asked])
+        self.change(unsure=[])  # the turn that stored them is over: none comes later
 
 
 async def _found(approvals: Approvals, approval_id: str, by: Person) -> Approval | None:

@@ -78,7 +78,8 @@ class NothingToResume(ThreadError):
 
 
 class StoredTurn(Document):
-    """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the model awaits.
+    """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the model awaits;
+    `unsure` are calls whose proposal may have been stored although storing it failed.
 
     `text` is what the model said in this turn before it was to wait.
     """
@@ -88,6 +89,7 @@ class StoredTurn(Document):
     rounds_used: int = 0
     rounds_allowed: int = 5
     open: dict[str, str] = Field(default_factory=dict[str, str])
+    unsure: list[str] = Field(default_factory=list[str])
     text: str = ""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite import backup as sqlite_backup
 from datasources.types import ROOT_WORKSPACE
+from graphrag.agent.call_log import CallLog
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.thread_store import Threads
@@ -68,6 +69,7 @@ class Services:
     approvals: Approvals
     meter: UsageMeter
     box: ToolBox
+    call_log: CallLog
     of: Callable[[str], Services]
     """Gives the services of another workspace of the same database."""
 
@@ -214,13 +216,15 @@ def database_user_script(url: str, user: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all workspaces of a process have in common: one database, embedder, embedding queue and meter."""
+    """What all workspaces of a process have in common: a database, embedder, embedding queue and meter, and
+    the record of calls."""
 
     settings: Settings
     database: Database
     embedder: EmbeddingProvider | None
     embedding_queue: EmbeddingQueue
     meter: UsageMeter
+    call_log: CallLog = field(default_factory=CallLog)
 
     def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
         """Return the embedder of a workspace, which keeps its vectors of one model."""
@@ -276,6 +280,7 @@ class Shared:
             ),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS)),
+            call_log=self.call_log,
             of=partial(self.services, live_graphs=live_graphs),
         )
 
@@ -379,7 +384,7 @@ def agent_of(services: Services, model: Model) -> Agent:
         source=services.source,
         retriever=services.retriever,
         caller=caller,
-        calls=ToolCalls(services.box, services.approvals),
+        calls=ToolCalls(services.box, services.approvals, log=services.call_log),
         threads=services.threads,
         leases=TurnLeases(services.database.records(services.settings.workspace)),
         approvals=services.approvals,

@@ -151,6 +151,10 @@ class NodiusClient:
     async def audit(self, **query: Any) -> list[Json]:
         return (await self._call("GET", "audit", query=query))["entries"]
 
+    async def tool_calls(self) -> list[Json]:
+        """Return the last calls of tools in the service's process, newest first. For admins."""
+        return (await self._call("GET", "tool-calls"))["calls"]
+
     async def _call(
         self, method: str, path: str, *, query: Json | None = None, body: Json | None = None
     ) -> Json:

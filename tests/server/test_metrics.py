@@ -18,7 +18,7 @@ from tests.support.ws_server import Client as Socket
 
 LABELS = {
     *("method", "route", "status", "kind", "provider", "model", "direction", "tool"),
-    *("error", "ending", "ok", "le"),
+    *("error", "ending", "ok", "le", "why"),
 }
 """None of them can name a person, a workspace, a graph or a thread."""
 
@@ -70,6 +70,8 @@ async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
     assert found["nodius_retrieval_seconds_count",] >= 1
     assert found["nodius_tool_calls_total", "true", "other"] == 1
     assert sum(v for k, v in found.items() if k[0] == "nodius_tool_calls_total") >= 2
+    assert found["nodius_tool_seconds_count", "read_graph_overview"] == 1
+    assert found["nodius_tool_refused_total", "unknown_tool"] == 1
     assert sum(v for k, v in found.items() if k[0] == "nodius_model_calls_total") >= 3
 
 

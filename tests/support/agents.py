@@ -13,8 +13,9 @@ from datasources.types import Node
 from graphrag.agent.events import Event
 from graphrag.agent.loop import Agent, AgentLimits
 from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.requested_calls import CallLimits
 from graphrag.agent.thread_store import Threads
-from graphrag.agent.tool_calls import CallLimits, ToolCalls
+from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.llm.base import LLMProvider, Message

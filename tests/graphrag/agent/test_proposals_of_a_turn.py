@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from datasources.errors import SourceTimeout
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
@@ -24,6 +26,7 @@ from graphrag.agent.events import (
     ToolStarted,
     TurnStarted,
 )
+from graphrag.agent.requested_calls import CallLimits
 from graphrag.approvals import (
     ApprovalNotFound,
     Approve,
@@ -237,6 +240,34 @@ async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_i
             assert "APPLIED" in note.content
             assert shown(await setting.ask("and now?", thread_id)) == "Later."
             check_valid(await setting.messages(thread_id))
+
+
+async def test_a_proposal_whose_storing_seemed_to_fail_is_found_by_the_next_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ScriptedProvider(
+        Says(calls=[move("root")]), "It could not be stored.", "It was, and waits."
+    ) as model:
+        async with setting_of(model, calls=CallLimits(timeout_s=0.5)) as setting:
+            real = setting.approvals.propose
+
+            async def hangs(**asked: Any) -> Any:
+                await real(**asked)
+                await asyncio.Event().wait()
+
+            async def unseen(**asked: Any) -> Any:
+                raise SourceTimeout(source="db", seconds=1)
+
+            with monkeypatch.context() as slow:
+                slow.setattr(setting.approvals, "propose", hangs)
+                slow.setattr(setting.approvals, "list", unseen)
+                events = await setting.ask("move it")
+            assert isinstance(events[-1], Completed)
+            (approval,) = await setting.approvals.list(by=EDITOR)
+            await setting.approvals.decide(approval.id, Approve(), EDITOR)
+            assert only(await setting.ask("and now?", events[-1].thread_id), ActionApplied)
+    notes = [m.content for m in model.requests[-1].messages if isinstance(m, SystemMessage)]
+    assert any(note.startswith("Decided since then") and "APPLIED" in note for note in notes)
 
 
 async def test_a_forged_or_foreign_approval_leaves_the_turn_waiting() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -14,12 +14,13 @@ import pytest_asyncio
 from datasources.base import MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Mutation
-from graphrag.agent.tool_calls import Answered, CallLimits, CallPlace, Requested, ToolCalls
+from graphrag.agent.requested_calls import Answered, CallLimits, Requested
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.approvals import Approvals, Person, Reject
 from graphrag.llm.base import ToolCall
 from tests.support.agents import EDITOR, GRAPH, VIEWER
 from tests.support.scripted_provider import call
-from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.base import Problem, Tool, ToolArguments, ToolBox, ToolContext, ToolResult, failure
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
@@ -208,6 +209,75 @@ async def test_proposals_are_kept_in_the_order_asked_with_their_reasons(bench: B
     assert [a.reason for a in kept if a] == ["because of root", "because of fetch-api"]
     assert [a.tool_call_id for a in kept if a] == [m.id for m in moves]
     assert {a.status for a in kept if a} == {"pending"}
+
+
+class Slow:
+    """Approvals whose store takes a while to answer; what it writes it has written."""
+
+    def __init__(self, approvals: Approvals, *, hidden: bool = False) -> None:
+        self._approvals, self.hidden, self.writes = approvals, hidden, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._approvals, name)
+
+    async def propose(self, **asked: Any) -> Any:
+        self.writes += 1
+        await self._approvals.propose(**asked)
+        await asyncio.Event().wait()
+
+    async def list(self, **asked: Any) -> Any:
+        return [] if self.hidden else await self._approvals.list(**asked)
+
+
+MOVE = {"nodeKey": "root", "posX": 1, "posY": 1, "reason": "tidy"}
+
+
+async def test_a_proposal_that_was_stored_although_storing_took_too_long_is_found(bench: Bench) -> None:
+    slow = Slow(bench.approvals)
+    guard = ToolCalls(ToolBox(WRITE_TOOLS), cast(Approvals, slow), limits=CallLimits(timeout_s=0.3))
+    move = call("propose_move_node", MOVE)
+    (answered,) = await bench.run(guard, [move])
+    assert answered.approval is not None
+    assert answered.approval.tool_call_id == move.id
+    assert not answered.result.is_error
+    assert slow.writes == 1
+
+
+async def test_one_limit_holds_for_checking_and_storing_and_an_unsure_end_is_said_as_such(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(bench.approvals, hidden=True)
+    guard = ToolCalls(ToolBox(WRITE_TOOLS), cast(Approvals, slow), limits=CallLimits(timeout_s=0.3))
+    limits: list[float | None] = []
+    real = asyncio.timeout
+
+    def counted(seconds: float | None) -> asyncio.Timeout:
+        limits.append(seconds)
+        return real(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", counted)
+    (answered,) = await bench.run(guard, [call("propose_move_node", MOVE)])
+    assert limits[0] == 0.3
+    assert limits.count(0.3) == 1
+    assert answered.unsure
+    assert answered.approval is None
+    assert "may appear later" in answered.result.text
+
+
+async def test_the_same_failing_call_is_answered_shorter_until_its_error_is_another(bench: Bench) -> None:
+    reasons = iter(["no such node: a, b, c or d are there", "no such node: a, b, c or d are there", "gone"])
+
+    async def failing(arguments: Nothing, context: ToolContext) -> ToolResult:
+        return failure("not_found", Problem(what=next(reasons)))
+
+    bench.tool("look", failing)
+    guard = bench.guard()
+    texts = [(await bench.run(guard, [call("look", raw)]))[0].result for raw in ("{}", "{ }", "{}")]
+    assert "a, b, c or d" in texts[0].text
+    assert "unchanged: the same error" in texts[1].text
+    assert texts[1].is_error
+    assert "gone" in texts[2].text
+    assert len(bench.ran) == 3
 
 
 async def test_a_proposal_that_would_change_nothing_goes_back(bench: Bench) -> None:

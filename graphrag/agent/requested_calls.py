@@ -1,0 +1,144 @@
+"""The calls of one answer: which of them are run, and the answers to those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from graphrag.agent.call_log import Outcome
+from graphrag.agent.events import ToolFinished
+from graphrag.agent.history import cut_text
+from graphrag.approvals import Approval
+from graphrag.llm.base import ToolCall, ToolMessage
+from tools.arguments import MalformedArguments, parse_arguments
+from tools.base import Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.proposals import canonical_json
+from tools.session_tools import AskPerson, FinishAutomation
+
+_REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
+_CUT_OFF = "the arguments were cut off because the answer grew too long; send less at once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """Units: calls of a step, seconds, characters of a result as the model gets it."""
+
+    calls_a_step: int = 10
+    timeout_s: float = 15.0
+    reuse_s: float = 30.0
+    result_chars: int = 16_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A call and what came of it. With an `approval` or a `question` a person decides what the model gets as
+    its answer. `unsure`: a proposal may have been stored all the same. Units: `ms` as the tool took.
+    """
+
+    call: ToolCall
+    result: ToolResult
+    approval: Approval | None = None
+    outcome: Outcome = "ok"
+    ms: float = 0.0
+    unsure: bool = False
+
+    @property
+    def question(self) -> AskPerson | None:
+        return self.result.data if isinstance(self.result.data, AskPerson) else None
+
+    @property
+    def finish(self) -> FinishAutomation | None:
+        return self.result.data if isinstance(self.result.data, FinishAutomation) else None
+
+    def message(self, limits: CallLimits) -> ToolMessage:
+        return ToolMessage(
+            call_id=self.call.id,
+            name=self.call.name,
+            content=cut_text(self.result.text, limits.result_chars),
+            is_error=self.result.is_error,
+        )
+
+    def event(self) -> ToolFinished:
+        data = self.result.data
+        return ToolFinished(
+            call_id=self.call.id,
+            name=self.call.name,
+            arguments=self.call.arguments,
+            result_text=self.result.text,
+            is_error=self.result.is_error,
+            data=data.model_dump(by_alias=True) if isinstance(data, BaseModel) else data,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested:
+    """The calls of one answer. `repeated` ids stood twice, `cut` ones were cut off: neither is run."""
+
+    calls: Sequence[ToolCall]
+    repeated: Collection[str] = ()
+    cut: Collection[str] = ()
+
+
+def left_out(requested: Requested, box: ToolBox, context: ToolContext, *, limit: int) -> dict[str, Answered]:
+    """Return, by id, the answers to calls that are not run: of the same calls the first one is."""
+    refused: dict[str, Answered] = {}
+    firsts: dict[tuple[str, str], str] = {}
+    alone = _alone(requested.calls, box, context)
+    for call in requested.calls:
+        what = signature(call)
+        first = firsts.get(what)
+        if (unusable := faulty(call, requested)) is not None:
+            refused[call.id] = unusable
+        elif alone is not None:
+            refused[call.id] = _not_alone(call, alone)
+        elif first is not None:
+            result = ToolResult(text=f"The same as call {first} of this step: see its result.")
+            refused[call.id] = Answered(call=call, result=result, outcome="duplicate")
+        elif len(firsts) >= limit:
+            text = f"only {limit} calls run in one step; this one did not: call it in the next step"
+            result = failure("unavailable", Problem(what=text))
+            refused[call.id] = Answered(call=call, result=result, outcome="over_limit")
+        else:
+            firsts[what] = call.id
+    return refused
+
+
+def _alone(calls: Sequence[ToolCall], box: ToolBox, context: ToolContext) -> str | None:
+    """Return the tool among several calls that may only be called alone."""
+    tools = [box.get(call.name) for call in calls] if len(calls) > 1 else []
+    asked = (context.role, context.session_kind, context.features)
+    return next((t.name for t in tools if t is not None and t.alone and t.is_for(*asked)), None)
+
+
+def faulty(call: ToolCall, requested: Requested) -> Answered | None:
+    """Return the answer to a call that is never run."""
+    if call.id in requested.repeated:
+        result = failure("invalid_arguments", Problem(what=_REPEATED))
+        return Answered(call=call, result=result, outcome="repeated")
+    if call.id in requested.cut:
+        result = failure("malformed_arguments", Problem(what=_CUT_OFF))
+        return Answered(call=call, result=result, outcome="cut")
+    return None
+
+
+def _not_alone(call: ToolCall, alone: str) -> Answered:
+    what = f"{alone} must be the only call of its step; no call of this step was run"
+    problem = Problem(what=what, allowed=f"{alone} alone, or the other calls without it")
+    return Answered(call=call, result=failure("not_permitted", problem), outcome="not_alone")
+
+
+def unchanged(result: ToolResult) -> ToolResult:
+    """Return a shorter answer to a call that failed with just this result before."""
+    assert result.error is not None
+    what = "unchanged: the same error as for this call before; change the arguments, or tell the person"
+    return failure(result.error.code, Problem(what=what))
+
+
+def signature(call: ToolCall) -> tuple[str, str]:
+    """Return what makes two calls the same: name and arguments, however these are written."""
+    try:
+        return call.name, canonical_json(parse_arguments(call.arguments).values)
+    except MalformedArguments:
+        return call.name, f"?{call.arguments}"
