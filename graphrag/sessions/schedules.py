@@ -8,15 +8,17 @@ is its instant, in milliseconds since 1970 (UTC). Source of the rules: Debian's 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import islice, pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
+
+from graphrag.i18n import LocalizedError
 
 MAX_CRON_CHARS: Final = 100
 MAX_DATES: Final = 50
@@ -27,21 +29,30 @@ _GAPS_LOOKED_AT: Final = 400
 _LATEST_MS: Final = int(datetime(9000, 1, 1, tzinfo=UTC).timestamp() * 1000)
 
 Missed = Literal["last", "skip", "all"]
+Fault = Literal["form", "seconds", "words", "never", "too_many", "past", "zone", "both", "often"]
 
 
-class ScheduleError(ValueError):
+class ScheduleError(LocalizedError):
     """A schedule is not one.
 
     Args:
         field: which part is wrong: cron, dates or timezone.
-        reason: `form`, `seconds`, `words`, `never`, `too_many`, `past`, `zone` or `both`.
         value: what was given, cut.
         near: names that may have been meant.
+        least_s: seconds that runs must be apart.
     """
 
-    def __init__(self, *, field: str, reason: str, value: str, near: Sequence[str] = ()) -> None:
-        super().__init__(f"{field}: {reason}: {value}")
+    def __init__(
+        self, *, field: str, reason: Fault, value: str, near: Sequence[str] = (), least_s: int = 0
+    ) -> None:
         self.field, self.reason, self.value, self.near = field, reason, value, tuple(near)
+        self.least_s = least_s
+        self.code = f"schedule_wrong_{'dates' if (field, reason) == ('dates', 'form') else reason}"
+        super().__init__(field, reason, value)
+
+    def facts(self) -> Mapping[str, Any]:
+        near = f" ({', '.join(self.near)}?)" if self.near else ""
+        return {"value": self.value, "near": near, "most": MAX_DATES, "least": self.least_s}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,19 @@ def shortest_distance_s(when: Schedule, now: int) -> int | None:
     """Return the shortest time between two of the next occurrences, None: there are less than two."""
     gaps = [two - one for one, two in pairwise(islice(when.after(now), _GAPS_LOOKED_AT))]
     return min(gaps) // 1000 if gaps else None
+
+
+def check_distance(when: Schedule, now: int, least_s: int) -> None:
+    """Refuses a schedule that runs more often than every `least_s` seconds, or whose dates are all past.
+
+    Raises: ScheduleError.
+    """
+    if when.dates and when.next(now) is None:
+        raise ScheduleError(field="dates", reason="past", value=str(len(when.dates)))
+    shortest = shortest_distance_s(when, now)
+    if shortest is not None and shortest < least_s:
+        field = "cron" if when.cron else "dates"
+        raise ScheduleError(field=field, reason="often", value=str(shortest), least_s=least_s)
 
 
 def due(when: Schedule, next_time: int, now: int, *, missed: Missed, catch_up_s: int, grace_s: int) -> Due:

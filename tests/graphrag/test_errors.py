@@ -143,10 +143,10 @@ def extra(kind: type[Exception]) -> dict[str, Any]:
 
 
 def value_of(name: str, hint: Any) -> Any:
-    if name == "reason":
-        return REASON
     if get_origin(hint) is Literal:
         return get_args(hint)[0]
+    if name == "reason":
+        return REASON
     text = str(hint)
     if "Sequence" in text or "list" in text or "tuple" in text:
         return ("a", "b")

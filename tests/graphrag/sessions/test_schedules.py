@@ -10,7 +10,15 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from graphrag.sessions.schedules import Due, ScheduleError, due, schedule, shortest_distance_s
+from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
+from graphrag.sessions.schedules import (
+    Due,
+    ScheduleError,
+    check_distance,
+    due,
+    schedule,
+    shortest_distance_s,
+)
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -46,6 +54,61 @@ def test_a_zone_that_is_misspelt_comes_with_near_names() -> None:
     with pytest.raises(ScheduleError) as error:
         schedule(cron=None, timezone="Europe/Pariss")
     assert "Europe/Paris" in error.value.near
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"cron": "*/4 * * * *"}, "often"),
+        ({"cron": "0,2 3 * * *"}, "often"),
+        ({"cron": None, "dates": [DAY, DAY + MINUTE]}, "often"),
+        ({"cron": None, "dates": [1, 2]}, "past"),
+        ({"cron": "*/5 * * * *"}, None),
+        ({"cron": None, "dates": [1, DAY]}, None),
+        ({"cron": None}, None),
+    ],
+)
+def test_runs_keep_a_distance_and_dates_are_to_come(given: Any, reason: str | None) -> None:
+    when = schedule(**given)
+    if reason is None:
+        check_distance(when, now=10, least_s=300)
+        return
+    with pytest.raises(ScheduleError) as error:
+        check_distance(when, now=10, least_s=300)
+    assert error.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("given", "english", "french"),
+    [
+        ({"cron": "0 2 * * 1-5"}, "at 02:00 on Monday through Friday", "à 02:00 du lundi au vendredi"),
+        ({"cron": "5 14 * * *"}, "at 14:05 every day", "à 14:05 chaque jour"),
+        ({"cron": "0 9 * * sun,wed"}, "at 09:00 on Wednesday, Sunday", "à 09:00 le mercredi, dimanche"),
+        ({"cron": "0 9 * * 7"}, "at 09:00 on Sunday", "à 09:00 le dimanche"),
+        ({"cron": "0 9 1 * *"}, "at 09:00 on day 1 of the month", "à 09:00 le 1 du mois"),
+        ({"cron": "0 9 l * *"}, "at 09:00 on the last day of the month", None),
+        ({"cron": "*/15 * * * *"}, "every 15 minutes", "toutes les 15 minutes"),
+        ({"cron": "7 * * * *"}, "every hour, at minute 7", None),
+        ({"cron": "0 9 1 * 1"}, "by “0 9 1 * 1”", "selon « 0 9 1 * 1 »"),
+        ({"cron": "0 9 * * 1#2"}, "by “0 9 * * 1#2”", None),
+        ({"cron": "0 9 1 2 *"}, "by “0 9 1 2 *”", None),
+        ({"cron": None, "dates": [DAY]}, "on 1 date", "à 1 date"),
+        ({"cron": None}, "when a person starts it", None),
+    ],
+)
+def test_presets_are_said_in_words_and_the_rest_by_its_expression(
+    given: Any, english: str, french: str | None
+) -> None:
+    assert in_words(schedule(**given), "en") == english
+    assert french is None or in_words(schedule(**given), "fr") == french
+
+
+def test_the_next_times_are_said_on_the_clock_of_the_zone() -> None:
+    when = schedule(cron="0 2 * * 1-5", timezone="Europe/Paris")
+    times = next_times(when, ms("2026-11-20T12:00+01:00"))
+    assert len(times) == 5
+    assert day_and_time(times[0], when.zone, "en") == "Mon 23 Nov 02:00"
+    assert next_times(schedule(cron=None, dates=[DAY]), 10) == [DAY]
 
 
 @pytest.mark.parametrize(
