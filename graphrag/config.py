@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "NODIUS_"
@@ -20,6 +21,14 @@ class SettingsError(Exception):
     def __init__(self, *, name: str, origin: str, reason: str) -> None:
         self.name, self.origin, self.reason = name, origin, reason
         super().__init__(f"setting {name!r} ({origin}): {reason}")
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as exc:
+        raise ValueError("there is no such time zone; use a name as Europe/Paris") from exc
+    return name
 
 
 class Settings(BaseSettings):
@@ -140,6 +149,31 @@ class Settings(BaseSettings):
         description="who decides a proposed change: asker (an editor in their own threads, or a reviewer), "
         "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it); "
         "live edits and imports by editors need no decision",
+    )
+
+    timezone: Annotated[str, AfterValidator(_zone)] = Field(
+        default="UTC", min_length=1, description="IANA time zone where no automation or browser names one"
+    )
+    day_start_hour: int = Field(default=0, ge=0, le=23, description="hour at which a day of a period begins")
+    first_day: Literal["monday", "sunday", "saturday"] = Field(
+        default="monday", description="first day of the week of a period"
+    )
+    automations_at_once: int = Field(
+        default=2, ge=0, le=100, description="automations that this server runs side by side (0: none)"
+    )
+    automations_yield: bool = Field(
+        default=True, description="pause the automation of a graph while somebody has a conversation about it"
+    )
+    automation_min_interval_s: int = Field(
+        default=300, ge=1, description="seconds between two scheduled runs of an automation at least"
+    )
+    automations_max: int = Field(default=1000, ge=0, description="automations of a workspace at most")
+    automation_keep: int = Field(default=100, ge=1, description="ended runs of an automation that are kept")
+    automation_keep_days: int = Field(default=90, ge=1, description="days for which ended runs are kept")
+    notify_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+",
+        description="address that is told when proposals of automations wait or expire, or one was paused",
     )
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")

@@ -157,6 +157,10 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "llm_context_window": "2000",
         "auth_secret": "s" * 32,
         "max_body_bytes": "2048",
+        "first_day": "sunday",
+        "timezone": "Europe/Paris",
+        "automations_yield": "false",
+        "notify_url": "http://127.0.0.1:1/told",
     }
     for name, variable, default, _ in table:
         with monkeypatch.context() as patch:
