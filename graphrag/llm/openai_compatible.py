@@ -7,25 +7,24 @@ import logging
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import httpx2
 import openai
 
 from graphrag.llm.answers import AnswerReader, CallIds
-from graphrag.llm.attempts import AnswerClock, AnswerTimeouts, RetryPolicy
+from graphrag.llm.attempts import AnswerClock
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
 from graphrag.llm.errors import ModelError
-from graphrag.llm.message_text import LateSystem
 from graphrag.llm.openai_chat import ChatReader, to_messages
 from graphrag.llm.openai_responses import ResponsesReader, to_functions, to_input
+from graphrag.llm.registry import ProviderChoice
 from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
 from graphrag.llm.sdk_errors import too_long
 from graphrag.llm.server_facts import ServerFacts, read_facts
 
 log = logging.getLogger(__name__)
 
-Api = Literal["chat", "responses"]
 _OPTIONAL = (
     *("stream_options", "temperature", "tool_choice", "max_tokens", "max_completion_tokens"),
     *("max_output_tokens", "store", "return_progress"),
@@ -50,54 +49,18 @@ ASK_AGAIN_S = 60.0
 
 
 class OpenAICompatibleProvider(SdkProvider):
-    """A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on.
+    """A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on."""
 
-    `learns_window`: `context_window` is a guess that the server is asked about. `reports_progress`: it is
-    asked to say how much of the prompt it has read.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        model: str,
-        base_url: str,
-        api_key: str | None = None,
-        context_window: int = 32_000,
-        max_tokens: int | None = None,
-        max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
-        temperature: float | None = None,
-        late_system: LateSystem = "system",
-        resend_reasoning: bool = False,
-        finish_required: bool = True,
-        api: Api = "chat",
-        learns_window: bool = False,
-        reports_progress: bool = False,
-        timeouts: AnswerTimeouts | None = None,
-        retry: RetryPolicy | None = None,
-    ) -> None:
-        super().__init__(
-            name=name,
-            model=model,
-            context_window=context_window,
-            key=api_key,
-            errors=_ERRORS,
-            timeouts=timeouts or AnswerTimeouts(),
-            retry=retry,
-        )
-        self._api, self._base_url = api, base_url
-        self._max_tokens, self._temperature = max_tokens, temperature
-        self._max_tokens_field = max_tokens_field
-        self._late_system: LateSystem = late_system
-        self._resend_reasoning, self._finish_required = resend_reasoning, finish_required
-        self._learns_window, self._reports_progress = learns_window, reports_progress
+    def __init__(self, choice: ProviderChoice) -> None:
+        super().__init__(choice, _ERRORS)
+        self._learns_window = choice.learns_window
         self._asked_at = -ASK_AGAIN_S
         self._unknown: set[str] = set()
         # A local server needs no key, but the client insists on one. Both are given, or it would
         # look for them in the environment.
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "no-key",
-            base_url=base_url,
+            api_key=choice.secret or "no-key",
+            base_url=choice.base_url,
             organization="",
             project="",
             timeout=TIMEOUT,
@@ -115,7 +78,7 @@ class OpenAICompatibleProvider(SdkProvider):
             return await self._client.get(url, cast_to=object)
 
         try:
-            return await read_facts(get, self._base_url, self._model)
+            return await read_facts(get, self._choice.base_url, self._model)
         except (openai.OpenAIError, httpx2.HTTPError, OSError) as exc:
             raise self.translated(exc, begun=False) from exc
 
@@ -138,34 +101,36 @@ class OpenAICompatibleProvider(SdkProvider):
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
     ) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "stream": True}
-        if self._api == "responses":
-            request |= {"input": to_input(messages, late_system=self._late_system), "store": False}
-        else:
-            late, thinking = self._late_system, self._resend_reasoning
-            request["messages"] = to_messages(messages, late_system=late, resend_reasoning=thinking)
+        choice, dialect, is_chat = self._choice, self._choice.entry, self._choice.api == "chat"
+        if is_chat:
+            request["messages"] = to_messages(
+                messages, late_system=dialect.late_system, resend_reasoning=dialect.resend_reasoning
+            )
             request["stream_options"] = {"include_usage": True}
-            if self._reports_progress:
+            if dialect.local:
                 request["return_progress"] = True
-        max_tokens = options.max_tokens or self._max_tokens
+        else:
+            request |= {"input": to_input(messages, late_system=dialect.late_system), "store": False}
+        max_tokens = options.max_tokens or choice.max_tokens
         if max_tokens:
-            request[self._max_tokens_field if self._api == "chat" else "max_output_tokens"] = max_tokens
-        temperature = self._temperature if options.temperature is None else options.temperature
+            request[dialect.max_tokens_field if is_chat else "max_output_tokens"] = max_tokens
+        temperature = choice.temperature if options.temperature is None else options.temperature
         if temperature is not None:
             request["temperature"] = temperature
         if tools:
-            request["tools"] = [dict(t) for t in tools] if self._api == "chat" else to_functions(tools)
+            request["tools"] = [dict(t) for t in tools] if is_chat else to_functions(tools)
             if options.tool_choice != "auto":
                 request["tool_choice"] = options.tool_choice
         return request
 
     def _reader(self, ids: CallIds) -> AnswerReader:
-        if self._api == "responses":
+        if self._choice.api == "responses":
             return ResponsesReader(self._name, ids)
-        return ChatReader(self._name, ids, finish_required=self._finish_required)
+        return ChatReader(self._name, ids, finish_required=self._choice.entry.finish_required)
 
     async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         """Send the request, without what the server does not know."""
-        asked = self._client.responses if self._api == "responses" else self._client.chat.completions
+        asked = self._client.responses if self._choice.api == "responses" else self._client.chat.completions
         create = cast(Any, asked.with_raw_response.create)
         while True:
             sent = self._known(request)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import resources
 from typing import Literal
 
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 
 from graphrag.config import Settings, SettingsError
-from graphrag.llm.attempts import AnswerTimeouts
+from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.errors import without_secrets
 from graphrag.llm.message_text import LateSystem
@@ -30,7 +32,8 @@ class ProviderEntry:
 
     `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
     The last but one four say how its dialect of OpenAI's format differs. `local`: a server that reads
-    slowly and says itself how large its window is; `context_window` is what it has where it does not.
+    slowly, tells how much of a prompt it has read, and says itself how large its window is;
+    `context_window` is what it has where it does not.
     """
 
     name: str
@@ -49,143 +52,13 @@ class ProviderEntry:
     local: bool = False
 
 
-def _local(name: str, port: int, *, model: str | None = None) -> ProviderEntry:
-    """A server on this machine: no key, no price; its chat template may take no late system message."""
-    return ProviderEntry(
-        name=name,
-        kind="openai",
-        model=model,
-        base_url=f"http://127.0.0.1:{port}/v1",
-        context_window=4_096,
-        price=FREE,
-        local=True,
-        late_system="user",
-        finish_required=False,
-    )
-
-
-def _compatible(
-    name: str,
-    base_url: str,
-    *,
-    model: str,
-    key_variable: str,
-    genai_provider: str | None = None,
-) -> ProviderEntry:
-    """A service with a key that speaks OpenAI's format, maybe without its newest parts."""
-    return ProviderEntry(
-        name=name,
-        kind="openai",
-        model=model,
-        base_url=base_url,
-        key_variable=key_variable,
-        context_window=128_000,
-        max_tokens=8_192,
-        genai_provider=genai_provider,
-        late_system="user",
-    )
-
-
 ENTRIES: dict[str, ProviderEntry] = {
-    entry.name: entry
-    for entry in (
-        ProviderEntry(
-            name="deepseek",
-            kind="openai",
-            model="deepseek-flash",
-            base_url="https://api.deepseek.com/v1",
-            key_variable="DEEPSEEK_API_KEY",
-            context_window=1_000_000,
-            max_tokens=16_384,
-            genai_provider="deepseek",
-            price=Price(input=0.30, output=1.20, cached=0.006),
-            resend_reasoning=True,
-        ),
-        ProviderEntry(
-            name="openai",
-            kind="openai",
-            model="gpt-6.1-sol",
-            base_url="https://api.openai.com/v1",
-            key_variable="OPENAI_API_KEY",
-            context_window=1_050_000,
-            max_tokens=16_384,
-            genai_provider="openai",
-            price=Price(input=2.0, output=10.0, cached=0.1),
-            max_tokens_field="max_completion_tokens",
-        ),
-        ProviderEntry(
-            name="openai-mini",
-            kind="openai",
-            model="gpt-6-luna",
-            base_url="https://api.openai.com/v1",
-            key_variable="OPENAI_API_KEY",
-            context_window=1_050_000,
-            max_tokens=16_384,
-            genai_provider="openai",
-            price=Price(input=0.10, output=0.50, cached=0.01),
-            max_tokens_field="max_completion_tokens",
-        ),
-        ProviderEntry(
-            name="anthropic",
-            kind="anthropic",
-            model="claude-sonnet-5-5",
-            base_url="https://api.anthropic.com",
-            key_variable="ANTHROPIC_API_KEY",
-            context_window=1_000_000,
-            max_tokens=16_384,
-            genai_provider="anthropic",
-            price=Price(input=2.0, output=10.0, cached=0.2, cache_write=2.5),
-        ),
-        _compatible(
-            "qwen",
-            "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-            model="qwen-plus",
-            key_variable="DASHSCOPE_API_KEY",
-        ),
-        _compatible(
-            "mistral",
-            "https://api.mistral.ai/v1",
-            model="mistral-large-latest",
-            key_variable="MISTRAL_API_KEY",
-            genai_provider="mistral",
-        ),
-        _compatible(
-            "groq",
-            "https://api.groq.com/openai/v1",
-            model="llama-3.3-70b-versatile",
-            key_variable="GROQ_API_KEY",
-            genai_provider="groq",
-        ),
-        _compatible(
-            "openrouter",
-            "https://openrouter.ai/api/v1",
-            model="openrouter/auto",
-            key_variable="OPENROUTER_API_KEY",
-            genai_provider="openrouter",
-        ),
-        _compatible(
-            "gemini",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
-            model="gemini-2.5-flash",
-            key_variable="GEMINI_API_KEY",
-            genai_provider="google",
-        ),
-        _local("ollama", 11_434),
-        _local("llama.cpp", 8_080, model="default"),
-        _local("vllm", 8_000),
-        _local("lmstudio", 1_234),
-        ProviderEntry(
-            name=COMPATIBLE,
-            kind="openai",
-            late_system="user",
-            finish_required=False,
-            max_tokens=4_096,
-            local=True,
-        ),
-        ProviderEntry(name=OFFLINE, kind="offline", model="rules", context_window=1_000_000, price=FREE),
-    )
+    name: TypeAdapter(ProviderEntry).validate_python({"name": name, **fields})
+    for name, fields in tomllib.loads(
+        resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8")
+    ).items()
 }
-"""Default models and prices as published in October 2026; both can be set."""
+"""The entries of `providers.toml` by name, in their order."""
 
 DETECTED = ("deepseek", "openai", "anthropic")
 """Providers that a key turns on, the first first."""
@@ -193,17 +66,28 @@ DETECTED = ("deepseek", "openai", "anthropic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderChoice:
-    """A provider with everything it is asked with."""
+    """A provider with everything it is asked with. `temperature` None: the server's own.
+
+    `learns_window`: `context_window` is a guess that the server is asked about.
+    """
 
     entry: ProviderEntry
     model: str
     base_url: str
-    key: SecretStr | None
-    context_window: int
-    learns_window: bool
-    max_tokens: int | None
-    timeouts: AnswerTimeouts
-    pricing: Pricing
+    key: SecretStr | None = None
+    context_window: int = 32_000
+    learns_window: bool = False
+    max_tokens: int | None = None
+    temperature: float | None = None
+    api: Literal["chat", "responses"] = "chat"
+    timeouts: AnswerTimeouts = field(default_factory=AnswerTimeouts)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    pricing: Pricing = field(default_factory=lambda: Pricing(model=""))
+
+    @property
+    def secret(self) -> str:
+        """The key as it is sent; empty where the provider needs none."""
+        return self.key.get_secret_value() if self.key else ""
 
 
 def detect(settings: Settings) -> str:
@@ -249,6 +133,8 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
         context_window=window or _window(entry, model),
         learns_window=entry.local and window is None,
         max_tokens=(settings.llm_max_tokens if in_use else None) or entry.max_tokens,
+        temperature=settings.llm_temperature,
+        api=settings.llm_api,
         timeouts=AnswerTimeouts(
             silence_s=settings.llm_silence_s,
             total_s=settings.llm_total_s,
@@ -276,40 +162,14 @@ def make_provider(
     log.info("provider_chosen", extra={"provider": entry.name, "model": choice.model})
     if entry.kind == "offline":
         return offline()
-    key = choice.key.get_secret_value() if choice.key else None
     # Imported here: the client libraries take longer to load than most commands take to run.
     if entry.kind == "anthropic":
         from graphrag.llm.anthropic import AnthropicProvider
 
-        return AnthropicProvider(
-            name=entry.name,
-            model=choice.model,
-            api_key=key or "",
-            base_url=choice.base_url,
-            context_window=choice.context_window,
-            max_tokens=choice.max_tokens or 8_192,
-            temperature=settings.llm_temperature,
-            timeouts=choice.timeouts,
-        )
+        return AnthropicProvider(choice)
     from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 
-    return OpenAICompatibleProvider(
-        name=entry.name,
-        model=choice.model,
-        base_url=choice.base_url,
-        api_key=key,
-        context_window=choice.context_window,
-        max_tokens=choice.max_tokens,
-        max_tokens_field=entry.max_tokens_field,
-        temperature=settings.llm_temperature,
-        late_system=entry.late_system,
-        resend_reasoning=entry.resend_reasoning,
-        finish_required=entry.finish_required,
-        api=settings.llm_api,
-        learns_window=choice.learns_window,
-        reports_progress=entry.local,
-        timeouts=choice.timeouts,
-    )
+    return OpenAICompatibleProvider(choice)
 
 
 def _key_of(entry: ProviderEntry, settings: Settings, *, named: bool) -> SecretStr | None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import httpx2
 
 from graphrag.llm.answers import AnswerReader, CallIds
-from graphrag.llm.attempts import END, AnswerClock, AnswerTimeouts, Attempts, RetryPolicy
+from graphrag.llm.attempts import END, AnswerClock, Attempts
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
@@ -30,6 +30,7 @@ from graphrag.llm.errors import (
     ModelTimedOut,
     ModelUnreachable,
 )
+from graphrag.llm.registry import ProviderChoice
 from graphrag.llm.sdk_errors import Refusal, error_of
 
 log = logging.getLogger(__name__)
@@ -53,20 +54,9 @@ class SdkErrors:
 class SdkProvider(Identified, ABC):
     """One HTTP request for each attempt at an answer; closing the stream closes the request."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        model: str,
-        context_window: int,
-        key: str | None,
-        errors: SdkErrors,
-        timeouts: AnswerTimeouts,
-        retry: RetryPolicy | None,
-    ) -> None:
-        super().__init__(name=name, model=model, context_window=context_window)
-        self._key, self._errors, self._timeouts = key, errors, timeouts
-        self._retry = retry or RetryPolicy()
+    def __init__(self, choice: ProviderChoice, errors: SdkErrors) -> None:
+        super().__init__(name=choice.entry.name, model=choice.model, context_window=choice.context_window)
+        self._choice, self._errors = choice, errors
 
     async def stream(
         self,
@@ -75,8 +65,8 @@ class SdkProvider(Identified, ABC):
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
         request = self._request(messages, tools, options)
-        timeouts = self._timeouts.changed(silence_s=options.silence_s, total_s=options.total_s)
-        attempts = Attempts(self._retry, timeouts, model=self._model)
+        timeouts = self._choice.timeouts.changed(silence_s=options.silence_s, total_s=options.total_s)
+        attempts = Attempts(self._choice.retry, timeouts, model=self._model)
         while True:
             clock, reader = AnswerClock(self._name, timeouts), self._reader(CallIds(messages))
             try:
@@ -135,7 +125,7 @@ class SdkProvider(Identified, ABC):
             refusal = Refusal(
                 status=exc.status_code, message=exc.message, body=exc.body, headers=exc.response.headers
             )
-            return error_of(refusal, provider=self._name, secret=self._key)
+            return error_of(refusal, provider=self._name, secret=self._choice.secret)
         if isinstance(exc, (self._errors.timeout, httpx2.TimeoutException)):
             return ModelTimedOut(provider=self._name, seconds=CONNECT_S, reason="no connection in time")
         if isinstance(exc, (self._errors.connection, httpx2.HTTPError, httpx2.StreamError, OSError)):
@@ -144,7 +134,7 @@ class SdkProvider(Identified, ABC):
             return kind(provider=self._name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
         if isinstance(exc, self._errors.api) and exc.body is not None:
             refusal = Refusal(status=0, message=exc.message, body=exc.body)
-            return error_of(refusal, provider=self._name, secret=self._key)
+            return error_of(refusal, provider=self._name, secret=self._choice.secret)
         return ModelAnswerMalformed(provider=self._name, reason=str(exc))
 
 

@@ -195,7 +195,7 @@ async def test_how_much_of_the_prompt_is_read_is_reported_and_asked_for() -> Non
     pieces = sse(progress(1_114, 5_276), progress(5_276, 5_276), done=False) + openai_text("Hello.")
     with ScriptedServer() as server:
         server.play(streamed(pieces))
-        provider = openai_provider(server, reports_progress=True)
+        provider = openai_provider(server, local=True)
         chunks, error = await chunks_of(provider)
         await provider.aclose()
         assert server.requests[0].json["return_progress"] is True
@@ -208,7 +208,7 @@ async def test_a_server_that_knows_no_progress_is_asked_without() -> None:
     with ScriptedServer() as server:
         unknown = {"error": {"message": "Unrecognized request argument: return_progress"}}
         server.play(Answer(status=400, body=unknown), streamed(openai_text("Hello.")))
-        provider = openai_provider(server, reports_progress=True)
+        provider = openai_provider(server, local=True)
         chunks, _ = await chunks_of(provider)
         await provider.aclose()
         assert "return_progress" not in server.requests[1].json

@@ -8,6 +8,7 @@ import pytest
 
 from graphrag.llm import errors
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from tests.graphrag.llm.wire import openai_provider
 from tests.support.scripted_http import Answer, ScriptedServer
 
 MODEL = "qwen"
@@ -46,9 +47,7 @@ SERVERS: dict[str, tuple[list[Answer], int | None]] = {
 
 
 def provider_of(url: str, **more: Any) -> OpenAICompatibleProvider:
-    return OpenAICompatibleProvider(
-        name="llama.cpp", model=MODEL, base_url=f"{url}/v1", context_window=4_000, **more
-    )
+    return openai_provider(url, model=MODEL, context_window=4_000, **more)
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -6,15 +6,19 @@ import itertools
 import json
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 from typing import Any
 
+from pydantic import SecretStr
+
 from graphrag.llm.anthropic import AnthropicProvider
-from graphrag.llm.attempts import RetryPolicy
+from graphrag.llm.attempts import RetryPolicy, Sleep
 from graphrag.llm.base import Chunk, LLMProvider, Message, ModelOptions, TextDelta, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from graphrag.llm.registry import ProviderChoice, ProviderEntry
 from tests.support.scripted_http import Answer, ScriptedServer
 
 KEY = "sk-test-0123456789abcdef"
@@ -36,22 +40,33 @@ class Pauses:
         self.seconds.append(seconds)
 
 
+def chosen(name: str, url: str, *, sleep: Sleep | None = None, **more: Any) -> ProviderChoice:
+    """Return what a provider is asked with; `more` are fields of the choice and of its entry."""
+    dialect = {field.name for field in fields(ProviderEntry)} - {
+        field.name for field in fields(ProviderChoice)
+    }
+    entry = ProviderEntry(name=name, kind="openai", **{k: more.pop(k) for k in dialect & more.keys()})
+    given = {
+        "model": "some-model",
+        "key": SecretStr(KEY),
+        "retry": RetryPolicy(sleep=sleep or Pauses()),
+        **more,
+    }
+    return ProviderChoice(entry=entry, base_url=url, **given)
+
+
 def openai_provider(
-    server: ScriptedServer | str, sleep: Callable[[float], Awaitable[None]] | None = None, **settings: Any
+    server: ScriptedServer | str, sleep: Sleep | None = None, **more: Any
 ) -> OpenAICompatibleProvider:
     url = server if isinstance(server, str) else server.url
-    settings.setdefault("retry", RetryPolicy(sleep=sleep or Pauses()))
-    return OpenAICompatibleProvider(
-        name="openai", model="some-model", base_url=f"{url}/v1", api_key=KEY, **settings
-    )
+    return OpenAICompatibleProvider(chosen("openai", f"{url}/v1", sleep=sleep, **more))
 
 
 def anthropic_provider(
-    server: ScriptedServer | str, sleep: Callable[[float], Awaitable[None]] | None = None, **settings: Any
+    server: ScriptedServer | str, sleep: Sleep | None = None, **more: Any
 ) -> AnthropicProvider:
     url = server if isinstance(server, str) else server.url
-    settings.setdefault("retry", RetryPolicy(sleep=sleep or Pauses()))
-    return AnthropicProvider(model="some-model", base_url=url, api_key=KEY, **settings)
+    return AnthropicProvider(chosen("anthropic", url, sleep=sleep, **more))
 
 
 def sse(*events: object, done: bool = True) -> bytes:
