@@ -20,7 +20,9 @@ from pydantic import ValidationError
 from datasources.instructions import GraphInstruction
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
+from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
 from graphrag.live.errors import EditRefused, LiveGraphClosed
+from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.members import Broadcast, Member
 from server.auth import Identity
@@ -223,21 +225,21 @@ async def _edit(here: _Registered, message: SyncMessage, user_id: str) -> Applie
     match message:
         case ApplyInstructions():
             instructions = _instructions(message.instructions)
-            return await live.apply_instructions(instructions, user_id, sender=sender)
+            return await live.edit(user_id, sender, apply_instructions, instructions)
         case CreateElements():
-            return await live.create_elements(
-                message.sheet_id, message.nodes, message.edges, user_id, sender=sender
+            return await live.edit(
+                user_id, sender, create_elements, message.sheet_id, message.nodes, message.edges
             )
         case DeleteElements():
-            return await live.delete_elements(
-                message.sheet_id, message.node_keys, message.edge_keys, user_id, sender=sender
+            return await live.edit(
+                user_id, sender, delete_elements, message.sheet_id, message.node_keys, message.edge_keys
             )
         case CreateSheet():
-            return await live.create_sheet(message.name, user_id, key=message.key, sender=sender)
+            return await live.edit(user_id, sender, create_sheet, message.name, key=message.key)
         case RenameSheet():
-            return await live.rename_sheet(message.key, message.name, user_id, sender=sender)
+            return await live.edit(user_id, sender, rename_sheet, message.key, message.name)
         case DeleteSheet():
-            return await live.delete_sheet(message.key, user_id, sender=sender)
+            return await live.edit(user_id, sender, delete_sheet, message.key)
         case _:
             raise EditRefused(where=message.type, reason="this is no edit")
 

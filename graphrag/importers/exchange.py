@@ -6,6 +6,7 @@ import asyncio
 import base64
 import zlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,11 @@ from graphrag.importers import (
 )
 from graphrag.importers.align import aligned, under_key
 from graphrag.importers.readable_keys import key_fault, own_key
-from graphrag.importers.reading_files import no_collecting, read_file
+from graphrag.importers.reading_files import SMALL_BYTES, read_file
 from graphrag.importers.report import Remark
 from graphrag.importers.three_way_merge import OpenConflicts
 from graphrag.leases import now_ms
+from graphrag.workers import without_looking_for_garbage
 from tools.proposal_parts import ImportFile
 from tools.write_tools import Snapshot
 from tools.write_tools.field_changes import json_document
@@ -144,7 +146,7 @@ async def import_bytes(
     keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
     """
-    with no_collecting(raw):
+    with nullcontext() if len(raw) <= SMALL_BYTES else without_looking_for_garbage():
         read: list[Document] = []
         try:
             result = await read_file(

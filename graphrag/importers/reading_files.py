@@ -12,8 +12,8 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO
 
@@ -46,29 +46,6 @@ class _Part(BaseModel):
 
 
 _workers = Workers(threads=AT_ONCE, waiting=WAITING)
-
-
-_large = 0
-
-
-@contextmanager
-def no_collecting(raw: bytes) -> Generator[None]:
-    """Leave out Python's search for cycles while a large file is imported; there are none in documents.
-
-    With a hundred thousand nodes being made, each search stops every thread for seconds.
-    """
-    global _large
-    if len(raw) <= SMALL_BYTES:
-        yield
-        return
-    _large += 1
-    gc.disable()
-    try:
-        yield
-    finally:
-        _large -= 1
-        if not _large:
-            gc.enable()
 
 
 async def read_file(

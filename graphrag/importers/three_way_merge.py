@@ -128,23 +128,17 @@ class _Documents(Generic[E]):
             return
         base = self.base.get(key)
         result = ours
-        if key in self.asked and not alike(ours, theirs):
+        is_ours, is_theirs = alike(theirs, base), alike(ours, base)
+        if (key in self.asked or not (is_ours or is_theirs)) and not alike(ours, theirs):
             self.kept.add(key)
             if ours is None or theirs is None:
                 self.wanted[key] = theirs
             else:
                 result = self._fields_of_both(key, base, ours, theirs)
-        elif alike(theirs, base):
-            if not alike(ours, base):
-                self.kept.add(key)
-        elif alike(ours, base):
+        elif is_ours and not is_theirs:
+            self.kept.add(key)
+        elif is_theirs:
             result = theirs
-        elif not alike(ours, theirs):
-            self.kept.add(key)
-            if ours is None or theirs is None:
-                self.wanted[key] = theirs
-            else:
-                result = self._fields_of_both(key, base, ours, theirs)
         if result is not None:
             self.final[key] = result
 

@@ -99,7 +99,15 @@ class WorkflowDraft:
     created_ms: int = 0
     updated_ms: int = 0
     tally: Tally = field(default_factory=Tally)
+    _connected: set[tuple[DraftNode, str, DraftNode, str]] = field(
+        default_factory=set[tuple[DraftNode, str, DraftNode, str]]
+    )
 
-    def connect(self, edge: DraftEdge) -> None:
-        """Add an edge; its handles must be among the ports of its ends."""
-        self.edges.append(edge)
+    def connect(self, edge: DraftEdge) -> bool:
+        """Add an edge, whose handles are among the ports of its ends; one that is there twice is left out."""
+        ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
+        is_new = ends not in self._connected
+        self._connected.add(ends)
+        if is_new:
+            self.edges.append(edge)
+        return is_new

@@ -1,6 +1,7 @@
 """Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent sees it all.
 
-From outside: the names below, and `live.errors`.
+From outside: the names below, `live.errors`, and what `LiveGraph.edit` takes, in `live.edits` and
+`live.instruction_batch`.
 """
 
 from __future__ import annotations

@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Concatenate, ParamSpec
 
 from datasources.base import MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RevisionConflict, SourceError
-from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.changes.draft import GraphDraft
 from graphrag.leases import Lease
 from graphrag.live import edits
 from graphrag.live.edit_history import REDO, UNDO, PastEdit, find_edit, next_to_undo, undo
-from graphrag.live.edit_writer import AppliedEdit, Work, Writer
+from graphrag.live.edit_writer import AppliedEdit, Writer
 from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history_entries import Entry
-from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.members import Broadcast, Member, Room
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.working_copy import WorkingCopy, read_stored
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
 
 TAKEN_OVER = "another server took it over"
 DELETED = "it was deleted"
@@ -174,58 +173,31 @@ class LiveGraph:
     def members(self) -> list[Member]:
         return list(self._room.members)
 
-    # Editing. Each raises EditRefused (nothing was done) and EditNotKept (nothing was done, try again).
+    # Editing
 
-    async def apply_instructions(
-        self, instructions: Sequence[GraphInstruction], user_id: str, *, sender: Member | None = None
-    ) -> AppliedEdit:
-        return await self._ask(lambda draft: apply_instructions(draft, instructions), user_id, sender)
-
-    async def create_elements(
+    async def edit(
         self,
-        sheet_id: str,
-        nodes: Sequence[Mapping[str, Any]],
-        edges: Sequence[Mapping[str, Any]],
         user_id: str,
-        *,
-        sender: Member | None = None,
+        sender: Member | None,
+        work: Callable[Concatenate[GraphDraft, P], edits.Edit],
+        *arguments: P.args,
+        **named: P.kwargs,
     ) -> AppliedEdit:
-        return await self._ask(
-            lambda draft: edits.create_elements(draft, sheet_id, nodes, edges), user_id, sender
-        )
+        """Carry out a function of `edits`, or `apply_instructions`, with its arguments behind the draft.
 
-    async def delete_elements(
-        self,
-        sheet_id: str,
-        node_keys: Sequence[str],
-        edge_keys: Sequence[str],
-        user_id: str,
-        *,
-        sender: Member | None = None,
-    ) -> AppliedEdit:
-        return await self._ask(
-            lambda draft: edits.delete_elements(draft, sheet_id, node_keys, edge_keys), user_id, sender
-        )
-
-    async def create_sheet(
-        self, name: str, user_id: str, *, key: str | None = None, sender: Member | None = None
-    ) -> AppliedEdit:
-        return await self._ask(lambda draft: edits.create_sheet(draft, name, key), user_id, sender)
-
-    async def rename_sheet(
-        self, key: str, name: str, user_id: str, *, sender: Member | None = None
-    ) -> AppliedEdit:
-        return await self._ask(lambda draft: edits.rename_sheet(draft, key, name), user_id, sender)
-
-    async def delete_sheet(self, key: str, user_id: str, *, sender: Member | None = None) -> AppliedEdit:
-        return await self._ask(lambda draft: edits.delete_sheet(draft, key), user_id, sender)
+        Raises: EditRefused, EditNotKept (try again); then nothing was done.
+        """
+        self._check_open()
+        if self._copy.unsaved_bytes > UNSAVED_FACTOR * self._options.unsaved_bytes:
+            raise EditNotKept(graph_key=self.graph_key, reason="too much could not be saved")
+        return await self._writer.ask(lambda draft: work(draft, *arguments, **named), user_id, sender)
 
     async def undo_edit(self, edit_id: str, user_id: str) -> AppliedEdit:
         """Undo an edit, as an edit of its own. Raises also: EditNotFound."""
         past = await find_edit(self._records, self.graph_key, self._copy.history, edit_id)
         if past is None:
             raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id[:200])
-        return await self._ask(lambda draft: undo(draft, past), user_id, None)
+        return await self.edit(user_id, None, undo, past)
 
     async def undo(self, user_id: str, *, redo: bool = False) -> tuple[PastEdit, AppliedEdit] | None:
         """Undo the person's latest edit, or their latest undo; return what was undone, None: nothing."""
@@ -233,13 +205,7 @@ class LiveGraph:
         if past is None:
             return None
         by = REDO if redo else UNDO
-        return past, await self._ask(lambda draft: undo(draft, past, by=by), user_id, None)
-
-    async def _ask(self, work: Work, user_id: str, sender: Member | None) -> AppliedEdit:
-        self._check_open()
-        if self._copy.unsaved_bytes > UNSAVED_FACTOR * self._options.unsaved_bytes:
-            raise EditNotKept(graph_key=self.graph_key, reason="too much could not be saved")
-        return await self._writer.ask(work, user_id, sender)
+        return past, await self.edit(user_id, None, undo, past, by=by)
 
     def _check_open(self) -> None:
         if self._closed is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class Broadcast:
 
 
 class Member:
-    """One editor's connection. Iterate over it, or call `next`, for what the others do."""
+    """One editor's connection. `next` waits for what the others do."""
 
     def __init__(self, graph_key: str, user_id: str, sheet: str, limit: int) -> None:
         self.graph_key, self.user_id, self.sheet = graph_key, user_id, sheet
@@ -81,10 +81,6 @@ class Member:
         self._queue.clear()
         self._bytes = 0
         return found
-
-    async def __aiter__(self) -> AsyncIterator[Broadcast]:
-        while True:
-            yield await self.next()
 
     def offer(self, broadcast: Broadcast) -> None:
         if self.is_gone:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -30,6 +29,7 @@ from graphrag.live.errors import LiveElsewhere, LiveError
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, JournalEntry
 from graphrag.live.merge_remote import PendingBase, difference, rebased
+from graphrag.workers import without_looking_for_garbage
 
 D = TypeVar("D", bound=Document)
 log = logging.getLogger(__name__)
@@ -37,12 +37,13 @@ log = logging.getLogger(__name__)
 LIVE_STEP = 2**32
 SAVE_ATTEMPTS = 5
 FOREIGN = 50
+LARGE = 50_000
 
 
 async def read_stored(source: MutableGraphDataSource, graph_key: str) -> LiveState:
     """Read a graph whole, at one revision. Raises: GraphNotFound, SourceError."""
     graph = await source.get_graph(graph_key)
-    with _no_garbage_looked_for():
+    with without_looking_for_garbage():
         while True:
             nodes, edges = await source.get_nodes(graph_key), await source.get_edges(graph_key)
             again = await source.get_graph(graph_key)
@@ -53,26 +54,6 @@ async def read_stored(source: MutableGraphDataSource, graph_key: str) -> LiveSta
                     gc.freeze()  # out of later looks too; all of it goes with its last reference
                 return state
             graph = again
-
-
-LARGE = 50_000
-_reading = 0
-
-
-@contextmanager
-def _no_garbage_looked_for() -> Generator[None]:
-    """Leave out the looks for garbage while much is read that stays: each would stop every thread, for as
-    long as there are objects. Nothing that is read is in a cycle."""
-    global _reading
-    was_enabled = gc.isenabled() or _reading > 0
-    _reading += 1
-    gc.disable()
-    try:
-        yield
-    finally:
-        _reading -= 1
-        if _reading == 0 and was_enabled:
-            gc.enable()
 
 
 class WorkingCopy:

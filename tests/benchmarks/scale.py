@@ -32,6 +32,7 @@ from graphrag.embedding import make_embedder
 from graphrag.embedding.refresh import embed_nodes, embed_some
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
+from graphrag.live.instruction_batch import apply_instructions
 from tests.benchmarks import retrieval, synthetic
 from tests.benchmarks.machine import described, resident
 
@@ -134,7 +135,7 @@ async def _edit_live(services: Services, clock: Clock, figures: dict[str, float]
             change = {"o": 1, "p": ["data", "name"], "v": f"Renamed {i} at {time.time_ns()}"}
             edit = GraphInstruction.model_validate({"i": change, "sheetId": "0", "nodeId": key})
             with clock.time("live_edit"):
-                await live.apply_instructions([edit], "somebody")
+                await live.edit("somebody", None, apply_instructions, [edit])
         with clock.time("live_save"):
             await live.save()
         assert services.embedder is not None

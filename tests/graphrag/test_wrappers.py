@@ -28,6 +28,7 @@ from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
+from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider, ModelOptions, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
@@ -198,7 +199,7 @@ async def take_over() -> AsyncIterator[tuple[Any, Mutation]]:
     """Yield a live graph with unsaved changes that another server has taken over, and a change of it."""
     clock = Clock()
     async with a_bench() as bench:
-        await bench.live.apply_instructions([rename("b", "unsaved")], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [rename("b", "unsaved")])
         async with a_bench(bench.database, later_ms=3_600_000):
             bench.clock.now = clock.now
             (node,) = await bench.stored.get_nodes_by_key(FLOW, ["b"])

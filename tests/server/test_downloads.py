@@ -15,6 +15,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.errors import RevisionConflict
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.importers.exchange import export_document
+from graphrag.live.edits import create_sheet
 from graphrag.workers import WorkersBusy
 from server.downloads import IN_MEMORY, OF_ONE, Downloads, Step
 from server.graph_json import PAGE, GraphPages, Pages, json_steps, view_steps, whole_graph
@@ -63,7 +64,7 @@ async def test_a_view_of_a_live_graph_holds_its_unsaved_edits(running: Service) 
     await filled(running.state.shared.database.source("default"))
     live = await running.state.live.open("default", LARGE)
     live.set_auto_save(False)
-    await live.create_sheet("Drafts", "ed")
+    await live.edit("ed", None, create_sheet, "Drafts")
     async with running.as_() as ed:
         view = (await ed.get(f"/api/graphs/{LARGE}/view")).json()
         export = (await ed.get(f"/api/graphs/{LARGE}/export")).json()

@@ -14,6 +14,7 @@ import httpx2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphrag.live.edits import rename_sheet
 from server.app import create_app
 from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -45,7 +46,7 @@ async def kept() -> AsyncIterator[Secrets]:
     async with service(provider, rate_limit=0) as running, running.as_() as ed:
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": f"{MARK}: warn"})).json()
         live = await running.state.live.open("default", GRAPH)
-        edit = (await live.rename_sheet("0", f"{MARK} sheet", "ed")).timestamp
+        edit = (await live.edit("ed", None, rename_sheet, "0", f"{MARK} sheet")).timestamp
         yield Secrets(
             running=running, thread=waits["threadId"], approval=waits["approvals"][0]["id"], edit=edit
         )

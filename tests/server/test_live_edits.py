@@ -13,6 +13,8 @@ import pytest
 from datasources.instructions import GraphInstruction
 from graphrag.client.rest import NodiusClient, ServiceError
 from graphrag.live import AppliedEdit, LiveGraph
+from graphrag.live.edits import create_elements
+from graphrag.live.instruction_batch import apply_instructions
 from tests.graphrag.live.helpers import heard
 from tests.support.service import GRAPH, Service, error_of, service, token
 from tools.write_tools.field_changes import json_document
@@ -34,7 +36,7 @@ class Edited:
     ed: httpx2.AsyncClient
 
     async def does(self, node: str, field: str, value: Any, user: str = "ed") -> AppliedEdit:
-        return await self.live.apply_instructions([put(node, field, value)], user)
+        return await self.live.edit(user, None, apply_instructions, [put(node, field, value)])
 
     async def edits(self) -> list[dict[str, Any]]:
         answer = await self.ed.get(PATH)
@@ -111,7 +113,7 @@ async def test_a_node_that_somebody_worked_on_is_not_taken_away_by_who_made_it()
     async with edited() as it:
         root = next(node for node in it.live.nodes if node.key == "root")
         made = {**json_document(root), "_key": "made"}
-        created = await it.live.create_elements("0", [made], [], "ann")
+        created = await it.live.edit("ann", None, create_elements, "0", [made], [])
         moved = await it.does("made", "posX", 99, "bob")
         assert "changed since" in error_of(await it.undo(created))["message"]
         assert (await it.undo(moved)).status_code == 200
@@ -126,7 +128,7 @@ async def test_a_taken_back_edit_is_stored_by_a_server_that_starts_later(tmp_pat
         raw = (await _sample()).encode()
         key = (await ed.post("/api/graphs/import", content=raw)).json()["graphKey"]
         live = await running.state.live.open("default", key)
-        await live.apply_instructions([put("root", "posX", 11)], "ed")
+        await live.edit("ed", None, apply_instructions, [put("root", "posX", 11)])
     async with service(db=db) as running, running.as_() as ed:
         path = f"/api/graphs/{key}/history"
         [edit] = (await ed.get(path)).json()["edits"]

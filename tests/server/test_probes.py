@@ -16,6 +16,7 @@ import jwt
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
+from graphrag.live.edits import create_elements, create_sheet, rename_sheet
 from tests.server.probing import Keys, Rest, Twist, anonymous, picks, rest_probes, ws_messages
 from tests.server.test_isolation import described
 from tests.server.test_ws_sync import edge, node
@@ -71,12 +72,9 @@ async def case() -> AsyncIterator[Case]:
         raw = (await ed.get(f"/api/graphs/{GRAPH}/export")).text.replace(MARK, "Own")
         own = (await eve.post("/api/graphs/import?graphKey=mine", content=raw)).json()["graphKey"]
         live = await running.state.live.open("default", GRAPH)
-        await live.create_elements(
-            "0", [node("the-hidden-node"), node("hidden-node-2")],
-            [edge("the-hidden-edge", "the-hidden-node", "hidden-node-2")], "ed",
-        )  # fmt: skip
-        await live.create_sheet(f"{MARK} sheet", "ed", key="777001")
-        edit = await live.rename_sheet("777001", f"{MARK} rows", "ed")
+        await live.edit("ed", None, create_elements, "0", [node("the-hidden-node"), node("hidden-node-2")], [edge("the-hidden-edge", "the-hidden-node", "hidden-node-2")])  # fmt: skip
+        await live.edit("ed", None, create_sheet, f"{MARK} sheet", key="777001")
+        edit = await live.edit("ed", None, rename_sheet, "777001", f"{MARK} rows")
         # Their question is answered, and remembered by the cache.
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})).json()
         real = {

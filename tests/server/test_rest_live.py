@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx2
 
+from graphrag.live.edits import create_sheet
 from tests.support.service import GRAPH, service
 from tests.support.ws_server import token, ws_server
 
@@ -29,7 +30,7 @@ async def test_a_look_holds_the_graph_its_nodes_edges_and_types() -> None:
 async def test_a_look_of_a_live_graph_tells_the_time_of_the_last_edit_it_holds() -> None:
     async with service() as running, running.as_() as client:
         live = await running.state.live.open("default", GRAPH)
-        done = await live.create_sheet("new", "ed")
+        done = await live.edit("ed", None, create_sheet, "new")
         seen = (await client.get(f"/api/graphs/{GRAPH}/view")).json()
         assert seen["timestamp"] == done.timestamp
         assert "new" in seen["graph"]["sheetsList"].values()

@@ -13,6 +13,7 @@ import pytest
 import requests
 from hypothesis import HealthCheck, Phase, given, settings
 
+from graphrag.live.edits import rename_sheet
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, token
 
@@ -32,7 +33,7 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
         )
         waits = answer.json()
         live = await running.state.live.open("default", GRAPH)
-        edit = await live.rename_sheet("0", "first", "al")
+        edit = await live.edit("al", None, rename_sheet, "0", "first")
         yield (
             running,
             {

@@ -52,9 +52,8 @@ def read_connections(draft: WorkflowDraft, raw: Any) -> None:
             draft.tally.drop("edge", "the connections are not an object", count=max(1, count_targets(raw)))
         return
     ends = _Ends(draft)
-    seen: set[tuple[int, str, int, str]] = set()
     for slot in _slots(draft, by_source):
-        _connect(draft, ends, slot, seen)
+        _connect(draft, ends, slot)
 
 
 def _slots(draft: WorkflowDraft, by_source: Json) -> Iterator[_Slot]:
@@ -118,7 +117,7 @@ def count_targets(value: Any) -> int:
     return count
 
 
-def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot, seen: set[tuple[int, str, int, str]]) -> None:
+def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot) -> None:
     target_name = str(slot.target["node"])
     shown = f"{slot.source} → {target_name}"
     source, target = ends.find(slot.source), ends.find(target_name)
@@ -132,17 +131,7 @@ def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot, seen: set[tuple[int
     into = as_text(slot.target.get("type")) or ("main" if not slot.kind.startswith("ai_") else slot.kind)
     out = source.take_out(output_port(slot.kind, slot.output))
     inlet = target.take_in(input_port(into, index or 0))
-    ends_key = (id(source), out.id, id(target), inlet.id)
-    if ends_key in seen:
+    label = out.display or kind_label(slot.kind)
+    edge = DraftEdge(source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label)
+    if not draft.connect(edge):
         draft.tally.drop("edge", "it is there twice", shown)
-        return
-    seen.add(ends_key)
-    draft.connect(
-        DraftEdge(
-            source=source,
-            source_handle=out.id,
-            target=target,
-            target_handle=inlet.id,
-            label=out.display or kind_label(slot.kind),
-        )
-    )

@@ -30,12 +30,11 @@ def connect_all(
 
 
 class _Wires:
-    """Draws edges between nodes named by id, each once."""
+    """Draws edges between nodes named by id."""
 
     def __init__(self, draft: WorkflowDraft, by_id: dict[str, DraftNode]) -> None:
         self.draft = draft
         self.by_id = by_id
-        self._seen: set[tuple[int, str, int, str]] = set()
 
     def read(self, node: DraftNode, raw: Json) -> None:
         """Read the wires of all outputs of a node."""
@@ -67,20 +66,15 @@ class _Wires:
             return
         self.join(source, out, target, MAIN_IN)
 
-    def join(self, source: DraftNode, out: Port, target: DraftNode, inlet: Port) -> bool:
-        """Draw one edge and say whether it is new; a second one is counted unless it is a link."""
+    def join(self, source: DraftNode, out: Port, target: DraftNode, inlet: Port) -> None:
+        """Draw one edge; a second one is counted unless it is a link, which both ends list."""
         out, inlet = source.take_out(out), target.take_in(inlet)
-        ends = (id(source), out.id, id(target), inlet.id)
-        if ends in self._seen:
-            if out.id != LINK:
-                self.draft.tally.drop("edge", "it is there twice", f"{source.name} → {target.name}")
-            return False
-        self._seen.add(ends)
         label = LINK if out.id == LINK else out.display
-        self.draft.connect(
-            DraftEdge(source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label)
+        edge = DraftEdge(
+            source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label
         )
-        return True
+        if not self.draft.connect(edge) and out.id != LINK:
+            self.draft.tally.drop("edge", "it is there twice", f"{source.name} → {target.name}")
 
 
 def _read_links(wires: _Wires, node: DraftNode, raw: Json) -> None:

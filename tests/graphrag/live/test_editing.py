@@ -11,6 +11,8 @@ import pytest
 from datasources.errors import GraphNotFound
 from datasources.types import Mutation
 from graphrag.live import EditRefused, LiveGraphClosed, LiveOptions
+from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import LiveGraph
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
@@ -27,7 +29,7 @@ from tests.graphrag.live.helpers import (
 
 async def test_an_instruction_changes_the_node_and_is_not_stored_yet() -> None:
     async with a_bench() as bench:
-        applied = await bench.live.apply_instructions([rename("b", "Fetch bills")], "ann")
+        applied = await bench.live.edit("ann", None, apply_instructions, [rename("b", "Fetch bills")])
         (node,) = [node for node in bench.live.nodes if node.key == "b"]
         assert node.data == {"name": "Fetch bills"}
         assert (await bench.stored_node("b")).data == {"name": "Fetch invoices"}
@@ -40,8 +42,8 @@ async def test_a_batch_with_one_wrong_instruction_changes_nothing() -> None:
         before = plain(bench.live)
         other = bench.live.join("bob", "0")
         with pytest.raises(EditRefused, match=r"instructions\.1.*BOOL_TOG") as refused:
-            await bench.live.apply_instructions(
-                [rename("b", "Other"), instruct("c", 13, ["data", "name"])], "ann"
+            await bench.live.edit(
+                "ann", None, apply_instructions, [rename("b", "Other"), instruct("c", 13, ["data", "name"])]
             )
         assert refused.value.where == "instructions.1"
         assert plain(bench.live) == before
@@ -75,7 +77,7 @@ async def test_a_wrong_instruction_is_refused_by_its_place(where: str, instructi
     async with a_bench() as bench:
         before = plain(bench.live)
         with pytest.raises(EditRefused) as refused:
-            await bench.live.apply_instructions(instructions, "ann")
+            await bench.live.edit("ann", None, apply_instructions, instructions)
         assert refused.value.where == where
         assert plain(bench.live) == before
 
@@ -83,16 +85,19 @@ async def test_a_wrong_instruction_is_refused_by_its_place(where: str, instructi
 async def test_the_targeted_identifier_is_that_of_the_object_around_the_place() -> None:
     async with a_bench() as bench:
         page = {"identifier": "0", "content": [{"identifier": "k", "text": "old"}]}
-        await bench.live.apply_instructions([instruct("b", 1, ["data"], v=page)], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["data"], v=page)])
         path = ["data", "content", "0", "text"]
         right = instruct("b", 1, path, v="new", targetedIdentifier="k")
-        await bench.live.apply_instructions([right], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [right])
         inserted = instruct("b", 3, ["data", "content"], v={"identifier": "x"}, targetedIdentifier="0")
-        await bench.live.apply_instructions([inserted], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [inserted])
         for wrong in ("0", "x", ""):
             with pytest.raises(EditRefused, match="another object"):
-                await bench.live.apply_instructions(
-                    [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)], "ann"
+                await bench.live.edit(
+                    "ann",
+                    None,
+                    apply_instructions,
+                    [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)],
                 )
 
 
@@ -101,7 +106,7 @@ async def test_what_is_inserted_gets_identifiers_of_its_own() -> None:
         other = bench.live.join("bob", "0")
         copy = {"identifier": "a", "content": [{"identifier": "a"}, {"text": "identifier"}]}
         asked = instruct("b", 1, ["data"], v=copy, applyUniqIdentifier="identifier")
-        applied = await bench.live.apply_instructions([asked], "ann")
+        applied = await bench.live.edit("ann", None, apply_instructions, [asked])
         value = applied.message["instructions"][0]["i"]["v"]
         assert plain(bench.live)["nodes"]["b"]["data"] == value
         assert len({value["identifier"], value["content"][0]["identifier"], "a"}) == 3
@@ -113,7 +118,7 @@ async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there() -> None:
     async with a_bench() as bench:
         asked = instruct("b", 1, ["target"], v="nobody").model_copy(update={"node_id": None, "edge_id": "ab"})
         with pytest.raises(EditRefused, match="nobody"):
-            await bench.live.apply_instructions([asked], "ann")
+            await bench.live.edit("ann", None, apply_instructions, [asked])
 
 
 @pytest.mark.parametrize(
@@ -136,8 +141,8 @@ async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges:
     async with a_bench() as bench:
         before = plain(bench.live)
         with pytest.raises(EditRefused):
-            await bench.live.create_elements(
-                "0", [a_raw_node("fine"), *nodes] if nodes or edges else [], edges, "x"
+            await bench.live.edit(
+                "x", None, create_elements, "0", [a_raw_node("fine"), *nodes] if nodes or edges else [], edges
             )
         assert plain(bench.live) == before
 
@@ -145,7 +150,7 @@ async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges:
 async def test_deleting_a_node_takes_its_edges_along_and_says_so() -> None:
     async with a_bench() as bench:
         other = bench.live.join("bob", "1")
-        applied = await bench.live.delete_elements("0", ["c"], ["ab"], "ann")
+        applied = await bench.live.edit("ann", None, delete_elements, "0", ["c"], ["ab"])
         assert applied.message["edgeKeys"] == ["ab", "bc1", "bc2", "cc"]
         assert heard(other)  # an edge of that sheet went too
         await bench.live.save()
@@ -159,37 +164,37 @@ async def test_deleting_what_the_sheet_has_not_is_refused(nodes: list[str], edge
     async with a_bench() as bench:
         before = plain(bench.live)
         with pytest.raises(EditRefused):
-            await bench.live.delete_elements("0", nodes, edges, "ann")
+            await bench.live.edit("ann", None, delete_elements, "0", nodes, edges)
         assert plain(bench.live) == before
 
 
 async def test_sheets_are_made_renamed_and_deleted_with_what_is_on_them() -> None:
     async with a_bench() as bench:
-        made = await bench.live.create_sheet("Third", "ann")
+        made = await bench.live.edit("ann", None, create_sheet, "Third")
         assert made.message["key"] == "2"
-        await bench.live.rename_sheet("2", "Drei", "ann")
-        await bench.live.create_elements("2", [a_raw_node("n", sheet="2")], [], "ann")
+        await bench.live.edit("ann", None, rename_sheet, "2", "Drei")
+        await bench.live.edit("ann", None, create_elements, "2", [a_raw_node("n", sheet="2")], [])
         await bench.live.save()
         assert (await bench.stored.get_graph(FLOW)).sheets_list == {"0": "main", "1": "side", "2": "Drei"}
-        await bench.live.delete_sheet("1", "ann")
-        await bench.live.delete_sheet("2", "ann")
+        await bench.live.edit("ann", None, delete_sheet, "1")
+        await bench.live.edit("ann", None, delete_sheet, "2")
         await bench.live.save()
         assert plain(bench.live) == await plain_stored(bench.stored)
         assert plain(bench.live)["nodes"].keys() == {"a", "b", "c", "d"}
         with pytest.raises(EditRefused, match="at least one"):
-            await bench.live.delete_sheet("0", "ann")
+            await bench.live.edit("ann", None, delete_sheet, "0")
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda live: live.create_sheet("x", "ann", key="0"),
-        lambda live: live.create_sheet("x", "ann", key="one"),
-        lambda live: live.create_sheet("x", "ann", key="007"),
-        lambda live: live.create_sheet(" ", "ann"),
-        lambda live: live.create_sheet("x" * 300, "ann"),
-        lambda live: live.rename_sheet("9", "x", "ann"),
-        lambda live: live.delete_sheet("9", "ann"),
+        lambda live: live.edit("ann", None, create_sheet, "x", key="0"),
+        lambda live: live.edit("ann", None, create_sheet, "x", key="one"),
+        lambda live: live.edit("ann", None, create_sheet, "x", key="007"),
+        lambda live: live.edit("ann", None, create_sheet, " "),
+        lambda live: live.edit("ann", None, create_sheet, "x" * 300),
+        lambda live: live.edit("ann", None, rename_sheet, "9", "x"),
+        lambda live: live.edit("ann", None, delete_sheet, "9"),
     ],
 )
 async def test_wrong_sheets_are_refused(ask: Callable[[LiveGraph], Any]) -> None:
@@ -205,9 +210,9 @@ async def test_a_graph_of_one_sheet_keeps_it() -> None:
         await bench.stored.apply(Mutation(graph_key=FLOW, graph=changed))
         await bench.live.refresh()
         for ask in (
-            bench.live.create_sheet("x", "ann"),
-            bench.live.rename_sheet("0", "x", "ann"),
-            bench.live.delete_sheet("1", "ann"),
+            bench.live.edit("ann", None, create_sheet, "x"),
+            bench.live.edit("ann", None, rename_sheet, "0", "x"),
+            bench.live.edit("ann", None, delete_sheet, "1"),
         ):
             with pytest.raises(EditRefused, match="one sheet"):
                 await ask
@@ -218,7 +223,7 @@ async def test_others_on_the_sheet_hear_of_edits_in_order_and_the_sender_is_not(
         ann, bob = bench.live.join("ann", "0"), bench.live.join("bob", "0")
         elsewhere = bench.live.join("cyd", "1")
         asked = [
-            bench.live.apply_instructions([rename("b", f"name {i}")], "ann", sender=ann) for i in range(50)
+            bench.live.edit("ann", ann, apply_instructions, [rename("b", f"name {i}")]) for i in range(50)
         ]
         applied = await asyncio.gather(*asked)
         sent = [message for message in heard(bob) if message["type"] == "applyInstructionToGraph"]
@@ -227,16 +232,16 @@ async def test_others_on_the_sheet_hear_of_edits_in_order_and_the_sender_is_not(
         assert times == sorted(set(times)) == [done.timestamp for done in applied]
         assert [m["type"] for m in heard(ann)] == ["saveStatus"]
         assert [m["type"] for m in heard(elsewhere)] == ["saveStatus"]
-        await bench.live.create_sheet("new", "ann", sender=ann)
+        await bench.live.edit("ann", ann, create_sheet, "new")
         assert [m["type"] for m in heard(elsewhere)] == ["createSheet"]
 
 
 async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back() -> None:
     async with a_bench() as bench:
-        first = await bench.live.apply_instructions([rename("b", "one")], "ann")
+        first = await bench.live.edit("ann", None, apply_instructions, [rename("b", "one")])
         bench.clock.now -= 60_000
-        await bench.live.apply_instructions([rename("apart", "two", sheet="1")], "ann")
-        await bench.live.apply_instructions([rename("b", "three")], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [rename("apart", "two", sheet="1")])
+        await bench.live.edit("ann", None, apply_instructions, [rename("b", "three")])
         back = bench.live.join("bob", "0", first.timestamp)
         assert [m.message["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
         assert back.is_complete
@@ -249,7 +254,9 @@ async def test_who_was_away_for_too_long_has_to_read_again(monkeypatch: pytest.M
     monkeypatch.setattr("graphrag.live.members.REMEMBERED", 3)
     async with a_bench() as bench:
         assert bench.live.join("bob", "0", bench.live.join("ann", "0").timestamp).is_complete
-        done = [await bench.live.apply_instructions([rename("b", str(i))], "ann") for i in range(6)]
+        done = [
+            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))]) for i in range(6)
+        ]
         assert not bench.live.join("bob", "0", done[1].timestamp).is_complete
         assert bench.live.join("bob", "0", done[2].timestamp).is_complete
 
@@ -259,7 +266,7 @@ async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(
         slow = bench.live.join("bob", "0")
         seen = slow.timestamp
         for number in range(30):
-            await bench.live.apply_instructions([rename("b", str(number % 10) * 500_000)], "ann")
+            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(number % 10) * 500_000)])
         assert slow.is_gone
         with pytest.raises(LiveGraphClosed, match="keep up"):
             await slow.next()
@@ -281,7 +288,7 @@ async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show() -
 
         bench.records.put = slow_put
         before = bench.live.timestamp
-        edit = asyncio.create_task(bench.live.apply_instructions([rename("b", "new")], "ann"))
+        edit = asyncio.create_task(bench.live.edit("ann", None, apply_instructions, [rename("b", "new")]))
         await stored.wait()
         assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "Fetch invoices"}
         assert bench.live.timestamp == before
@@ -292,7 +299,7 @@ async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty
     async with a_bench() as bench:
         other = bench.live.join("bob", "0")
         asked = [instruct("b", 1, ["posX"], v=value) for value in range(50)]
-        done = await bench.live.apply_instructions(asked, "ann")
+        done = await bench.live.edit("ann", None, apply_instructions, asked)
         assert len(done.message["instructions"]) == 50
         sent = [m["instructions"] for m in heard(other) if "instructions" in m]
         assert [len(part) for part in sent] == [20, 20, 10]
@@ -311,7 +318,7 @@ async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() 
         assert bench.live.join("bob", "0", seen).is_complete
         assert not bench.live.join("bob", "0", seen - 1).is_complete
         bench.clock.now -= 60_000
-        done = await bench.live.apply_instructions([rename("b", "one")], "ann")
+        done = await bench.live.edit("ann", None, apply_instructions, [rename("b", "one")])
         assert done.timestamp > seen
         back = bench.live.join("bob", "0", seen)
         assert (len(back.missed), back.is_complete) == (1, True)
@@ -322,7 +329,7 @@ async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
         slow, quick = bench.live.join("slow", "0"), bench.live.join("quick", "0")
         seen: list[Any] = []
         for i in range(10):
-            await bench.live.apply_instructions([rename("b", str(i))], "ann")
+            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))])
             seen += heard(quick)
         assert len(seen) == 11
         with pytest.raises(LiveGraphClosed, match="keep up"):
@@ -340,7 +347,10 @@ async def test_a_graph_of_another_workspace_is_not_there() -> None:
 
 async def test_a_refused_request_does_not_hinder_those_beside_it() -> None:
     async with a_bench() as bench:
-        asked = [bench.live.apply_instructions([rename(key, "x")], "ann") for key in ("b", "nobody", "c")]
+        asked = [
+            bench.live.edit("ann", None, apply_instructions, [rename(key, "x")])
+            for key in ("b", "nobody", "c")
+        ]
         first, wrong, last = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(wrong, EditRefused)
         assert not isinstance(first, BaseException)
@@ -351,10 +361,10 @@ async def test_closing_ends_every_member_and_refuses_more() -> None:
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
         live = bench.live
-        await live.apply_instructions([rename("b", "kept")], "ann")
+        await live.edit("ann", None, apply_instructions, [rename("b", "kept")])
     assert [m["type"] for m in heard(member)] == ["applyInstructionToGraph", "saveStatus", "saveStatus"]
     with pytest.raises(LiveGraphClosed, match="stops"):
         await member.next()
     with pytest.raises(LiveGraphClosed):
-        await live.apply_instructions([rename("b", "late")], "ann")
+        await live.edit("ann", None, apply_instructions, [rename("b", "late")])
     assert (await bench.stored_node("b")).data == {"name": "kept"}

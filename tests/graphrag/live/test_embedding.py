@@ -10,6 +10,7 @@ import numpy as np
 
 from datasources.mock import MemoryDatabase
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
+from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, floats
 from tests.graphrag.live.helpers import Bench, a_bench, instruct, rename
 
@@ -47,7 +48,7 @@ async def embedding(provider: Counting) -> AsyncIterator[tuple[Bench, EmbeddingQ
 async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None:
     provider = Counting()
     async with embedding(provider) as (bench, queue):
-        await bench.live.apply_instructions([rename("b", "Rewritten")], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [rename("b", "Rewritten")])
         await bench.live.save()
         await queue.drained()
         (texts,) = provider.requests
@@ -56,7 +57,7 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
         assert (await bench.stored.search_vectors(FLOW, floats(1, 1), model="counting", limit=5))[
             0
         ].key == "b"
-        await bench.live.apply_instructions([instruct("b", 1, ["posX"], v=50)], "ann")
+        await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=50)])
         await bench.live.save()
         await queue.drained()
         assert len(provider.requests) == 1
@@ -67,7 +68,7 @@ async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> N
     provider.may_answer.clear()
     async with embedding(provider) as (bench, queue):
         for name in ("one", "two", "three"):
-            await bench.live.apply_instructions([rename("b", name)], "ann")
+            await bench.live.edit("ann", None, apply_instructions, [rename("b", name)])
             await bench.live.save()
         assert (await bench.stored_node("b")).data == {"name": "three"}
         provider.may_answer.set()

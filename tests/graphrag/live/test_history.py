@@ -11,6 +11,8 @@ import pytest
 from datasources.base import Record
 from datasources.mock import MemoryDatabase
 from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, past_edits
+from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import (
     Bench,
@@ -34,15 +36,15 @@ APPENDED = instruct("b", 10, ["process"], v="\U0001f525")
 MOVED = instruct("c", 1, ["posX"], v=5)
 Ask = Callable[[LiveGraph], Any]
 EDITS: list[Ask] = [
-    lambda live: live.apply_instructions([rename("b", "x"), APPENDED], "u"),
-    lambda live: live.apply_instructions([instruct("b", 2, ["process"]), MOVED], "u"),
-    lambda live: live.apply_instructions([instruct("d", 14, ["handles", "L", "point"], i=0)], "u"),
-    lambda live: live.create_elements("0", [a_raw_node("n")], [a_raw_edge("e", "n", "a")], "u"),
-    lambda live: live.delete_elements("0", ["b"], ["da"], "u"),
-    lambda live: live.delete_elements("1", ["apart"], ["cc"], "u"),
-    lambda live: live.create_sheet("new", "u"),
-    lambda live: live.rename_sheet("1", "other", "u"),
-    lambda live: live.delete_sheet("1", "u"),
+    lambda live: live.edit("u", None, apply_instructions, [rename("b", "x"), APPENDED]),
+    lambda live: live.edit("u", None, apply_instructions, [instruct("b", 2, ["process"]), MOVED]),
+    lambda live: live.edit("u", None, apply_instructions, [instruct("d", 14, ["handles", "L", "point"], i=0)]),
+    lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("n")], [a_raw_edge("e", "n", "a")]),
+    lambda live: live.edit("u", None, delete_elements, "0", ["b"], ["da"]),
+    lambda live: live.edit("u", None, delete_elements, "1", ["apart"], ["cc"]),
+    lambda live: live.edit("u", None, create_sheet, "new"),
+    lambda live: live.edit("u", None, rename_sheet, "1", "other"),
+    lambda live: live.edit("u", None, delete_sheet, "1"),
 ]  # fmt: skip
 
 
@@ -91,15 +93,15 @@ async def test_an_undo_takes_back_own_edits_alone_and_a_new_edit_ends_what_can_b
         live, x = bench.live, lambda: next(n.pos_x for n in bench.live.nodes if n.key == "b")
         first, other = x(), instruct("c", 1, ["posX"], v=77)
         for value in (1, 2, 3):
-            await live.apply_instructions([instruct("b", 1, ["posX"], v=value)], "ann")
-        await live.apply_instructions([other], "bob")
+            await live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=value)])
+        await live.edit("bob", None, apply_instructions, [other])
         await live.undo("ann")
         await live.undo("ann")
         assert x() == 1
         await live.undo("ann", redo=True)
         assert x() == 2
         await live.undo("ann")
-        await live.apply_instructions([instruct("b", 1, ["posX"], v=9)], "ann")
+        await live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=9)])
         assert await live.undo("ann", redo=True) is None
         await live.undo("ann")
         await live.undo("ann")
@@ -111,8 +113,8 @@ async def test_an_undo_takes_back_own_edits_alone_and_a_new_edit_ends_what_can_b
 async def test_what_another_took_back_is_not_undone_again() -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
-        one = await bench.live.apply_instructions([MOVED], "ann")
-        two = await bench.live.apply_instructions([rename("b", "x")], "ann")
+        one = await bench.live.edit("ann", None, apply_instructions, [MOVED])
+        two = await bench.live.edit("ann", None, apply_instructions, [rename("b", "x")])
         await bench.live.undo_edit(str(two.timestamp), "bob")
         undone = await bench.live.undo("ann")
         assert undone is not None
@@ -124,7 +126,7 @@ async def test_what_another_took_back_is_not_undone_again() -> None:
 async def test_a_sheet_that_was_deleted_comes_back_to_all_with_what_was_on_it() -> None:
     async with a_bench() as bench:
         on_first = bench.live.join("bob", "0")
-        await bench.live.delete_sheet("1", "ann")
+        await bench.live.edit("ann", None, delete_sheet, "1")
         heard(on_first)
         await bench.live.undo("ann")
         sent = [m for m in heard(on_first) if "timestamp" in m]
@@ -136,7 +138,7 @@ async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_
     async with a_bench() as bench:
         texts = [str(n) * 50_000 for n in range(3)]
         for text in texts:
-            await bench.live.apply_instructions([rename("b", text)], "ann")
+            await bench.live.edit("ann", None, apply_instructions, [rename("b", text)])
         await bench.live.save()
         [record] = await bench.database.records(WORKSPACE).query("history")
         assert len(orjson.dumps(record.data)) < 2 * 50_000 + 2_000  # what is there now is in the node
@@ -144,7 +146,7 @@ async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_
         await bench.live.undo("ann")
         assert plain(bench.live)["nodes"]["b"]["data"]["name"] == texts[0]
         await bench.live.undo("ann", redo=True)
-        await bench.live.apply_instructions([rename("b", "other" * 9_000)], "bob")
+        await bench.live.edit("bob", None, apply_instructions, [rename("b", "other" * 9_000)])
         with pytest.raises(EditRefused, match="changed since"):
             await bench.live.undo("ann")
 
@@ -156,7 +158,7 @@ async def test_no_more_history_is_stored_than_its_limit() -> None:
         foreign = {"graphKey": FLOW, "timestamp": 1, "type": "WF", "history": []}
         await stored.put(Record(kind="history", key="theirs", data=foreign), expected_version=None)
         for number in range(12):
-            await bench.live.apply_instructions([rename("b", f"{number}" * 40_000)], "ann")
+            await bench.live.edit("ann", None, apply_instructions, [rename("b", f"{number}" * 40_000)])
             await bench.live.save()
         theirs, *records = await stored.query("history", order_by="timestamp")
         assert theirs.key == "theirs"
@@ -167,7 +169,7 @@ async def test_no_more_history_is_stored_than_its_limit() -> None:
 
 async def test_history_tells_who_did_what_when() -> None:
     async with a_bench() as bench:
-        done = await bench.live.apply_instructions([rename("b", "new")], "ann")
+        done = await bench.live.edit("ann", None, apply_instructions, [rename("b", "new")])
         await bench.live.save()
         [record] = await bench.database.records(WORKSPACE).query("history", {"graphKey": FLOW})
         assert (record.data["graphKey"], record.data["type"]) == (FLOW, "WF")
@@ -180,11 +182,11 @@ async def test_history_tells_who_did_what_when() -> None:
 @pytest.mark.parametrize(
     ("edit", "meanwhile"),
     [
-        (EDITS[3], lambda live: live.delete_elements("0", ["n"], [], "u")),
-        (EDITS[3], lambda live: live.create_elements("0", [], [a_raw_edge("e2", "a", "n")], "u")),
-        (EDITS[4], lambda live: live.create_elements("0", [a_raw_node("b")], [], "u")),
-        (EDITS[0], lambda live: live.delete_elements("0", ["b"], [], "u")),
-        (EDITS[6], lambda live: live.create_elements("2", [a_raw_node("m", sheet="2")], [], "u")),
+        (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
+        (EDITS[3], lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")])),
+        (EDITS[4], lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("b")], [])),
+        (EDITS[0], lambda live: live.edit("u", None, delete_elements, "0", ["b"], [])),
+        (EDITS[6], lambda live: live.edit("u", None, create_elements, "2", [a_raw_node("m", sheet="2")], [])),
     ],
 )
 async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, meanwhile: Ask) -> None:

@@ -9,6 +9,7 @@ from graphrag.approvals import Person
 from graphrag.config import Settings
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
+from graphrag.live.instruction_batch import apply_instructions
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, heard, rename
 
@@ -29,7 +30,7 @@ async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved()
         await import_bytes(services.approvals, _file("A", "B"), EVE, file_name="f.json", graph_key="g")
         live = await graphs.open("test", "g")
         ann = live.join("ann", "0")
-        await live.apply_instructions([rename("a", "Mine")], "ann", sender=ann)
+        await live.edit("ann", ann, apply_instructions, [rename("a", "Mine")])
         assert live.has_unsaved
         second = _file("A", "B", "C", x=1)
         outcome = await import_bytes(services.approvals, second, EVE, file_name="f.json", graph_key="g")

@@ -17,6 +17,8 @@ from datasources.instructions import GraphInstruction, apply_instruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, past_edits
+from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
@@ -190,19 +192,19 @@ class Story:
         try:
             match step:
                 case ("instruct", sheet, steps):
-                    await live.apply_instructions(_instructions(sheet, steps), "ann")
+                    await live.edit("ann", None, apply_instructions, _instructions(sheet, steps))
                 case ("create", sheet, keys, ends):
                     new = [a_raw_node(key, sheet=sheet) for key in keys]
                     edges = [a_raw_edge(*end, sheet=sheet) for end in ends]
-                    await live.create_elements(sheet, new, edges, "ann")
+                    await live.edit("ann", None, create_elements, sheet, new, edges)
                 case ("delete", sheet, keys, edge_keys):
-                    await live.delete_elements(sheet, keys, edge_keys, "ann")
+                    await live.edit("ann", None, delete_elements, sheet, keys, edge_keys)
                 case ("sheet", "create", key):
-                    await live.create_sheet(f"sheet {key}", "ann", key=key)
+                    await live.edit("ann", None, create_sheet, f"sheet {key}", key=key)
                 case ("sheet", "rename", key):
-                    await live.rename_sheet(key, f"other {self.clock.now}", "ann")
+                    await live.edit("ann", None, rename_sheet, key, f"other {self.clock.now}")
                 case ("sheet", "delete", key):
-                    await live.delete_sheet(key, "ann")
+                    await live.edit("ann", None, delete_sheet, key)
                 case _:
                     raise AssertionError(step)
         except EditRefused:

@@ -10,6 +10,7 @@ from graphrag.app.wiring import Services, open_shared
 from graphrag.approvals import Approve, Person
 from graphrag.config import Settings
 from graphrag.live import LiveGraph, LiveGraphs
+from graphrag.live.instruction_batch import apply_instructions
 from tests.graphrag.live.helpers import (
     NEVER,
     heard,
@@ -32,7 +33,7 @@ async def _service() -> AsyncIterator[tuple[Services, LiveGraph]]:
 
 async def _renamed(live: LiveGraph, name: str) -> str:
     node = next(node for node in live.nodes if isinstance(node.data, dict))
-    await live.apply_instructions([rename(node.key, name, sheet=node.sheet)], "ann")
+    await live.edit("ann", None, apply_instructions, [rename(node.key, name, sheet=node.sheet)])
     return node.key
 
 
@@ -91,7 +92,7 @@ async def test_an_undo_reaches_the_editors_and_leaves_other_edits_alone() -> Non
         approval = await _proposed(services, key, "Approved")
         await services.approvals.decide(approval.id, Approve(), EDITOR)
         other = next(node for node in live.nodes if node.key != key and isinstance(node.data, dict))
-        await live.apply_instructions([rename(other.key, "Mine", sheet=other.sheet)], "ann")
+        await live.edit("ann", None, apply_instructions, [rename(other.key, "Mine", sheet=other.sheet)])
         await services.approvals.undo(GRAPH, by=EDITOR)
         data = {node.key: str(node.data) for node in live.nodes}
         assert "Approved" not in data[key]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from datasources.sqlite import SqliteDatabase
 from graphrag.live import LiveGraph, LiveGraphs, LiveOptions
+from graphrag.live.edits import create_elements
+from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import a_raw_node, rename
 
@@ -28,10 +30,10 @@ async def _edit_on(path: Path, save_every: int) -> None:
 
 async def _editor(live: LiveGraph, number: int) -> None:
     node = f"node-{number}"
-    await live.create_elements("0", [a_raw_node(node, data={"name": "0"})], [], f"user-{number}")
+    await live.edit(f"user-{number}", None, create_elements, "0", [a_raw_node(node, data={"name": "0"})], [])
     for count in range(1, 1_000_000):
-        await live.apply_instructions([rename(node, str(count))], f"user-{number}")
+        await live.edit(f"user-{number}", None, apply_instructions, [rename(node, str(count))])
         print(f"{number} {count}", flush=True)
         if count % 10 == 0:
-            await live.create_elements("0", [a_raw_node(f"{node}-{count}")], [], f"user-{number}")
+            await live.edit(f"user-{number}", None, create_elements, "0", [a_raw_node(f"{node}-{count}")], [])
             print(f"{number} +{count}", flush=True)

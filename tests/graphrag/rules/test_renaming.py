@@ -21,6 +21,7 @@ from graphrag.approvals.action_review import review
 from graphrag.importers.dispatch import import_workflow
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
+from graphrag.live.instruction_batch import apply_instructions
 from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
 from tools.base import ToolBox, ToolContext
@@ -251,7 +252,7 @@ async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_everyb
         other = live.join("bob", "0")
         before = {node.key: node.to_document() for node in live.nodes}
         asked = instruct("get-it", 1, ["data", "name"], v="Take it")
-        applied = await live.apply_instructions([asked], "ann")
+        applied = await live.edit("ann", None, apply_instructions, [asked])
         nodes = {node.key: node for node in live.nodes}
         assert (said(nodes, "Get it"), said(nodes, "Take it")) == (0, 4)
         assert {one["nodeId"] for one in applied.message["instructions"]} == {"get-it", "use-it", "tell-them"}
