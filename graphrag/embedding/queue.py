@@ -20,7 +20,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, SourceUnavailable
 from graphrag.approvals import Approval
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
-from graphrag.embedding.refresh import EmbedReport, embed_some, is_of_another_model, node_keys_after
+from graphrag.embedding.refresh import EmbedReport, embed_some, is_of_another_model
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.llm.usage_meter import UsageLimitReached
 
@@ -34,9 +34,9 @@ class QueueOptions:
     """Units: seconds. `batch` nodes are embedded at once.
 
     A graph of which more than `max_keys` nodes wait is looked at whole; more than `max_graphs` do not
-    wait. A failing graph waits `retry_s`, then twice as long each time up to `longest_s`. A node that
-    failed `attempts` times by itself is given up. `batch_s` and `probe_s` bound a batch and the question
-    whether the service answers at all; `close_s` is what closing waits for the rest.
+    wait. A failing graph waits `retry_s`, then twice as long each time up to `longest_s`. After `attempts`
+    in a row the nodes that fail by themselves are given up. `batch_s` and `probe_s` bound a request and the
+    question whether the service answers at all; `close_s` is what closing waits for the rest.
     """
 
     batch: int = 100
@@ -55,14 +55,13 @@ DEFAULT_OPTIONS = QueueOptions()
 
 @dataclass(slots=True)
 class _Graph:
-    """What waits of one graph. `keys` holds how often each node failed by itself; `taken` are being embedded.
+    """What waits of one graph. `keys` are nodes; `taken` are being embedded.
 
     `whole` is set while the graph's nodes are gone through, `after` the last one looked at and `unseen`
     how many follow it; `again` asks for another pass.
     """
 
-    batch: int
-    keys: dict[str, int] = field(default_factory=dict[str, int])
+    keys: dict[str, None] = field(default_factory=dict[str, None])
     taken: int = 0
     whole: bool = False
     again: bool = False
@@ -121,11 +120,10 @@ class EmbeddingQueue:
             if sum(map(len, self._waiting.values())) >= self._options.max_graphs:
                 self._give_up(1, reason="too many graphs wait")
                 return
-            graph = _Graph(self._options.batch)
+            graph = _Graph()
             self._waiting.setdefault(workspace, graphs)[graph_key] = graph
         if node_keys is not None and len(graph.keys) + len(node_keys) <= self._options.max_keys:
-            for key in node_keys:
-                graph.keys[key] = 0
+            graph.keys.update(dict.fromkeys(node_keys))
         elif graph.whole:
             graph.again = True
         else:
@@ -184,14 +182,13 @@ class EmbeddingQueue:
                 continue
             workspace, graph_key, graph = found
             try:
-                async with asyncio.timeout(self._options.batch_s):
-                    await self._batch(workspace, graph_key, graph)
+                await self._batch(workspace, graph_key, graph)
             except GraphNotFound:
                 self._drop(workspace, graph_key, graph)
             except Exception as exc:  # noqa: BLE001 - whatever it is, the other graphs go on
                 await self._failed(graph, exc)
             else:
-                self._succeeded(graph)
+                self._failing = graph.failures = 0
             if not graph.keys and not graph.whole:
                 self._drop(workspace, graph_key, graph)
 
@@ -223,12 +220,17 @@ class EmbeddingQueue:
             graph.is_checked = True
         if not graph.keys:
             await self._read_on(source, graph_key, graph)
-        taken = {key: graph.keys.pop(key) for key in list(graph.keys)[: graph.batch]}
+        taken = list(graph.keys)[: self._options.batch]
+        for key in taken:
+            del graph.keys[key]
         graph.taken = len(taken)
+        answers = self._answers if graph.failures + 1 >= self._options.attempts else None
         try:
-            report = await embed_some(source, embedder, graph_key, list(taken))
+            report = await embed_some(
+                source, embedder, graph_key, taken, request_s=self._options.batch_s, answers=answers
+            )
         except BaseException:
-            graph.keys = {**taken, **graph.keys}  # one that changed meanwhile counts as new
+            graph.keys = dict.fromkeys((*taken, *graph.keys))
             raise
         finally:
             graph.taken = 0
@@ -242,31 +244,26 @@ class EmbeddingQueue:
         """Fetch the keys of the next nodes of a graph that is gone through whole."""
         if graph.after is None:
             graph.unseen = (await source.get_stats(graph_key)).nodes
-        keys = await node_keys_after(source, graph_key, graph.after, limit=graph.batch)
+        nodes = await source.get_nodes(graph_key, after=graph.after, limit=self._options.batch)
+        keys = [node.key for node in nodes]
         if keys:
             graph.after, graph.unseen = keys[-1], max(0, graph.unseen - len(keys))
-            graph.keys.update(dict.fromkeys(keys, 0))
+            graph.keys.update(dict.fromkeys(keys))
         else:
             graph.whole, graph.again, graph.after, graph.unseen = graph.again, False, None, 0
 
-    def _succeeded(self, graph: _Graph) -> None:
-        self._failing = graph.failures = 0
-        graph.batch = min(graph.batch * 2, self._options.batch)
-
     async def _failed(self, graph: _Graph, exc: Exception) -> None:
-        """Let a graph wait, with half the nodes next time; let all wait while the service does not answer."""
+        """Let a graph wait; let all wait while the service does not answer."""
         log.warning("embedding_failed", extra={"error": type(exc).__name__, "failures": graph.failures + 1})
         may_wait = isinstance(exc, UsageLimitReached | SourceUnavailable | SourceTimeout | DatabaseBusy)
-        if not may_wait and isinstance(exc, EmbeddingError | TimeoutError) and not await self._answers():
+        if isinstance(exc, EmbeddingError) and not may_wait and not await self._answers():
             self._failing += 1
             await self._sleep(self._wait_s(self._failing))
             return
-        if not may_wait:
-            if graph.batch > 1:
-                graph.batch //= 2
-            else:
-                self._count_attempt(graph, exc)
         graph.failures += 1
+        if not may_wait and graph.failures >= self._options.attempts:  # it cannot even be read
+            self._give_up(max(1, len(graph.keys)), reason=type(exc).__name__)
+            graph.keys, graph.whole, graph.again = {}, False, False
         graph.due = self._clock() + self._wait_s(graph.failures)
 
     async def _answers(self) -> bool:
@@ -278,17 +275,6 @@ class EmbeddingQueue:
         except (EmbeddingError, TimeoutError):
             return False
         return True
-
-    def _count_attempt(self, graph: _Graph, exc: Exception) -> None:
-        key = next(iter(graph.keys), None)
-        attempts = 1 + (graph.failures if key is None else graph.keys.pop(key))
-        if attempts < self._options.attempts:
-            if key is not None:
-                graph.keys[key] = attempts  # after the others
-            return
-        if key is None:  # the graph's nodes cannot even be listed
-            graph.whole = graph.again = False
-        self._give_up(1, reason=type(exc).__name__)
 
     def _wait_s(self, failures: int) -> float:
         return min(self._options.longest_s, self._options.retry_s * 2 ** min(failures - 1, 30))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +21,25 @@ from graphrag.embedding.base import (
     EmbeddingMalformed,
     EmbeddingProvider,
     EmbeddingRefused,
+    EmbeddingUnreachable,
     content_text,
     embedding_hash,
     name_text,
 )
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.llm.attempts import RetryPolicy
 from graphrag.llm.tokens import count_tokens
+from graphrag.llm.usage_meter import UsageLimitReached
+
+T = TypeVar("T")
 
 PAGE = 1_000
 GIVE_UP_AFTER = 10
 """So many nodes refused before any was embedded: it is the provider that does not work, not the texts."""
 
 
-ATTEMPTS = 5
+PATIENT = RetryPolicy(attempts=5, max_wait_s=60.0)
 """Of one request, where waiting may help."""
-
-FIRST_WAIT_S = 0.5
-MAX_WAIT_S = 30.0
 
 
 @runtime_checkable
@@ -76,20 +77,9 @@ class EmbedReport:
             setattr(self, name, mine | more if isinstance(mine, set) else mine + more)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "embedded": self.embedded,
-            "adopted": self.adopted,
-            "skipped": self.skipped,
-            "unmarked": self.unmarked,
-            "otherModel": self.other_model,
-            "models": sorted(self.models),
-            "tokens": self.tokens,
-            "empty": self.empty,
-            "failed": self.failed,
-            "graphs": self.graphs,
-            "seconds": round(self.seconds, 3),
-            "failures": self.failures,
-        }
+        counts = {part.name: getattr(self, part.name) for part in fields(self)}
+        counts["otherModel"] = counts.pop("other_model")
+        return {**counts, "models": sorted(self.models), "seconds": round(self.seconds, 3)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,33 +157,26 @@ async def embed_some(
     graph_key: str,
     node_keys: Sequence[str],
     *,
-    batch: int = 100,
+    request_s: float | None = None,
+    answers: Callable[[], Awaitable[bool]] | None = None,
 ) -> EmbedReport:
     """Embed those of some nodes that need it, with one attempt a request; nodes that are gone are left out.
 
+    A request takes at most `request_s` seconds. With `answers`, which asks whether the service works at all,
+    a node counts as failed whatever a request with it alone fails of while it does.
     A node that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError when the provider
     does not work.
     """
-    report = EmbedReport(graphs=1)
     configs = types_by_name(await source.get_node_configs())
-    run = _Run(source, embedder, configs, report, batch, delay_ms=0, dry_run=False, attempts=1)
+    run = _Run(source, embedder, configs, EmbedReport(graphs=1), retry=RetryPolicy(attempts=1))
+    run.request_s, run.answers = request_s, answers
     await run.keys(graph_key, node_keys)
-    return report
+    return run.report
 
 
 def is_of_another_model(stats: GraphStats, model: str) -> bool:
     """Say whether a graph has vectors, and none of this model: one of both would be found half."""
     return bool(stats.vectors) and model not in stats.vectors
-
-
-async def node_keys_after(
-    source: MutableGraphDataSource, graph_key: str, after: str | None, *, limit: int
-) -> list[str]:
-    """Return the keys of the nodes that follow a key, in order; none after the last.
-
-    Raises: GraphNotFound; BadDocument where a node cannot be read.
-    """
-    return [node.key for node in await source.get_nodes(graph_key, after=after, limit=limit)]
 
 
 @dataclass(slots=True)
@@ -202,25 +185,24 @@ class _Run:
     embedder: EmbeddingProvider
     configs: Mapping[str, NodeTypeConfig]
     report: EmbedReport
-    batch: int
-    delay_ms: int
-    dry_run: bool
-    attempts: int = ATTEMPTS
+    batch: int = 100
+    delay_ms: int = 0
+    dry_run: bool = False
+    retry: RetryPolicy = PATIENT
     adopts: bool = False
+    request_s: float | None = None
+    answers: Callable[[], Awaitable[bool]] | None = None
     requests: int = 0
 
     async def keys(self, graph_key: str, node_keys: Sequence[str]) -> None:
         """Embed the nodes of these keys; one that cannot be read is found by halving."""
-        try:
-            nodes = await self.source.get_nodes_by_key(graph_key, node_keys)
-        except BadDocument as exc:
-            if len(node_keys) == 1:
-                self._fail(node_keys[0], exc)
-                return
-            middle = len(node_keys) // 2
-            await self.keys(graph_key, node_keys[:middle])
-            await self.keys(graph_key, node_keys[middle:])
-            return
+
+        nodes: list[Node] = []
+
+        async def read(keys: Sequence[str]) -> None:
+            nodes.extend(await self.source.get_nodes_by_key(graph_key, keys))
+
+        await self._halving(node_keys, str, read)
         await self.nodes(graph_key, nodes, force=False)
 
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
@@ -232,8 +214,15 @@ class _Run:
                 await self._adopt(graph_key, unmarked[start : start + self.batch], stored)
         # Long code takes long to hash and to cut: not in the event loop.
         jobs = await asyncio.to_thread(self._jobs, nodes, stored, force=force)
+        if self.dry_run:
+            self.report.embedded += len(jobs)
+            return
         for start in range(0, len(jobs), self.batch):
-            await self.embed(graph_key, jobs[start : start + self.batch])
+            await self._halving(
+                jobs[start : start + self.batch],
+                lambda job: job.node.key,
+                lambda some: self._embed(graph_key, some),
+            )
 
     def _jobs(self, nodes: Sequence[Node], stored: Mapping[str, VectorInfo], *, force: bool) -> list[_Job]:
         """Return what must be embedded of some nodes, counting the rest."""
@@ -280,85 +269,70 @@ class _Run:
             stored[node.key] = info
         self.report.adopted += len(vectors)
         if vectors and not self.dry_run:
-            if isinstance(self.embedder, WorkspaceEmbedder):
-                await self.embedder.claim()
-            await self.source.put_embeddings(graph_key, vectors)
+            await self._put(graph_key, vectors)
 
-    async def embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
-        """Embed and store some nodes; on a failure that one text may cause, halve and try again."""
-        if self.dry_run:
-            self.report.embedded += len(jobs)
-            return
-        if not jobs:
-            return
+    async def _halving(
+        self, items: Sequence[T], key_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[None]]
+    ) -> None:
+        """Do the work for all items at once; where one may be at fault, for each half, until it is found."""
+        try:
+            await work(items)
+        except (EmbeddingError, InvalidMutation, BadDocument) as exc:
+            is_service = isinstance(exc, EmbeddingError) and not _may_be_one_text(exc)
+            if is_service and (self.answers is None or isinstance(exc, UsageLimitReached)):
+                raise
+            if len(items) > 1:
+                middle = len(items) // 2
+                await self._halving(items[:middle], key_of, work)
+                await self._halving(items[middle:], key_of, work)
+                return
+            if is_service and self.answers is not None and not await self.answers():
+                raise
+            self.report.failed += 1
+            self.report.failures.append(f"{key_of(items[0])}: {exc}")
+            fails_always = self.report.failed >= GIVE_UP_AFTER and not self.report.embedded
+            if fails_always and isinstance(exc, EmbeddingError) and self.answers is None:
+                raise
+
+    async def _embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
+        """Embed and store some nodes. Raises: EmbeddingError, SourceError; then none of them is stored."""
         if self.requests and self.delay_ms:
             await asyncio.sleep(self.delay_ms / 1000)
         self.requests += 1
-        try:
-            texts = [text for job in jobs for text in (job.content, job.name)]
-            vectors = await self._request(texts)
-            if not np.isfinite(vectors).all():
-                raise EmbeddingMalformed(provider=self.embedder.model, reason="a vector that is not finite")
-        except EmbeddingError as exc:
-            if not _may_be_one_text(exc):
-                raise
-            if len(jobs) == 1:
-                self._fail(jobs[0].node.key, exc)
-                if self.report.failed >= GIVE_UP_AFTER and not self.report.embedded:
-                    raise
-                return
-            middle = len(jobs) // 2
-            await self.embed(graph_key, jobs[:middle])
-            await self.embed(graph_key, jobs[middle:])
-            return
-        await self._store(
-            graph_key,
-            [
-                NodeVector(
-                    key=job.node.key,
-                    model=self.embedder.model,
-                    hash=job.hash,
-                    content=vectors[2 * i],
-                    name=vectors[2 * i + 1],
-                )
-                for i, job in enumerate(jobs)
-                if vectors[2 * i].any()
-            ],
-        )
-        self.report.empty += sum(1 for i in range(len(jobs)) if not vectors[2 * i].any())
+        made = await self._request([text for job in jobs for text in (job.content, job.name)])
+        if not np.isfinite(made).all():
+            raise EmbeddingMalformed(provider=self.embedder.model, reason="a vector that is not finite")
+        model = self.embedder.model
+        vectors = [
+            NodeVector(key=job.node.key, model=model, hash=job.hash, content=content, name=name)
+            for job, content, name in zip(jobs, made[::2], made[1::2], strict=True)
+            if content.any()
+        ]
+        if vectors:
+            self.report.embedded += await self._put(graph_key, vectors)
+        self.report.empty += len(jobs) - len(vectors)
 
     async def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        for attempt in range(1, self.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
-                return await self.embedder.embed(texts)
+                async with asyncio.timeout(self.request_s):
+                    return await self.embedder.embed(texts)
+            except TimeoutError as exc:
+                reason = f"no answer within {self.request_s} s"
+                raise EmbeddingUnreachable(provider=self.embedder.model, reason=reason) from exc
             except EmbeddingError as exc:
-                if attempt == self.attempts or not exc.retryable:
+                pause_s = self.retry.pause_s(attempt, exc.retry_after_s) if exc.retryable else None
+                if pause_s is None:
                     raise
-                await asyncio.sleep(pause_s(FIRST_WAIT_S * 2 ** (attempt - 1), exc.retry_after_s))
-        raise AssertionError("unreachable")
+                await asyncio.sleep(pause_s)
 
-    async def _store(self, graph_key: str, vectors: Sequence[NodeVector]) -> None:
-        if not vectors:
-            return
+    async def _put(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        """Store vectors, when their model is recorded; return how many nodes are still there."""
         if isinstance(self.embedder, WorkspaceEmbedder):
             await self.embedder.claim()
-        try:
-            self.report.embedded += await self.source.put_embeddings(graph_key, vectors)
-        except (InvalidMutation, BadDocument) as exc:  # the vectors' fault; a store that is busy ends the run
-            if len(vectors) == 1:
-                self._fail(vectors[0].key, exc)
-                return
-            for vector in vectors:
-                await self._store(graph_key, [vector])
-
-    def _fail(self, node_key: str, exc: Exception) -> None:
-        self.report.failed += 1
-        self.report.failures.append(f"{node_key}: {exc}")
-
-
-def pause_s(wait_s: float, retry_after_s: float | None) -> float:
-    """Return how long to wait: what the service asks for, else `wait_s` up to twice; at most MAX_WAIT_S."""
-    return min(retry_after_s or wait_s * (1 + random.random()), MAX_WAIT_S)
+        return await self.source.put_embeddings(graph_key, vectors)
 
 
 def _may_be_one_text(exc: EmbeddingError) -> bool:

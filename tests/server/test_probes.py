@@ -72,7 +72,9 @@ async def case() -> AsyncIterator[Case]:
         raw = (await ed.get(f"/api/graphs/{GRAPH}/export")).text.replace(MARK, "Own")
         own = (await eve.post("/api/graphs/import?graphKey=mine", content=raw)).json()["graphKey"]
         live = await running.state.live.open("default", GRAPH)
-        await live.edit("ed", None, create_elements, "0", [node("the-hidden-node"), node("hidden-node-2")], [edge("the-hidden-edge", "the-hidden-node", "hidden-node-2")])  # fmt: skip
+        nodes = [node("the-hidden-node"), node("hidden-node-2")]
+        edges = [edge("the-hidden-edge", "the-hidden-node", "hidden-node-2")]
+        await live.edit("ed", None, create_elements, "0", nodes, edges)
         await live.edit("ed", None, create_sheet, f"{MARK} sheet", key="777001")
         edit = await live.edit("ed", None, rename_sheet, "777001", f"{MARK} rows")
         # Their question is answered, and remembered by the cache.

@@ -169,7 +169,7 @@ async def test_a_failure_that_no_text_causes_stops_and_keeps_what_is_done(error:
 
 async def test_a_passing_failure_is_tried_again_and_a_lasting_one_ends_the_run() -> None:
     class Flaky(Recorder):
-        fails = module.ATTEMPTS - 1
+        fails = module.PATIENT.attempts - 1
 
         async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
             if self.fails:
@@ -181,20 +181,10 @@ async def test_a_passing_failure_is_tried_again_and_a_lasting_one_ends_the_run()
 
     source, flaky = await a_graph(3), Flaky()
     assert counts(await embed_nodes(source, flaky)) == (3, 0, 0, 0)
-    flaky.fails = module.ATTEMPTS
+    flaky.fails = module.PATIENT.attempts
     with pytest.raises(EmbeddingRefused, match="busy"):
         await embed_nodes(source, flaky, force=True)
     assert flaky.fails == 0
-
-
-@given(st.floats(0, 1000), st.none() | st.floats(0, 10_000))
-def test_a_pause_is_what_the_service_asks_for_within_its_bound(wait: float, asked: float | None) -> None:
-    pause = module.pause_s(wait, asked)
-    assert 0 <= pause <= module.MAX_WAIT_S
-    if asked:
-        assert pause == min(asked, module.MAX_WAIT_S)
-    else:
-        assert min(wait, module.MAX_WAIT_S) <= pause <= 2 * wait
 
 
 async def test_nodes_and_text_without_a_vector_are_counted_as_empty() -> None:

@@ -34,11 +34,12 @@ async def _latest(bench: Bench) -> str:
 
 APPENDED = instruct("b", 10, ["process"], v="\U0001f525")
 MOVED = instruct("c", 1, ["posX"], v=5)
+SHORTENED = instruct("d", 14, ["handles", "L", "point"], i=0)
 Ask = Callable[[LiveGraph], Any]
 EDITS: list[Ask] = [
     lambda live: live.edit("u", None, apply_instructions, [rename("b", "x"), APPENDED]),
     lambda live: live.edit("u", None, apply_instructions, [instruct("b", 2, ["process"]), MOVED]),
-    lambda live: live.edit("u", None, apply_instructions, [instruct("d", 14, ["handles", "L", "point"], i=0)]),
+    lambda live: live.edit("u", None, apply_instructions, [SHORTENED]),
     lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("n")], [a_raw_edge("e", "n", "a")]),
     lambda live: live.edit("u", None, delete_elements, "0", ["b"], ["da"]),
     lambda live: live.edit("u", None, delete_elements, "1", ["apart"], ["cc"]),
