@@ -25,7 +25,7 @@ from graphrag.agent.history import calls_of, for_model, is_context, repaired, un
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.turn_lease import TurnLease
-from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_text
+from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_facts, outcome_text
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.prompts.library import load_phrases
@@ -239,7 +239,11 @@ class RunningTurn:
                 late.append(f"- {text}")
                 continue
             failed = approval is None or approval.status in ("stale", "failed")
-            self.messages.append(ToolMessage(call_id=call_id, name=call.name, content=text, is_error=failed))
+            facts = outcome_facts(approval, self.language) if approval else None
+            answer = ToolMessage(
+                call_id=call_id, name=call.name, content=text, is_error=failed, outcome=facts
+            )
+            self.messages.append(answer)
             data = approval.to_document()["action"] if approval else None
             events.append(
                 ToolFinished(

@@ -61,7 +61,7 @@ def _written(message: Message) -> dict[str, Any]:
                 "name": message.name,
                 "content": clean(message.content),
             }
-            return stored | _present(isError=message.is_error)
+            return stored | _present(isError=message.is_error, outcome=dict(message.outcome or {}))
         case AssistantMessage():
             calls = [
                 {
@@ -155,6 +155,7 @@ def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
                 name=_text(raw.get("name")),
                 content=content,
                 is_error=raw.get("isError") is True,
+                outcome=_mapping(raw.get("outcome")) or None,
             )
         case _:
             return None

@@ -30,7 +30,7 @@ from graphrag.approvals.errors import (
     ProposalWaits,
     UndoRefused,
 )
-from graphrag.approvals.outcome import outcome_text, reason_text
+from graphrag.approvals.outcome import outcome_facts, outcome_text, reason_text
 from graphrag.approvals.titles import title
 from graphrag.roles import Person, Policy
 
@@ -58,6 +58,7 @@ __all__ = [
     "Reject",
     "Status",
     "UndoRefused",
+    "outcome_facts",
     "outcome_text",
     "reason_text",
     "title",

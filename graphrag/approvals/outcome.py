@@ -23,33 +23,51 @@ def outcome_text(approval: Approval, language: Language = "en", *, to_person: bo
     return f"{text} {text_of('outcome_feedback', language, feedback=decision.feedback)}"
 
 
+def outcome_facts(approval: Approval, language: Language = "en") -> dict[str, Any]:
+    """Return what came of it as facts: its status, the change in words, why not, feedback, created nodes."""
+    decision, edited = approval.decision, _edited(approval)
+    facts = {
+        "status": _code(approval),
+        "what": title(approval, language, edited or approval.action),
+        "why": reason_text(approval.result, language) if approval.status in ("stale", "failed") else "",
+        "feedback": decision.feedback if decision else "",
+        "created": list(approval.result.keys.get("nodesCreated", ()))[:_SHOWN] if approval.result else [],
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
 def _outcome(approval: Approval, language: Language, *, to_person: bool) -> str:
-    decision, result = approval.decision, approval.result
-    edited = decision.action if decision else None
+    decision, result, edited = approval.decision, approval.result, _edited(approval)
     facts: dict[str, Any] = {
         "what": title(approval, language, approval.action),
         "by": decision.by if decision else "?",
         "others": ", ".join(approval.depends_on),
         "keys": _keys(approval, language, to_person=to_person),
         "revision": result.revision if result else None,
+        "why": reason_text(result, language) if approval.status in ("stale", "failed") else "",
     }
     if edited is not None:
         facts["instead"] = title(approval, language, edited)
+    return text_of(f"outcome_{_code(approval)}", language, **facts)
+
+
+def _edited(approval: Approval) -> Any:
+    return approval.decision.action if approval.decision else None
+
+
+def _code(approval: Approval) -> str:
+    """Return which text says what came of it."""
     match approval.status:
         case "pending":
-            code = "waits" if approval.depends_on else "pending"
+            return "waits" if approval.depends_on else "pending"
         case "applied" if approval.undone_by is not None:
-            code = "undone"
+            return "undone"
         case "applied" if approval.undoes is not None:
-            code = "undo"
+            return "undo"
         case "applied":
-            code = "applied" if edited is None else "edited"
-        case "stale" | "failed":
-            code = approval.status
-            facts["why"] = reason_text(result, language)
+            return "applied" if _edited(approval) is None else "edited"
         case _:
-            code = approval.status
-    return text_of(f"outcome_{code}", language, **facts)
+            return approval.status
 
 
 def reason_text(result: Outcome | None, language: Language) -> str:

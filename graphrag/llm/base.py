@@ -102,12 +102,16 @@ class AssistantMessage(StoredFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMessage(StoredFields):
-    """The answer to a tool call. Follows the AssistantMessage that asked, one for every call."""
+    """The answer to a tool call. Follows the AssistantMessage that asked, one for every call.
+
+    `outcome` says what became of a proposal, as facts (`approvals.outcome_facts`); models read the content.
+    """
 
     call_id: str
     name: str
     content: str
     is_error: bool = False
+    outcome: Mapping[str, Any] | None = None
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

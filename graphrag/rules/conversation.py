@@ -1,4 +1,4 @@
-"""Reads a list of messages: the question, its language, the context, and what was answered for it.
+"""Reads a list of messages: the question, its language, and what was answered for it.
 
 Nothing is kept between two calls of the provider: all that is known stands in the messages.
 """
@@ -9,16 +9,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from graphrag.i18n import Language
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
-from graphrag.retrieval.context import CONTEXT_MARKER
-from graphrag.rules.normalized_text import read_wording
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.rules.normalized_text import READ_CHARS, fold
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tool_tables import Row, ToolTables, parse_answer
+from graphrag.rules.tool_tables import ToolTables, parse_answer
+from tools.arguments import MalformedArguments, parse_arguments
 
-CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")
 _WORD = re.compile(r"[a-z]+")
 _FRENCH_PROMPT = re.compile(r"^Tu es l'assistant|# Règles$", re.MULTILINE)
 
@@ -40,40 +39,26 @@ class Call:
 class Conversation:
     """The messages, read. `rounds` counts the answers of this turn that called tools.
 
-    `answered` are the calls of this turn, None where no answer came. `last_question` and `last_answer`
-    came before; `last_cited` are the keys of nodes in that answer, in order.
+    `answered` are the calls of this turn, None where no answer came. `texts` are all that was answered.
     """
 
     question: str
     language: Language
-    nodes: tuple[Row, ...]
-    edges: tuple[Row, ...]
     answered: tuple[tuple[Call, ToolTables | None], ...]
     rounds: int
-    earlier_texts: tuple[str, ...]
-    last_question: str
-    last_answer: str
-    last_cited: tuple[str, ...]
+    texts: tuple[str, ...]
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
     """Return what the messages say."""
     last = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
-    turn, before = messages[last + 1 :], messages[: max(last, 0)]
-    texts = [m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()]
-    answers = [m.content for m in before if isinstance(m, AssistantMessage) and m.content.strip()]
-    nodes, edges = _context(messages)
+    turn = messages[last + 1 :]
     return Conversation(
         question=messages[last].content if last >= 0 else "",
         language=_language(messages),
-        nodes=nodes,
-        edges=edges,
         answered=_answered(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),
-        earlier_texts=tuple(texts),
-        last_question=next((m.content for m in reversed(before) if isinstance(m, UserMessage)), ""),
-        last_answer=answers[-1] if answers else "",
-        last_cited=tuple(dict.fromkeys(CITED.findall(answers[-1]))) if answers else (),
+        texts=tuple(m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()),
     )
 
 
@@ -90,43 +75,27 @@ def _language(messages: Sequence[Message]) -> Language:
 
 def _frenchness(text: str) -> int:
     """Return how many words of a text are French rather than English; accents count as one."""
-    wording = read_wording(text)
-    words = _WORD.findall(wording.folded)
+    low = text[:READ_CHARS].lower()
+    words = _WORD.findall(fold(low))
     french, english = (grammar(language).listed("common_list") for language in ("fr", "en"))
-    accents = any(char in "éèêàùçœî" for char in wording.original.lower())
+    accents = any(char in "éèêàùçœî" for char in low)
     return sum(word in french for word in words) + accents - sum(word in english for word in words)
 
 
 def _answered(turn: Sequence[Message]) -> tuple[tuple[Call, ToolTables | None], ...]:
     answers = {m.call_id: m for m in turn if isinstance(m, ToolMessage)}
-    found: list[tuple[Call, ToolTables | None]] = []
-    for message in turn:
-        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
-            answer = answers.get(call.id)
-            parsed = parse_answer(answer.content, is_error=answer.is_error) if answer else None
-            found.append((Call(name=call.name, arguments=_arguments(call.arguments)), parsed))
-    return tuple(found)
+    calls = [call for m in turn if isinstance(m, AssistantMessage) for call in m.tool_calls]
+    return tuple((_call(call), _parsed(answers.get(call.id))) for call in calls)
 
 
-def _arguments(raw: str) -> Mapping[str, Any]:
+def _call(call: ToolCall) -> Call:
     try:
-        value: Any = json.loads(raw or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}
+        return Call(name=call.name, arguments=parse_arguments(call.arguments).values)
+    except MalformedArguments:  # another model began this turn
+        return Call(name=call.name, arguments={})
 
 
-def _context(messages: Sequence[Message]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Return nodes and edges of the last context: of a system message, never of a person's text."""
-    contexts = [
-        m.content for m in messages if isinstance(m, SystemMessage) and m.content.startswith(CONTEXT_MARKER)
-    ]
-    nodes: tuple[Row, ...] = ()
-    edges: tuple[Row, ...] = ()
-    for part in contexts[-1].split("\n\n") if contexts else ():
-        rows = parse_answer(part).rows("")
-        if rows and "_key" in rows[0]:
-            nodes = nodes or rows
-        elif rows and "from" in rows[0]:
-            edges = edges or rows
-    return nodes, edges
+def _parsed(answer: ToolMessage | None) -> ToolTables | None:
+    if answer is None:
+        return None
+    return parse_answer(answer.content, is_error=answer.is_error, outcome=answer.outcome)

@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from graphrag.rules.change_requests import action
+from graphrag.rules.change_requests import action, edges_between
 from graphrag.rules.conversation import Call
-from graphrag.rules.markup import cite, code, edges_of, plain
+from graphrag.rules.handles import Handle, fitting_pair, handles_of_node, handles_of_type, named_handles
+from graphrag.rules.markup import cite, code, plain
 from graphrag.rules.normalized_text import EntityMention
-from graphrag.rules.resolver import (
-    FoundNode,
-    Handle,
-    fitting_pair,
-    handles_of_node,
-    handles_of_type,
-    named_handles,
-    overview_and_types,
-    the_nodes,
-    the_sheet,
-    the_type,
-)
-from graphrag.rules.tool_tables import ToolTables, cell, key_of
+from graphrag.rules.resolver import the_nodes, the_type
+from graphrag.rules.tool_tables import key_of
 from graphrag.rules.turn_state import RulesTurn, detail, edges_at
 
-Handles = dict[str, list[Handle]]
+Span = tuple[int, int]
 
 
 def create(turn: RulesTurn) -> NoReturn:
-    """Propose a node: alone, after, before or between others; or the edge that was asked for so."""
+    """Propose a node with what the clauses of the request say of it."""
     request, rules = turn.request, turn.request.grammar
     spans = _clauses(turn)
-    mentions = {name: request.mention_at(span) for name, span in spans.items() if name != "named"}
-    if "ends" in spans:
-        turn.stop(turn.say("incomplete_connect"))
     if rules.word("not_a_node").fullmatch(request.wording.folded[slice(*spans["head"])].strip()):
         turn.stop(turn.say("help_all"))
-    name = request.wording.text(*spans["named"]) if "named" in spans else ""
-    kind = mentions.get("type") or mentions.get("head")
-    after, before = mentions.get("after"), mentions.get("before")
     if "between" in spans:
         pair = rules.word("pair").fullmatch(request.wording.folded, *spans["between"])
         if pair is None:
             turn.stop(turn.say("incomplete_create"))
-        after, before = request.mention_at(pair.span("a")), request.mention_at(pair.span("b"))
+        spans |= {"after": pair.span("a"), "before": pair.span("b")}
+    said = {name: request.mention_at(spans[name]) if name in spans else None for name in _CLAUSES}
+    kind = said["type"] or said["head"]
     if kind is not None and not rules.word("only_noun").sub("", kind.text.lower()).strip(" ,"):
         kind = None
-    _propose_node(turn, kind, name, after, before, mentions.get("sheet"))
+    payload: dict[str, Any] = {"typeKey": the_type(turn, kind)}
+    what = turn.say("new_node", type=code(payload["typeKey"]))
+    if "named" in spans:
+        payload["data"] = {"name": request.wording.text(*spans["named"])}
+        what += f" “{plain(payload['data']['name'], 80)}”"
+    payload |= {"sheet": said["sheet"].text} if said["sheet"] is not None else {}
+    if said["after"] is None and said["before"] is None:
+        turn.propose("create_node", payload, what)
+    _propose_connected(turn, payload, what, said)
 
 
-def _clauses(turn: RulesTurn) -> dict[str, tuple[int, int]]:
+_CLAUSES = ("head", "type", "after", "before", "sheet")
+
+
+def _clauses(turn: RulesTurn) -> dict[str, Span]:
     """Return where each clause of the request stands; `head` is what comes before the first."""
     rules, folded = turn.request.grammar, turn.request.wording.folded
     start, end = turn.request.spans["rest"]
@@ -66,64 +64,40 @@ def _clauses(turn: RulesTurn) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def _propose_node(
-    turn: RulesTurn,
-    kind: EntityMention | None,
-    name: str,
-    after: EntityMention | None,
-    before: EntityMention | None,
-    sheet: EntityMention | None,
+def _propose_connected(
+    turn: RulesTurn, payload: dict[str, Any], what: str, said: Mapping[str, EntityMention | None]
 ) -> NoReturn:
-    ends = [one for one in (after, before) if one is not None]
-    (overview, types), found = turn.together(
-        lambda: overview_and_types(turn), lambda: the_nodes(turn, *ends) if ends else []
-    )
-    payload: dict[str, Any] = {"typeKey": cell(the_type(turn, kind, types).get("type"))}
-    payload |= {"data": {"name": name}} if name else {}
-    payload |= {"sheet": the_sheet(turn, sheet, overview)} if sheet is not None else {}
-    what = turn.say("new_node", type=code(payload["typeKey"])) + (f" “{plain(name, 80)}”" if name else "")
-    if not found:
-        turn.propose("create_node", payload, what)
-    config, *answers = turn.read_all(
+    """Propose the node with an edge from the node it comes after and one to the node it comes before.
+
+    Between two connected nodes it takes the place of their edge, with the handles of that edge.
+    """
+    found = list(map(key_of, the_nodes(turn, said["after"], said["before"])))
+    config, near, *answers = turn.read_all(
         Call(name="read_node_config", arguments={"typeKey": payload["typeKey"]}),
-        *(detail(one.key) for one in found),
-        *([edges_at(found[0].key)] if len(found) == 2 else []),
+        edges_at(found[0]),
+        *map(detail, found),
     )
-    handles = {one.key: handles_of_node(answer) for one, answer in zip(found, answers, strict=False)}
-    cut, first, last = "", found[0] if after else None, found[-1] if before else None
-    if first is not None and last is not None:
-        if first.key == last.key:
-            turn.stop(turn.say("same_node", node=cite(first.key)))
-        first, last, cut = _in_flow(answers[2], first, last, handles)
-    own, edges = handles_of_type(config), list[dict[str, Any]]()
-    if first is not None:
-        edges.append(_edge(turn, "in", first.key, fitting_pair(handles[first.key], own)))
-        what += " " + turn.say("placed_after", node=cite(first.key))
-    if last is not None:
-        edges.append(_edge(turn, "out", last.key, fitting_pair(own, handles[last.key])))
-        what += " " + turn.say("placed_before", node=cite(last.key))
-    payload["edges"] = edges
+    handles = {key: handles_of_node(answer) for key, answer in zip(found, answers, strict=False)}
+    first, last = found[0] if said["after"] else "", found[-1] if said["before"] else ""
+    cut = ""
+    if first and first == last:
+        turn.stop(turn.say("same_node", node=cite(first)))
+    if first and last and (between := edges_between(near, first, last)):
+        edge, cut = between[0], key_of(between[0].row)
+        first, last = edge.source, edge.target
+        handles[first] = named_handles(handles[first], edge.source_handle)
+        handles[last] = [handle for handle in handles[last] if handle.id == edge.target_handle]
+    own, payload["edges"] = handles_of_type(config), list[dict[str, Any]]()
+    if first:
+        payload["edges"].append(_edge(turn, "in", first, fitting_pair(handles[first], own)))
+        what += " " + turn.say("placed_after", node=cite(first))
+    if last:
+        payload["edges"].append(_edge(turn, "out", last, fitting_pair(own, handles[last])))
+        what += " " + turn.say("placed_before", node=cite(last))
     if not cut:
         turn.propose("create_node_with_edges", payload, what)
     actions = [action("create_node_with_edges", **payload), action("delete_edge", edgeKey=cut)]
     turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(cut))}")
-
-
-def _in_flow(
-    edges: ToolTables, first: FoundNode, last: FoundNode, handles: Handles
-) -> tuple[FoundNode, FoundNode, str]:
-    """Return two nodes in the order of the flow and the key of the edge between them, if there is one.
-
-    Only the handles of that edge are left in `handles`, so that the new edges take its place.
-    """
-    for edge in edges_of(edges, (first.key, last.key)):
-        if edge.source != edge.target:
-            if edge.source != first.key:
-                first, last = last, first
-            handles[first.key] = named_handles(handles[first.key], edge.source_handle)
-            handles[last.key] = [h for h in handles[last.key] if h.id == edge.target_handle]
-            return first, last, key_of(edge.row)
-    return first, last, ""
 
 
 def _edge(turn: RulesTurn, direction: str, key: str, pair: tuple[Handle, Handle] | None) -> dict[str, Any]:

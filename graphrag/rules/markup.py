@@ -72,10 +72,9 @@ def edges_of(answer: ToolTables, nodes: Collection[str] | None = None) -> list[E
 def edge_lines(answer: ToolTables) -> list[str]:
     """Return every edge of an answer as a line, those of nearer nodes first."""
     order = {key_of(row): place for place, row in enumerate(answer.rows("nodes"))}
-    edges = sorted(edges_of(answer), key=lambda edge: (order[edge.source], order[edge.target]))
     return [
         f"{cite(edge.source)} → {cite(edge.target)}" + (f" ({plain(edge.label, 60)})" if edge.label else "")
-        for edge in edges
+        for edge in sorted(edges_of(answer), key=lambda edge: (order[edge.source], order[edge.target]))
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 READ_CHARS = 4_000
 """What follows in a message is not read at all."""
@@ -21,7 +22,7 @@ _QUOTED = re.compile(
     r"|(?<![\w’'])'(?P<single>[^']{1,300})'(?!\w)"
 )
 _UNUSABLE = re.compile("[\ue000-\uf8ff\x00-\x08\x0b-\x1f\x7f]")
-_LIGATURES = {"œ": "oe", "æ": "ae", "ß": "ss", "’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."}
+_SAME = str.maketrans({"œ": "oe", "æ": "ae", "ß": "ss", "’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."})
 _EDGES = " \t\r\n.,;:!?"
 
 
@@ -40,35 +41,27 @@ class EntityMention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalizedText:
-    """A message, folded: lower case, no accents, single blanks, each quoted part one private character.
+    """A message with single blanks and each quoted part as one private character.
 
-    `places` holds, for each folded character, where it stood in `original`.
+    `folded` is `written` character by character in lower case without accents: patterns match it.
     """
 
-    original: str
+    written: str
     folded: str
-    places: tuple[tuple[int, int], ...]
     quotes: tuple[str, ...]
 
     def text(self, start: int, end: int) -> str:
-        """Return the folded characters from `start` to `end` as they were written, without quotes."""
-        while start < end and self.folded[start] in _EDGES:
-            start += 1
-        while end > start and self.folded[end - 1] in _EDGES:
-            end -= 1
-        if start >= end:
-            return ""
-        if end - start == 1 and (quote := self._quote(start)) is not None:
-            return quote
-        return self.original[self.places[start][0] : self.places[end - 1][1]]
+        """Return a part as it was written, without the marks around it and without quotes."""
+        part = self.written[start:end].strip(_EDGES)
+        return re.sub(QUOTE, lambda found: self._quote(found[0]), part)
 
     def mention(
         self, start: int, end: int, articles: re.Pattern[str], nouns: re.Pattern[str]
     ) -> EntityMention | None:
-        """Return the characters as a name, or None where none is left. A quoted part stands for the whole."""
-        quotes = [quote for i in range(start, end) if (quote := self._quote(i)) is not None]
+        """Return a part as a name, or None where none is left. A quoted part stands for the whole."""
+        quotes = re.findall(QUOTE, self.written[start:end])
         if len(quotes) == 1:
-            return EntityMention(text=quotes[0], quoted=True)
+            return EntityMention(text=self._quote(quotes[0]), quoted=True)
         while True:
             while start < end and self.folded[start] in _EDGES:
                 start += 1
@@ -82,53 +75,39 @@ class NormalizedText:
         text = self.text(start, end)
         return EntityMention(text=text) if text else None
 
-    def _quote(self, index: int) -> str | None:
-        number = ord(self.folded[index]) - _FIRST_QUOTE
-        return self.quotes[number] if 0 <= number < len(self.quotes) else None
+    def _quote(self, char: str) -> str:
+        number = ord(char) - _FIRST_QUOTE
+        return self.quotes[number] if number < len(self.quotes) else ""
 
 
 def read_wording(message: str) -> NormalizedText:
     """Return a message ready to be matched."""
-    original = _UNUSABLE.sub(" ", message[:READ_CHARS])
-    folded: list[str] = []
-    places: list[tuple[int, int]] = []
     quotes: list[str] = []
-    position = 0
-    while position < len(original):
-        quoted = _QUOTED.match(original, position) if len(quotes) < MAX_QUOTES else None
-        if quoted is not None and quoted.group(quoted.lastgroup or 0).strip():
-            folded.append(chr(_FIRST_QUOTE + len(quotes)))
-            places.append(quoted.span())
-            quotes.append(quoted.group(quoted.lastgroup or 0).strip())
-            position = quoted.end()
-            continue
-        for char in _fold_char(original[position]):
-            if char == " " and (not folded or folded[-1] == " "):
-                continue
-            folded.append(char)
-            places.append((position, position + 1))
-        position += 1
-    return NormalizedText(
-        original=original, folded="".join(folded), places=tuple(places), quotes=tuple(quotes)
-    )
+
+    def as_one(found: re.Match[str]) -> str:
+        inside = found.group(found.lastgroup or 0).strip()
+        if not inside or len(quotes) == MAX_QUOTES:
+            return found[0]
+        quotes.append(inside)
+        return chr(_FIRST_QUOTE + len(quotes) - 1)
+
+    usable = _UNUSABLE.sub(" ", unicodedata.normalize("NFC", message[:READ_CHARS]))
+    written = " ".join(_QUOTED.sub(as_one, usable).split())
+    return NormalizedText(written=written, folded="".join(map(_folded_char, written)), quotes=tuple(quotes))
+
+
+@lru_cache(maxsize=4_096)
+def _folded_char(char: str) -> str:
+    """Return exactly one character, so that places in both forms are the same: of œ the first, o."""
+    return char if char == " " else (fold(char) or ".")[0]
 
 
 def fold(text: str) -> str:
     """Return a text in lower case, without accents, with single blanks."""
-    return " ".join("".join(_fold_char(char) for char in text).split())
+    spelt = unicodedata.normalize("NFKD", text.casefold().translate(_SAME))
+    return " ".join("".join(char for char in spelt if not unicodedata.combining(char)).split())
 
 
 def letters(text: str) -> str:
     """Return only the letters and digits of a folded text: what two spellings of a name share."""
     return "".join(char for char in fold(text) if char.isalnum())
-
-
-def _fold_char(char: str) -> str:
-    low = char if char in _LIGATURES else char.casefold()
-    if low in _LIGATURES:
-        return _LIGATURES[low]
-    if char.isspace():
-        return " "
-    if low.isascii():
-        return low
-    return "".join(c for c in unicodedata.normalize("NFKD", low) if not unicodedata.combining(c))

@@ -60,7 +60,7 @@ class UserRequest:
 
     def mention_at(self, span: tuple[int, int]) -> EntityMention | None:
         """Return a part of the message as a name."""
-        return self.wording.mention(*span, self.grammar.articles, self.grammar.nouns)
+        return self.wording.mention(*span, self.grammar.word("articles"), self.grammar.word("nouns"))
 
     def is_quoted(self, slot: str) -> bool:
         return re.fullmatch(QUOTE, self.folded(slot)) is not None
@@ -73,17 +73,8 @@ class Grammar:
     words: Mapping[str, str]
     texts: Mapping[str, str]
     sides: Mapping[str, str]
-    values: Mapping[str, bool]
     english: Mapping[str, str]
     patterns: tuple[tuple[str, Mapping[str, str], re.Pattern[str]], ...]
-
-    @property
-    def articles(self) -> re.Pattern[str]:
-        return self.word("articles")
-
-    @property
-    def nouns(self) -> re.Pattern[str]:
-        return self.word("nouns")
 
     def word(self, name: str) -> re.Pattern[str]:
         """Return an entry of `[words]` as a pattern."""
@@ -108,7 +99,6 @@ def grammar(language: Language) -> Grammar:
         words=words,
         texts=raw["texts"],
         sides=raw["sides"],
-        values=raw["values"],
         english=raw.get("english", {}),
         patterns=tuple(_pattern(line, words) for line in lines),
     )
@@ -144,8 +134,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def understand(message: str, languages: tuple[Language, ...]) -> list[UserRequest]:
     """Return what a message asks for, in order: one request, or several where it asks in several parts.
 
-    What fits no pattern is a `search`. Several commands in one message are the request `several`:
-    each is to be asked for alone.
+    What fits no pattern is a `search`. Of several commands in one message none is carried out.
     """
     wording = read_wording(message)
     if len(wording.folded) > MAX_CHARS:
@@ -157,24 +146,40 @@ def understand(message: str, languages: tuple[Language, ...]) -> list[UserReques
         if len(parts) > 1 and all(found):
             requests = [request for request in found if request is not None]
             if any(is_command(request) for request in requests):
-                return [UserRequest(intent="several", wording=wording, grammar=grammar(language))]
+                return [
+                    UserRequest(intent="one_change_at_a_time", wording=wording, grammar=grammar(language))
+                ]
             return requests
     return [_first(wording, asked[0], languages) or _search(wording, languages)]
 
 
 def is_command(request: UserRequest) -> bool:
     """Return whether a request asks for a change."""
-    return request.intent in COMMANDS
+    return request.intent in COMMANDS or request.intent.startswith("incomplete_")
 
 
-COMMANDS = {
-    *("create", "connect", "delete_node", "delete_edge", "rename", "set"),
-    *("move", "move_sheet", "tidy", "incomplete", "several"),
-}
+COMMANDS = frozenset(
+    (
+        "create",
+        "connect",
+        "delete_node",
+        "delete_edge",
+        "rename",
+        "set_field",
+        "move",
+        "no_sheet_move",
+        "tidy",
+    )
+)
 
 
 def _search(wording: NormalizedText, languages: tuple[Language, ...]) -> UserRequest:
-    return UserRequest(intent="search", wording=wording, grammar=grammar(languages[0]))
+    """Return the request of a message that fits no pattern: a name alone asks what it is."""
+    rules, whole = grammar(languages[0]), (0, len(wording.folded))
+    is_name = rules.word("bare_name").fullmatch(wording.folded)
+    return UserRequest(
+        intent="describe_node" if is_name else "search", wording=wording, grammar=rules, spans={"node": whole}
+    )
 
 
 def _matter(wording: NormalizedText, rules: Grammar) -> tuple[int, int]:

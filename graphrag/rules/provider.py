@@ -12,7 +12,6 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from graphrag.i18n import Language
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
@@ -27,57 +26,29 @@ from graphrag.llm.base import (
     ToolSchema,
     UsageReport,
 )
-from graphrag.llm.tokens import fits
 from graphrag.rules import change_requests, creating, graph_answers, node_answers
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.fallback import MAX_QUERY, search
-from graphrag.rules.markup import cite, plain
-from graphrag.rules.normalized_text import EntityMention, read_wording
-from graphrag.rules.patterns import UserRequest, grammar, is_command, understand
+from graphrag.rules.markup import bullets, cite, plain
+from graphrag.rules.patterns import grammar, is_command, understand
 from graphrag.rules.tool_tables import ToolTables
 from graphrag.rules.turn_state import RulesStep, RulesTurn, run
 
-MAX_NAME_WORDS = 3
 _PIECE = re.compile(r"\S*\s*\S*\s*\S*\s*", re.DOTALL)
-_ASKED = [
-    re.compile("^" + re.escape(grammar(language).texts[text]).replace(r"\{name\}", "(?P<name>`[^`]+`)"), re.M)
-    for text in ("several_nodes", "near_nodes")
-    for language in ("en", "fr")
-]
-_STATES = (
-    ("undone", r"APPLIED, BUT TAKEN BACK|APPLIQUÉ, MAIS ANNULÉ"),
-    ("edited", r"APPLIED WITH CHANGES|APPLIQUÉ AVEC DES MODIFICATIONS"),
-    ("applied", r"APPLIED|APPLIQUÉ"),
-    ("rejected", r"REJECTED|REJETÉ"),
-    ("expired", r"EXPIRED|EXPIRÉ"),
-    ("stale", r"OUT OF DATE|PÉRIMÉ"),
-    ("failed", r"FAILED|ÉCHOUÉ"),
-    ("pending", r"PROPOSED|NOT DECIDED YET|PAS ENCORE DÉCIDÉ"),
-)
-_KEYS = re.compile(
-    r" (?:(?:new|changed|deleted) (?:nodes|edges|types)"
-    r"|(?:nœuds|arêtes|types) (?:créé|modifié|supprimé)e?s): .*?(?= Feedback: | Commentaire : |\Z)",
-    re.DOTALL,
-)
-"""What a person is not shown of an outcome: keys and revision."""
-_CREATED = re.compile(r"(?:new nodes|nœuds créés): (?P<keys>ai_\w+(?:, ai_\w+)*)")
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
-_BY_NAME = (
-    *(graph_answers.describe_graph, graph_answers.starts, graph_answers.count, graph_answers.list_nodes),
-    *(graph_answers.list_types, graph_answers.list_sheets, graph_answers.unconnected),
-    *(graph_answers.describe_type, node_answers.describe_node, node_answers.show_code),
-    *(node_answers.show_field, node_answers.neighbors, node_answers.path, creating.create),
-    *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
-    *(change_requests.rename, change_requests.move, change_requests.move_sheet, change_requests.tidy),
-    *(change_requests.incomplete, change_requests.several),
-)
 HANDLERS: Mapping[str, Callable[[RulesTurn], str | None]] = {
-    **{handler.__name__: handler for handler in _BY_NAME},
-    "set": change_requests.set_field,
-    "help": lambda turn: turn.say(f"help_{turn.request.options.get('topic', 'all')}"),
+    handler.__name__: handler
+    for handler in (
+        *(graph_answers.describe_graph, graph_answers.starts, graph_answers.count, graph_answers.list_nodes),
+        *(graph_answers.list_types, graph_answers.unconnected),
+        *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors, node_answers.path),
+        *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
+        *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
+        creating.create,
+    )
 }
-"""What answers each intent of the patterns."""
+"""What answers each intent of the patterns; the other intents are the names of texts."""
 
 
 def _new_id() -> str:
@@ -105,19 +76,18 @@ class RulesProvider(Identified):
         conversation = read_conversation(messages)
         step = next_step(conversation, offered)
         text = _with_notice(step, conversation)
-        cut = _first_tokens(text, options.max_tokens)
-        for piece in filter(None, _PIECE.findall(cut)):
+        for piece in filter(None, _PIECE.findall(text)):
             yield TextDelta(text=piece)
         calls = [
             ToolCall(id=self._ids(), name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False))
-            for call in (step.calls if cut == text else ())
+            for call in step.calls
         ]
         for index, call in enumerate(calls):
             yield ToolCallStarted(index=index, id=call.id, name=call.name)
         for index, call in enumerate(calls):
             yield ToolCallReady(index=index, call=call)
         yield UsageReport()
-        yield Finished(reason="length" if cut != text else "tool_calls" if calls else "stop")
+        yield Finished(reason="tool_calls" if calls else "stop")
 
     async def aclose(self) -> None:
         """Nothing is held open."""
@@ -134,79 +104,45 @@ def _with_notice(step: RulesStep, conversation: Conversation) -> str:
     if not step.text:
         return ""
     notices = tuple(grammar(language).texts["notice"] for language in ("en", "fr"))
-    if any(text.startswith(notices) for text in conversation.earlier_texts):
+    if any(text.startswith(notices) for text in conversation.texts):
         return step.text
     return f"{grammar(conversation.language).texts['notice']}\n\n{step.text}"
 
 
-def _first_tokens(text: str, max_tokens: int | None) -> str:
-    """Return as much of the beginning as `max_tokens` allows."""
-    while max_tokens is not None and text and not fits(text, max_tokens):
-        text = text[: len(text) * 9 // 10]
-    return text
-
-
 def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
-    requests, meant = _understood(conversation)
-    turns = [RulesTurn(conversation, request, offered, meant) for request in requests]
-    if turns[0].proposals:  # never a second proposal in a turn, whatever became of the first
-        return RulesStep(text="\n\n".join(_outcome(turns[0], answer) for answer in turns[0].proposals))
+    first = conversation.language
+    requests = understand(conversation.question, (first, "en" if first == "fr" else "fr"))
+    turns = [RulesTurn(conversation, request, offered) for request in requests]
+    proposals = [answer for call, answer in conversation.answered if call.name.startswith("propose_")]
+    if proposals:  # never a second proposal in a turn, whatever became of the first
+        return RulesStep(text="\n\n".join(_outcome(turns[0], answer) for answer in proposals))
     return run(_answer, turns)
 
 
 def _answer(turn: RulesTurn) -> str:
-    if is_command(turn.request) and not turn.can_write:
+    intent = turn.request.intent
+    if is_command(turn.request) and not any(name.startswith("propose_") for name in turn.offered):
         return turn.say("no_write_tool")
-    handler = HANDLERS.get(turn.request.intent)
-    answer = handler(turn) if handler is not None else None
+    if intent not in HANDLERS and intent != "search":
+        return turn.say(intent)
+    answer = HANDLERS[intent](turn) if intent != "search" else None
     return search(turn, turn.conversation.question.strip()[:MAX_QUERY]) if answer is None else answer
-
-
-def _understood(conversation: Conversation) -> tuple[list[UserRequest], dict[str, str]]:
-    """Return what the last message asks for, and what stands for a name that had not been clear.
-
-    A message that is only a name answers the question which node is meant, where that was asked; then
-    what was asked for before goes on with it. Else the node is to be described.
-    """
-    first = conversation.language
-    languages: tuple[Language, ...] = (first, "en" if first == "fr" else "fr")
-    requests = understand(conversation.question, languages)
-    name = _bare_name(conversation.question, languages) if requests[0].intent == "search" else None
-    if name is None:
-        return requests, {}
-    asked = {found["name"] for form in _ASKED for found in form.finditer(conversation.last_answer)}
-    before = understand(conversation.last_question, languages)
-    if len(asked) == 1 and before[0].intent != "search":
-        return before, {asked.pop(): name.text}
-    request = requests[0]
-    whole = {"node": (0, len(request.wording.folded))}
-    return [
-        UserRequest(intent="describe_node", wording=request.wording, grammar=request.grammar, spans=whole)
-    ], {}
-
-
-def _bare_name(message: str, languages: Sequence[Language]) -> EntityMention | None:
-    """Return a message as a name, where it can be one."""
-    wording, rules = read_wording(message), grammar(languages[0])
-    mention = wording.mention(0, len(wording.folded), rules.articles, rules.nouns)
-    if mention is None or "?" in wording.folded:
-        return None
-    return mention if mention.quoted or len(mention.text.split()) <= MAX_NAME_WORDS else None
 
 
 def _outcome(turn: RulesTurn, answer: ToolTables | None) -> str:
     """Return what became of a proposal, as the answer to its call says."""
     if answer is None:
         return turn.say("outcome_unknown")
-    text = answer.text.strip()
-    if answer.is_error:
-        problems = [plain(found["text"], 600) for found in _PROBLEM.finditer(text)] or [plain(text, 600)]
-        return turn.say("not_possible") + "\n" + "\n".join(f"- {problem}" for problem in problems[:8])
-    state = next((name for name, opening in _STATES if re.match(opening, text)), "other")
-    if state == "pending":
-        return turn.say("outcome_pending")
-    created = _CREATED.search(text) if state in ("applied", "edited") else None
-    links = ", ".join(map(cite, created["keys"].split(", "))) if created is not None else ""
-    more = f"\n{turn.say('created', nodes=links)}" if links else ""
-    return f"{turn.say(f'outcome_{state}')}\n> {plain(_KEYS.sub('', text), 2_000)}{more}"
+    if not answer.outcome and answer.is_error:
+        problems = [plain(found["text"], 600) for found in _PROBLEM.finditer(answer.text)]
+        return f"{turn.say('not_possible')}\n{bullets((problems or [plain(answer.text, 600)])[:8])}"
+    facts = {name: plain(str(value), 2_000) for name, value in answer.outcome.items() if value}
+    said = [facts[name] for name in ("what", "why", "feedback") if name in facts] or [
+        plain(answer.text, 2_000)
+    ]
+    created = [cite(key) for key in answer.outcome.get("created", ())]
+    status = f"outcome_{facts.get('status')}"
+    known = status if status in grammar(turn.language).texts else "outcome_other"
+    lines = [turn.say(known), *(f"> {line}" for line in said)]
+    return "\n".join([*lines, *([turn.say("created", nodes=", ".join(created))] if created else [])])

@@ -17,32 +17,25 @@ Row = Mapping[str, Any]
 
 _HEADER = re.compile(r"^(?P<name>[A-Za-z_]\w*)?\[(?P<count>\d+)\](?P<columns>\{.*\}):$")
 _FIELD = re.compile(r"^[A-Za-z_]\w*: ")
-_CUT_FIELD = re.compile(r'^(?P<name>[A-Za-z_]\w*): "(?P<text>.*)$', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTables:
-    """What a tool answered. `totals` are the rows that each table announced; `notes` are sentences."""
+    """What a tool answered; `notes` are sentences.
+
+    `outcome` is what became of a proposal, where the answer is about one.
+    """
 
     text: str = ""
     is_error: bool = False
+    outcome: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tables: Mapping[str, tuple[Row, ...]] = field(default_factory=dict[str, tuple[Row, ...]])
-    totals: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: tuple[str, ...] = ()
 
     def rows(self, name: str) -> tuple[Row, ...]:
         """Return the rows of a table; none where there is no such table."""
         return self.tables.get(name, ())
-
-    def is_whole(self, name: str) -> bool:
-        """Return whether all rows that a table announced were read."""
-        return len(self.rows(name)) == self.totals.get(name, 0)
-
-    def number(self, name: str) -> int | None:
-        """Return a field that is a whole number."""
-        value = self.fields.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def text_of(self, name: str) -> str:
         """Return a field as text; empty where there is none."""
@@ -59,64 +52,49 @@ def key_of(row: Row) -> str:
     return cell(row.get("_key"))
 
 
-def parse_answer(text: str, *, is_error: bool = False) -> ToolTables:
+def parse_answer(
+    text: str, *, is_error: bool = False, outcome: Mapping[str, Any] | None = None
+) -> ToolTables:
     """Parse a tool's answer. Never raises: what cannot be read is left out."""
     fields: dict[str, Any] = {}
     tables: dict[str, tuple[Row, ...]] = {}
-    totals: dict[str, int] = {}
     notes: list[str] = []
     lines = text.split("\n")
     at = 0
     while at < len(lines):
-        line = lines[at]
-        at += 1
+        line, at = lines[at], at + 1
         header = _HEADER.match(line)
         if header is not None:
-            end = at
-            while end < len(lines) and lines[end].startswith("  "):
-                end += 1
-            name, total = header["name"] or "", int(header["count"])
-            tables.setdefault(name, _rows(header["columns"], lines[at:end][:total]))
-            totals.setdefault(name, total)
-            at = end
+            start = at
+            while at < len(lines) and lines[at].startswith("  "):
+                at += 1
+            rows = _rows(header["columns"], lines[start:at][: int(header["count"])])
+            tables.setdefault(header["name"] or "", rows)
         elif _FIELD.match(line):
-            _add_field(line, fields)
+            value = _decoded(line)
+            fields = {**cast(dict[str, Any], value), **fields} if isinstance(value, dict) else fields
         elif line.strip():
             notes.append(line)
-    is_error = is_error or text.startswith("ERROR ")
     return ToolTables(
-        text=text, is_error=is_error, fields=fields, tables=tables, totals=totals, notes=tuple(notes)
+        text=text,
+        is_error=is_error or text.startswith("ERROR "),
+        outcome=outcome or {},
+        fields=fields,
+        tables=tables,
+        notes=tuple(notes),
     )
 
 
 def _rows(columns: str, lines: list[str]) -> tuple[Row, ...]:
-    whole = _decoded(columns, lines)
-    if whole is None:  # a broken row spoils the whole: read them one by one
-        whole = [row for line in lines for row in _decoded(columns, [line]) or []]
-    return tuple(whole)
+    whole = _decoded("\n".join([f"[{len(lines)}]{columns}:", *lines]))
+    if whole is None and len(lines) > 1:  # a broken row spoils the whole: read them one by one
+        return tuple(row for line in lines for row in _rows(columns, [line]))
+    rows = cast(list[Any], whole) if isinstance(whole, list) else []
+    return tuple(cast(Row, row) for row in rows if isinstance(row, dict))
 
 
-def _decoded(columns: str, lines: list[str]) -> list[Row] | None:
+def _decoded(text: str) -> Any:
     try:
-        value: Any = decode("\n".join([f"[{len(lines)}]{columns}:", *lines])) if lines else []
+        return decode(text)
     except ToonError:
         return None
-    if not isinstance(value, list):
-        return None
-    return [cast(Row, row) for row in cast(list[Any], value) if isinstance(row, dict)]
-
-
-def _add_field(line: str, fields: dict[str, Any]) -> None:
-    try:
-        value = decode(line)
-    except ToonError:
-        cut = _CUT_FIELD.match(line)
-        value = {cut["name"]: _unescaped(cut["text"])} if cut else None
-    if isinstance(value, dict):
-        for name, item in cast(dict[str, Any], value).items():
-            fields.setdefault(name, item)
-
-
-def _unescaped(text: str) -> str:
-    plain = {"n": "\n", "t": "\t", "r": "\r"}
-    return re.sub(r"\\(.)", lambda m: plain.get(m.group(1), m.group(1)), text)

@@ -17,7 +17,7 @@ from graphrag.rules.markup import plain
 from graphrag.rules.patterns import UserRequest, grammar
 from graphrag.rules.tool_tables import ToolTables
 
-MAX_ROUNDS = 3
+MAX_ROUNDS = 4
 """Answers of one turn that may call tools; the one after only speaks."""
 
 MAX_CALLS = 10
@@ -56,20 +56,10 @@ def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> Rule
 
 
 class RulesTurn:
-    """One request of a turn: what was read for it, and what is still to be read.
+    """One request of a turn: what was read for it, and what is still to be read."""
 
-    `meant` gives the key for a name that had been unclear.
-    """
-
-    def __init__(
-        self,
-        conversation: Conversation,
-        request: UserRequest,
-        offered: frozenset[str],
-        meant: Mapping[str, str] | None = None,
-    ) -> None:
-        self.conversation, self.request = conversation, request
-        self.offered, self.meant = offered, meant or {}
+    def __init__(self, conversation: Conversation, request: UserRequest, offered: frozenset[str]) -> None:
+        self.conversation, self.request, self.offered = conversation, request, offered
         self.language: Language = conversation.language
         self._known = {
             call.signature: answer or ToolTables(is_error=True) for call, answer in conversation.answered
@@ -84,33 +74,18 @@ class RulesTurn:
         raise _Stop(RulesStep(text=text))
 
     def read(self, name: str, /, **arguments: Any) -> ToolTables:
-        """Return what a read tool answers; may end the handler."""
-        return self.read_all(Call(name=name, arguments=arguments))[0]
+        """Return what a read tool answers; may end the handler, also because the read has failed."""
+        return self.checked(self.read_all(Call(name=name, arguments=arguments))[0])
 
     def read_all(self, *calls: Call) -> list[ToolTables]:
         """Return what several read tools answer, asked at once; may end the handler."""
         missing = {call.signature: call for call in calls if call.signature not in self._known}
         if missing:
-            self._call(list(missing.values())[:MAX_CALLS])
+            self.call(list(missing.values())[:MAX_CALLS])
         return [self._known[call.signature] for call in calls]
 
-    def together(self, *reads: Callable[[], Any]) -> list[Any]:
-        """Return what pieces of a handler return, whose reads are asked for at once."""
-        found: list[Any] = []
-        calls: list[Call] = []
-        for read in reads:
-            try:
-                found.append(read())
-            except _Stop as stop:
-                if not stop.step.calls:
-                    raise
-                calls += stop.step.calls
-        if calls:
-            raise _Stop(RulesStep(calls=tuple(calls[:MAX_CALLS])))
-        return found
-
     def checked(self, answer: ToolTables) -> ToolTables:
-        """Return an answer; end the handler where a read that should not fail has failed."""
+        """Return an answer; end the handler where the read has failed."""
         if answer.is_error:
             self.stop(self.say("read_failed", reason=plain(answer.text or "-", 300)))
         return answer
@@ -122,23 +97,15 @@ class RulesTurn:
             self.stop(self.say("no_write_tool"))
         reason = self.say("reason", what=plain(self.conversation.question, 300))
         call = Call(name=name, arguments={**arguments, "reason": reason})
-        self._call([call], self.say("propose", what=what))
+        self.call([call], self.say("propose", what=what))
 
-    def _call(self, calls: Sequence[Call], text: str = "") -> NoReturn:
+    def call(self, calls: Sequence[Call], text: str = "") -> NoReturn:
+        """Call tools, with a text before. Ends the handler."""
         if any(call.name not in self.offered for call in calls):
             self.stop(self.say("no_tool"))
         if self.conversation.rounds >= MAX_ROUNDS:
             self.stop(self.say("too_many_rounds"))
         raise _Stop(RulesStep(text=text, calls=tuple(calls)))
-
-    @property
-    def proposals(self) -> list[ToolTables | None]:
-        """What was answered to the write tools that were called in this turn."""
-        return [a for call, a in self.conversation.answered if call.name.startswith("propose_")]
-
-    @property
-    def can_write(self) -> bool:
-        return any(name.startswith("propose_") for name in self.offered)
 
 
 def detail(key: str) -> Call:
@@ -158,7 +125,7 @@ def around(key: str, depth: int, direction: str, limit: int) -> Call:
     return Call(name="explore_neighborhood", arguments=arguments)
 
 
-def listing(kind: str, sheet: str, limit: int) -> Call:
-    """Return the call that lists the nodes of a type, of a sheet, or all."""
-    arguments = {"typeKey": kind, "sheetId": sheet, "maxResults": limit}
-    return Call(name="search_nodes", arguments={name: value for name, value in arguments.items() if value})
+def listing(limit: int, **filters: str) -> Call:
+    """Return the call that lists nodes: all, or those of `typeKey` or `sheetId`."""
+    arguments = {name: value for name, value in filters.items() if value} | {"maxResults": limit}
+    return Call(name="search_nodes", arguments=arguments)

@@ -40,7 +40,7 @@ def test_a_second_demo_changes_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(("language", "done"), [("en", "TAKEN BACK"), ("fr", "ANNULÉ")])
+@pytest.mark.parametrize(("language", "done"), [("en", "UNDONE"), ("fr", "ANNULÉ")])
 def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     language: str, done: str
 ) -> None:

@@ -172,7 +172,14 @@ messages: st.SearchStrategy[list[Message]] = st.lists(
                 tuple
             ),
         ),
-        st.builds(ToolMessage, call_id=words, name=words, content=words, is_error=st.booleans()),
+        st.builds(
+            ToolMessage,
+            call_id=words,
+            name=words,
+            content=words,
+            is_error=st.booleans(),
+            outcome=st.none() | st.just({"status": "applied", "created": ["ai_1"]}),
+        ),
     ),
     max_size=6,
 )

@@ -119,8 +119,8 @@ async def test_what_was_said_of_an_undone_change_is_no_longer_that_it_stands() -
     bench = await a_bench()
     change = await _applied(bench, "delete_node", nodeKey="d")
     undo = await bench.approvals().undo(FLOW, by=REVIEWER)
-    assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith("APPLIED, BUT TAKEN BACK")
-    assert outcome_text(undo).startswith("TAKEN BACK: delete “Écrire le journal”. By rita.")
+    assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith("APPLIED, BUT UNDONE")
+    assert outcome_text(undo).startswith("UNDONE: delete “Écrire le journal”. By rita.")
 
 
 async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes() -> None:
@@ -135,7 +135,7 @@ async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes(
     assert (node.data, node.pos_x) == ({"name": "Fetch invoices"}, 77.0)
     assert not await bench.source.get_nodes_by_key(FLOW, ["d"])
     assert outcome_text(undo).startswith(
-        "TAKEN BACK: 2 changes: rename “Fetch invoices” to “One”; change level of “Fetch invoices”"
+        "UNDONE: 2 changes: rename “Fetch invoices” to “One”; change level of “Fetch invoices”"
     )
     (entry, *_) = await bench.approvals().audit.entries()
     assert entry.facts["event"] == "undone"

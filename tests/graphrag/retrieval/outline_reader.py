@@ -34,7 +34,7 @@ def read_outline(context: str) -> Outline | None:
     read = parse_answer(text)
     kinds = {key: cell(row.get("type")) for row in read.rows("types") for key in _keys(row)}
     links = tuple(_links(read.rows("flow")))
-    is_whole = (len(kinds), len(links)) == (read.number("nodes"), read.number("edges"))
+    is_whole = (len(kinds), len(links)) == (read.fields.get("nodes"), read.fields.get("edges"))
     if not is_whole or any(end not in kinds for link in links for end in link[:2]):
         return None
     names = {cell(row.get("_key")): row.get("name") for row in read.rows("names")}

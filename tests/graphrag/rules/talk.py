@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,31 +11,31 @@ from typing import Any
 
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
-from graphrag.approvals import Approvals, Person
+from graphrag.approvals import Approval, Approvals, Person, outcome_facts, outcome_text
+from graphrag.i18n import Language
 from graphrag.importers.exchange import import_bytes
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     AssistantMessage,
     Message,
     ModelOptions,
-    SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
     complete,
 )
 from graphrag.rules import RulesProvider
-from graphrag.rules.conversation import CITED
 from mock_data import load_text
 from tools.base import ToolBox, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS))
-MOST_ANSWERS = 4
+MOST_ANSWERS = 5
+CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")
 
 _workflows: dict[str, ToolContext] = {}
-Outcome = Callable[[ToolCall, ToolResult], Awaitable[str]]
+Outcome = Callable[[ToolCall, ToolResult], Awaitable[Approval]]
 
 
 @dataclass(kw_only=True)
@@ -65,16 +66,13 @@ async def talk(
     question: str,
     *,
     before: Sequence[Message] = (),
-    retrieved: str | None = None,
+    language: Language = "en",
     outcome: Outcome | None = None,
     options: ModelOptions = DEFAULT_OPTIONS,
 ) -> Turn:
     """Ask one question and run the calls until the answer. `outcome` stands for the person who decides."""
     provider = RulesProvider()
-    start: list[Message] = [*before]
-    if retrieved is not None:
-        start.append(SystemMessage(content=retrieved, stable=False))
-    start.append(UserMessage(content=question))
+    start: list[Message] = [*before, UserMessage(content=question)]
     turn = Turn(messages=[])
     while True:
         answer = await complete(provider, [*start, *turn.messages], schemas(context.role), options)
@@ -88,11 +86,15 @@ async def talk(
             result = await BOX.run(call.name, call.arguments, context)
             turn.calls.append(call)
             turn.results.append(result)
-            text = result.text
-            if outcome is not None and call.name.startswith("propose_") and not result.is_error:
-                text = await outcome(call, result)
+            text, facts = result.text, None
+            if call.name.startswith("propose_") and not result.is_error:
+                approval = await outcome(call, result) if outcome is not None else None
+                text = outcome_text(approval, language) if approval is not None else text
+                facts = outcome_facts(approval, language) if approval is not None else {"status": "pending"}
             turn.messages.append(
-                ToolMessage(call_id=call.id, name=call.name, content=text, is_error=result.is_error)
+                ToolMessage(
+                    call_id=call.id, name=call.name, content=text, is_error=result.is_error, outcome=facts
+                )
             )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag.rules.conversation import CITED
-from tests.graphrag.rules.talk import keys_of, nba, talk, workflow
+from tests.graphrag.rules.talk import CITED, keys_of, nba, talk, workflow
 
 # graph, question, keys that must be cited, words that must be said
 QUESTIONS = [
@@ -17,9 +16,9 @@ QUESTIONS = [
     ("nba", "what does the filter do?", "filter-active fetch-api", "of type Filter"),
     ("nba", "what comes after fetch-api?", "error-handler filter-active", "error|success"),
     ("nba", "Qu'est-ce qui vient avant display-html ?", "filter-active", "Avant"),
-    ("nba", "what comes after fecth-api?", "error-handler filter-active", "nearest is {{node:fetch-api}}"),
+    ("nba", "what comes after fecth-api?", "fetch-api", "Is one of these meant?"),
     ("nba", "où va root ?", "fetch-api", "Après"),
-    ("nba", "voisins de fetch-api", "root error-handler filter-active", "après : |avant : "),
+    ("nba", "voisins de fetch-api", "root error-handler filter-active", "Autour de"),
     ("nba", "what connects to return?", "display-html", "Before"),
     ("nba", "path from entry-form to return", "entry-form root fetch-api display-html", "5 step(s)"),
     ("nba", "quel est le chemin de root à error-handler ?", "fetch-api", "—error→"),
@@ -28,14 +27,13 @@ QUESTIONS = [
     ("nba", "how many nodes are there?", "", "9 nodes and 6 edges"),
     ("nba", "combien de nœuds de type log-node ?", "", "2 nœud(s)"),
     ("nba", "which types exist?", "", "8 node type(s)|`api-call`"),
-    ("nba", "what is a filter?", "", "Lets through the items|`in L:0; out R:0`"),
-    ("nba", "quelles feuilles y a-t-il ?", "", "0 main (7 nœuds)|1 data-processing (2 nœuds)"),
+    ("nba", "what is a filter?", "filter-active", "of type Filter"),
+    ("nba", "quelles feuilles y a-t-il ?", "", "0 main: 7, 1 data-processing: 2"),
     ("nba", "which nodes are not connected?", "sort-stats disconnected-note", "no edge"),
     ("nba", "list nodes of type log-node", "error-handler disconnected-note", "2 node(s)"),
     ("nba", "list all nodes", "root return entry-form display-html", "9 node(s)"),
     ("nba", "what code does error-handler run?", "error-handler", "never show a stack trace"),
     ("nba", "montre le code de disconnected-note", "disconnected-note", "console.log|son type"),
-    ("nba", "code of display-html", "display-html", "has no code"),
     ("nba", "what is the timeoutMs of fetch-api?", "fetch-api", "`8000`"),
     ("nba", "what is the Accept of fetch-api", "fetch-api", "headers.Accept|application/json"),
     ("nba", "what is the colour of fetch-api", "fetch-api", "no field `colour`|`url`"),
@@ -108,4 +106,4 @@ async def test_more_nodes_than_a_list_holds_are_not_passed_over() -> None:
 
     nodes = [Node(key=f"n{i:03}", graph_key="g", type="step") for i in range(80)]
     turn = await talk(await made(nodes), "list all nodes")
-    assert "50 of the 80 nodes" in turn.text
+    assert "50 + 30 node(s)" in turn.text
