@@ -11,7 +11,7 @@ from arango.database import StandardDatabase
 
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.examination import examine, rehearse
+from datasources.arango.examination import examine
 from datasources.arango.names import RECORD_COLLECTIONS
 from datasources.arango.record_documents import is_storable
 from datasources.arango.records import ArangoRecords
@@ -20,6 +20,7 @@ from datasources.arango.setup import (
     indexed_dimension,
     is_exact_only,
     refuse_sharded,
+    rehearse,
     set_up,
     stored_version,
     version_of,

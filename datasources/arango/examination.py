@@ -12,12 +12,11 @@ from arango.exceptions import ArangoServerError
 from datasources.arango import layout, setup, statements_search, statements_write
 from datasources.arango import statements_read as read
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.names import EDGES, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
+from datasources.arango.names import NODES, VIEW
 from datasources.arango.statements import CONSTANTS, Statement
 from datasources.arango.words import NO_WORDS
 from datasources.base import Finding
 
-MANY = 1_000_000
 STATEMENT_MODULES = (read, statements_search, statements_write)
 
 _SHOWN = 5
@@ -31,25 +30,9 @@ _SAMPLES: Mapping[str, Any] = {
     **dict.fromkeys(("depth", "limit", "most", "candidates", "links", "first", "prefix", "version"), 1),
     "document": {"_key": "x"}, "mark": {"_key": "x"},
     "least": 0, "typed": True, "marked": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
-    "workspaces": ["x", "root"], "kept": ["x"], "inherited": {},
-    "unknown": NO_WORDS.inherited(["x"]),
+    "workspaces": ["x", "root"], "kept": ["x"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),
 }  # fmt: skip
-_LISTS = frozenset(
-    (
-        "docs",
-        "documents",
-        "writes",
-        "vectors",
-        "others",
-        "types",
-        "nameTypes",
-        "codeTypes",
-        "ids",
-        "keys",
-        "seeds",
-        "names",
-    )
-)
+"""Values to explain a statement with; other names in the plural are lists, the rest is text."""
 
 
 def all_statements() -> dict[str, Statement]:
@@ -57,41 +40,6 @@ def all_statements() -> dict[str, Statement]:
     found = [item for module in STATEMENT_MODULES for item in vars(module).items()]
     statements = {name: value for name, value in found if isinstance(value, Statement)}
     return dict(sorted(statements.items()))
-
-
-async def rehearse(connection: ArangoConnection) -> list[str]:
-    """Return what a set-up would do, one line each. Raises: SourceError, as the set-up does."""
-    if not await connection.run(lambda _: setup.is_there(connection), idempotent=True):
-        collections = [f"would make the collection {name}" for name in layout.ALL_COLLECTIONS]
-        return [
-            f"would make the database {connection.address.database}",
-            *collections,
-            f"would make {_others()} and the named graph {NAMED_GRAPH}",
-            *_due(0),
-        ]
-
-    def look(database: StandardDatabase) -> list[str]:
-        setup.refuse_sharded(database, source=connection.source)
-        return [part for part, _ in setup.missing_parts(database)]
-
-    parts = await connection.run(look, idempotent=True)
-    done = [f"would make {part}" for part in parts]
-    absent = {name for name in (GRAPHS, NODES, EDGES, META) if f"the collection {name}" in parts}
-    if not absent & {GRAPHS, NODES, EDGES}:
-        numbers = (await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY))[0]
-        if numbers["missing"]:
-            done.append(f"would give words to {numbers['missing']:,} nodes")
-    done += _due(0 if META in absent else await setup.stored_version(connection))
-    dimension = None if NODES in absent else await connection.run(setup.dimension_to_index, idempotent=True)
-    return done + ([f"would make vector indexes of {dimension} dimensions"] if dimension else [])
-
-
-def _others() -> str:
-    return f"{sum(map(len, layout.all_indexes().values()))} indexes, the View {VIEW}"
-
-
-def _due(stored: int) -> list[str]:
-    return [f"would bring the database to version {setup.VERSION}"] if stored < setup.VERSION else []
 
 
 async def examine(connection: ArangoConnection, began: float) -> list[Finding]:
@@ -104,8 +52,8 @@ async def examine(connection: ArangoConnection, began: float) -> list[Finding]:
     ms = (time.perf_counter() - began) * 1e3
     counts = f"{numbers['graphs']:,} graphs, {numbers['nodes']:,} nodes, {numbers['edges']:,} edges"
     detail = f"{connection.source}, version {version}: {counts}; looked at in {ms:,.0f} ms"
-    parts = [server, _version(detail, version), _words(numbers["missing"]), *rest]
-    return parts if order else [*parts, _ORDER]
+    found = [server, _version(detail, version), _words(numbers["missing"]), *rest]
+    return found if order else [*found, _ORDER]
 
 
 _ORDER = Finding(
@@ -161,9 +109,9 @@ def _parts(database: StandardDatabase) -> Finding:
         more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
         detail = f"missing: {', '.join(missing[:_SHOWN])}{more}"
         return Finding(name="set-up", status="error", detail=detail, fix=_INIT)
-    return Finding(
-        name="set-up", status="ok", detail=f"{len(layout.ALL_COLLECTIONS)} collections, {_others()}"
-    )
+    indexes = sum(map(len, layout.all_indexes().values()))
+    detail = f"{len(layout.ALL_COLLECTIONS)} collections, {indexes} indexes, the View {VIEW}"
+    return Finding(name="set-up", status="ok", detail=detail)
 
 
 def _vectors(database: StandardDatabase) -> Finding:
@@ -210,8 +158,5 @@ def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
 
 def sample_binds(statement: Statement) -> dict[str, Any]:
     """Return values with which a statement can be explained; they find nothing."""
-    return statement.binds({name: _sample(name) for name in statement.values - CONSTANTS.keys()})
-
-
-def _sample(name: str) -> Any:
-    return [] if name in _LISTS or name.endswith(("Keys", "Ids")) else _SAMPLES.get(name, "x")
+    asked = statement.values - CONSTANTS.keys()
+    return statement.binds({n: _SAMPLES.get(n, [] if n.endswith("s") else "x") for n in asked})

@@ -27,6 +27,8 @@ Body = dict[str, Any]
 
 ALL_COLLECTIONS = tuple(name for name in COLLECTIONS.values() if name != VIEW)
 VECTOR_FIELDS = (EMBEDDING, NAME_EMBEDDING)
+ENDS = {"edge_collection": EDGES, "from_vertex_collections": [NODES], "to_vertex_collections": [NODES]}
+"""What the edges of the named graph join."""
 
 
 def all_indexes() -> dict[str, list[Body]]:

@@ -1,7 +1,7 @@
 """Sets a database up, any number of times: makes what is missing and leaves what is there.
 
-Documents of an existing Nodius database are not touched but for fields of this service's own, which a
-migration fills in. Every migration may run twice; the version is stored after each.
+Documents of an existing Nodius database are not touched but for fields of this service's own, which every
+set-up fills in where they are missing.
 
 Decision: only databases whose transactions are whole are used: those of a single server, and in a cluster
 those that one server leads (`sharding: "single"`, OneShard). Elsewhere each server commits its part by
@@ -19,13 +19,12 @@ Transactions", limitations in clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from arango.collection import StandardCollection
 from arango.database import StandardDatabase
 from arango.exceptions import ArangoServerError
 
@@ -35,7 +34,7 @@ from datasources.arango import statements_write as write
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.documents import read_node
 from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
-from datasources.arango.names import EDGES, EMBEDDING, NAMED_GRAPH, NODES, VIEW
+from datasources.arango.names import EDGES, EMBEDDING, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
 from datasources.arango.words import own_words
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
 
@@ -54,7 +53,10 @@ VECTOR_INDEX_FROM = (3, 12, 10)
 WORTH_AN_INDEX = 20_000
 BUILD_TIMEOUT_S = 1800.0
 PAGE = 500
+MANY = 1_000_000
 GRAPH_EXISTS = 1925
+VERSION = 1
+"""The version of the set-up."""
 
 SHARDED = (
     "its documents are spread over several servers, where a crash could leave half of a change; restore a "
@@ -70,12 +72,12 @@ def version_of(database: StandardDatabase) -> tuple[int, ...]:
 
 def is_exact_only(version: tuple[int, ...]) -> bool:
     """Return whether a server of this version is searched by exact statements alone."""
-    return bool(version) and version < FULL
+    return () < version < FULL
 
 
 def why_refused(version: tuple[int, ...]) -> str:
     """Return why a server of this version is not taken; empty for one that is."""
-    if version and version < OLDEST:
+    if () < version < OLDEST:
         return f"is too old: statements need {shown(OLDEST)}"
     return "sorts wrongly by some indexes" if (3, 12) <= version < FULL else ""
 
@@ -87,40 +89,40 @@ def shown(version: tuple[int, ...]) -> str:
 def refuse_old(database: StandardDatabase, *, source: str) -> None:
     """Raises: SourceUnavailable where this adapter does not work with the server, with the reason."""
     version = version_of(database)
-    why = why_refused(version)
-    if why:
+    if why := why_refused(version):
         reason = f"ArangoDB {shown(version)} {why}; upgrade the server to {shown(FULL)} or later"
         raise SourceUnavailable(source=source, reason=reason)
 
 
-def is_sharded(database: StandardDatabase) -> bool:
-    """Return whether a commit may happen in parts: a cluster, and no single server that leads the database.
+def refuse_sharded(database: StandardDatabase, *, source: str) -> None:
+    """Raises: SourceUnavailable where a commit may happen in parts: in a cluster, where no single server
+    leads the database.
 
     Source: ArangoDB HTTP API, "Databases": only a cluster says how a database is sharded.
     """
     properties: Any = database.properties()
     if "sharding" in properties:
-        return properties["sharding"] != "single"
-    try:
-        return str(database.cluster.server_role()) == "COORDINATOR"
-    except ArangoServerError:  # it may not be asked: a single server has no more to say
-        return False
-
-
-def refuse_sharded(database: StandardDatabase, *, source: str) -> None:
-    """Raises: SourceUnavailable where a transaction may commit in parts."""
-    if is_sharded(database):
+        is_sharded = properties["sharding"] != "single"
+    else:
+        try:
+            is_sharded = str(database.cluster.server_role()) == "COORDINATOR"
+        except ArangoServerError:  # it may not be asked: a single server has no more to say
+            is_sharded = False
+    if is_sharded:
         raise SourceUnavailable(source=source, reason=SHARDED)
 
 
-def is_there(connection: ArangoConnection) -> bool:
-    """Return whether the server has the database."""
+def _is_there(connection: ArangoConnection) -> bool:
+    """Return whether the server has the database. Raises: SourceUnavailable where either cannot be used."""
+    database = connection.database_named(connection.address.database)
     try:
-        connection.database_named(connection.address.database).properties()
+        refuse_sharded(database, source=connection.source)
     except ArangoServerError as exc:
         if exc.error_code != DATABASE_MISSING:
             raise
+        refuse_old(connection.database_named("_system"), source=connection.source)
         return False
+    refuse_old(database, source=connection.source)
     return True
 
 
@@ -130,32 +132,45 @@ async def set_up(connection: ArangoConnection) -> list[str]:
     Raises: SourceError, also where the server is too old or the database sharded; DatabaseVersion where a
     newer program set it up.
     """
-    async with _patient(connection) as patient:
-        done = await patient.run(lambda _: _make_database(connection), idempotent=True)
-        done += await patient.run(_make_parts, idempotent=True)
-        migrated = await _migrate(connection)
-        # Nodius may have written since: its nodes get words at every set-up.
-        done += migrated or await fill_words(connection)
-        return done + await patient.run(_make_vector_indexes, idempotent=True)
-
-
-@asynccontextmanager
-async def _patient(connection: ArangoConnection) -> AsyncGenerator[ArangoConnection]:
-    """Yield a way to the same database that waits for an index of many documents to be built."""
+    # An index of many documents takes long to build.
     timeout_s = max(connection.address.timeout_s, BUILD_TIMEOUT_S)
     patient = ArangoConnection(replace(connection.address, timeout_s=timeout_s))
     patient.open()
     try:
-        yield patient
+        done = await patient.run(lambda _: _make_database(connection), idempotent=True)
+        done += await patient.run(_make_parts, idempotent=True)
+        stored = await stored_version(connection)
+        done += await _fill_words(connection)  # Nodius may have written since
+        if stored < VERSION:
+            await connection.query(write.SET_VERSION, version=VERSION)
+            done.append(f"brought the database to version {VERSION}")
+        return done + await patient.run(_make_vector_indexes, idempotent=True)
     finally:
         await patient.close()
 
 
+async def rehearse(connection: ArangoConnection) -> list[str]:
+    """Return what a set-up would do, one line each. Raises: SourceError, as the set-up does."""
+    there = await connection.run(lambda _: _is_there(connection), idempotent=True)
+    parts = [] if there else [f"the database {connection.address.database}"]
+    parts += await connection.run(
+        lambda database: [part for part, _ in missing_parts(database if there else None)], idempotent=True
+    )
+    absent = {name for name in layout.ALL_COLLECTIONS if f"the collection {name}" in parts}
+    done = [f"would make {part}" for part in parts]
+    if not absent & {GRAPHS, NODES, EDGES}:
+        numbers = (await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY))[0]
+        if numbers["missing"]:
+            done.append(f"would give words to {numbers['missing']:,} nodes")
+    if META in absent or await stored_version(connection) < VERSION:
+        done.append(f"would bring the database to version {VERSION}")
+    dimension = None if NODES in absent else await connection.run(dimension_to_index, idempotent=True)
+    return done + ([f"would make vector indexes of {dimension} dimensions"] if dimension else [])
+
+
 def _make_database(connection: ArangoConnection) -> list[str]:
-    name, there = connection.address.database, is_there(connection)
-    refuse_old(connection.database_named(name if there else "_system"), source=connection.source)
-    if there:
-        refuse_sharded(connection.database_named(name), source=connection.source)
+    name = connection.address.database
+    if _is_there(connection):
         return []
     # In a cluster one database server then leads all of it, and transactions are whole.
     _unless_there(lambda: connection.database_named("_system").create_database(name, sharding="single"))
@@ -174,44 +189,47 @@ def _unless_there(make: Callable[[], Any]) -> bool:
 
 
 def _make_parts(database: StandardDatabase) -> list[str]:
-    return [f"made {part}" for part, make in missing_parts(database) if _unless_there(make)]
+    return [
+        f"made {part}" for part, make in missing_parts(database) if _unless_there(partial(make, database))
+    ]
 
 
-def missing_parts(database: StandardDatabase) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield what a database lacks of its set-up, and what makes it; each part is looked for in its turn.
+Part = tuple[str, Callable[[StandardDatabase], Any]]
+"""What it is, and what makes it."""
+
+
+def missing_parts(database: StandardDatabase | None) -> list[Part]:
+    """Return what a database lacks of its set-up, in the order to make it; all of it where none is there.
 
     What has our name and is another thing, as an earlier program may have left it, is missing too.
     """
-    there = _names(database.collections())
-    for name in layout.ALL_COLLECTIONS:
-        if name not in there:
-            yield f"the collection {name}", partial(database.create_collection, name, edge=name == EDGES)
-    there = _names(database.collections())  # some may have been made now
+    there: set[str] = set() if database is None else _names(database.collections())
+    missing: list[Part] = [
+        (f"the collection {name}", partial(StandardDatabase.create_collection, name=name, edge=name == EDGES))
+        for name in layout.ALL_COLLECTIONS
+        if name not in there
+    ]
     for name, bodies in layout.all_indexes().items():
-        stored = indexes_of(database, name) if name in there else dict[str, layout.Body]()
+        stored = {} if database is None or name not in there else indexes_of(database, name)
         for body in bodies:
             known = stored.get(body["name"])
             if not layout.is_index_like(known, body):
-                yield (
-                    f"the index {body['name']} of {name}",
-                    partial(_make_index, database.collection(name), known, body),
-                )
-    if VIEW not in _names(database.views()):
-        make = partial(database.create_arangosearch_view, VIEW, properties=layout.view_properties())
-        yield f"the View {VIEW}", make
-    elif not _is_linked(
-        database
-    ):  # making a View is not atomic, and an earlier program's link may be another
-        make = partial(database.update_arangosearch_view, VIEW, layout.view_properties())
-        yield f"the link of the View {VIEW} with {NODES}", make
-    graphs: Any = database.graphs()
+                make = partial(_make_index, collection=name, stored=known, body=body)
+                missing.append((f"the index {body['name']} of {name}", make))
+    view = layout.view_properties()
+    if database is None or VIEW not in _names(database.views()):
+        make = partial(StandardDatabase.create_arangosearch_view, name=VIEW, properties=view)
+        missing.append((f"the View {VIEW}", make))
+    else:  # making a View is not atomic, and an earlier program's link may be another
+        found: Any = database.view(VIEW)
+        if not layout.is_link_like(found.get("links", {}).get(NODES), view["links"][NODES]):
+            make = partial(StandardDatabase.update_arangosearch_view, name=VIEW, properties=view)
+            missing.append((f"the link of the View {VIEW} with {NODES}", make))
+    graphs: Any = [] if database is None else database.graphs()
     if not any(ends["edge_collection"] == EDGES for graph in graphs for ends in graph["edge_definitions"]):
-        ends = {
-            "edge_collection": EDGES,
-            "from_vertex_collections": [NODES],
-            "to_vertex_collections": [NODES],
-        }
-        yield f"the named graph {NAMED_GRAPH}", partial(database.create_graph, NAMED_GRAPH, [ends])
+        make = partial(StandardDatabase.create_graph, name=NAMED_GRAPH, edge_definitions=[layout.ENDS])
+        missing.append((f"the named graph {NAMED_GRAPH}", make))
+    return missing
 
 
 def _names(listed: Any) -> set[str]:
@@ -224,16 +242,13 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
     return {index["name"]: index for index in found}
 
 
-def _make_index(collection: StandardCollection, stored: layout.Body | None, body: layout.Body) -> None:
+def _make_index(
+    database: StandardDatabase, collection: str, stored: layout.Body | None, body: layout.Body
+) -> None:
     if stored is not None:  # of our name, as an earlier program made it
-        collection.delete_index(str(stored["id"]).rpartition("/")[2], ignore_missing=True)
-    collection.add_index(body)
-
-
-def _is_linked(database: StandardDatabase) -> bool:
-    """Return whether the View searches nodes as its statements need it."""
-    found: Any = database.view(VIEW)
-    return layout.is_link_like(found.get("links", {}).get(NODES), layout.view_properties()["links"][NODES])
+        place = str(stored["id"]).rpartition("/")[2]
+        database.collection(collection).delete_index(place, ignore_missing=True)
+    database.collection(collection).add_index(body)
 
 
 async def stored_version(connection: ArangoConnection) -> int:
@@ -245,39 +260,20 @@ async def stored_version(connection: ArangoConnection) -> int:
     return version
 
 
-async def _migrate(connection: ArangoConnection) -> list[str]:
-    """Run the migrations that are due; return what was done. Raises: DatabaseVersion."""
-    stored = await stored_version(connection)
-    done: list[str] = []
-    for version, migration in enumerate(MIGRATIONS[stored:], stored + 1):
-        done += await migration(connection)
-        await connection.query(write.SET_VERSION, version=version)
-        done.append(f"brought the database to version {version}")
-    return done
-
-
-async def fill_words(connection: ArangoConnection) -> list[str]:
+async def _fill_words(connection: ArangoConnection) -> list[str]:
     """Give words to the nodes that another program wrote, so that they are found by BM25."""
     after, filled, unreadable = "", 0, 0
     while page := await connection.query(read.WITHOUT_WORDS, after=after, limit=PAGE):
         docs: list[dict[str, Any]] = []
         for stored in page:
-            try:
-                node = read_node(stored, stored["graphKey"])
-            except (BadDocument, KeyError):
-                unreadable += 1
-                continue
-            docs.append({"key": stored["_key"], "rev": stored["_rev"], "words": own_words(node)})
+            with suppress(BadDocument, KeyError):
+                words = own_words(read_node(stored, stored["graphKey"]))
+                docs.append({"key": stored["_key"], "rev": stored["_rev"], "words": words})
+        unreadable += len(page) - len(docs)
         filled += len(await connection.query(write.PUT_WORDS, docs=docs))
         after = page[-1]["_key"]
     done = [f"gave words to {filled:,} nodes"] if filled else []
     return [*done, f"left out {unreadable:,} nodes that are not readable"] if unreadable else done
-
-
-MIGRATIONS: tuple[Callable[[ArangoConnection], Awaitable[list[str]]], ...] = (fill_words,)
-"""Each brings a database one version further and returns what it did."""
-
-VERSION = len(MIGRATIONS)
 
 
 def vector_indexes(database: StandardDatabase) -> dict[str, layout.Body]:
