@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
@@ -21,7 +22,7 @@ from datasources.arango.address import ArangoAddress
 from datasources.arango.errors import CURSOR_LOST, EXPECTED, ServerRefused, WriteConflict, translate
 from datasources.arango.http import BoundedHttp
 from datasources.arango.statements import Statement
-from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
+from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
 
 T = TypeVar("T")
 
@@ -29,7 +30,9 @@ THREADS = 16
 BATCH = 10_000
 READ_ATTEMPTS = 3
 WRITE_ATTEMPTS = 8
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+LIMIT_S = 30.0
+"""Nothing is repeated after so long."""
 
 
 class ArangoConnection:
@@ -77,55 +80,43 @@ class ArangoConnection:
             self._http.close()
             self._client = self._database = None
 
-    async def run(self, work: Callable[[StandardDatabase], T], *, idempotent: bool = False) -> T:
-        """Run blocking `work` in a thread. What only reads, or may as well happen twice, is tried again.
+    async def run(
+        self, work: Callable[[StandardDatabase], T], *, idempotent: bool = False, repeatable: bool = False
+    ) -> T:
+        """Run blocking `work` in a thread.
 
-        A statement that took too long is not tried again. Raises: SourceTimeout, SourceUnavailable.
+        What is `idempotent`, as all that only reads, is tried again when no answer came; what is
+        `repeatable` when others were first. What took too long is not tried again.
+        Raises: SourceTimeout, SourceUnavailable.
         """
-        attempts = READ_ATTEMPTS if idempotent else 1
-        for attempt in range(1, attempts + 1):
-            try:
-                return await self._once(work)
-            except SourceTimeout:
-                raise
-            except SourceUnavailable as exc:
-                if attempt == attempts or not _may_pass(exc):
-                    raise
-            await asyncio.sleep(pause_s(attempt))
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    async def _once(self, work: Callable[[StandardDatabase], T]) -> T:
         database, threads = self._database, self._threads
         if database is None or threads is None:
             raise SourceUnavailable(source=self.source, reason="the database is not open")
 
-        def translated() -> T:
-            try:
-                return work(database)
-            except SourceError:
-                raise
-            except EXPECTED as exc:
-                raise translate(exc, source=self.source, timeout_s=self.address.timeout_s) from exc
+        def patiently() -> T:
+            unanswered = RetryBudget(READ_ATTEMPTS if idempotent else 1)
+            conflicts = RetryBudget(WRITE_ATTEMPTS if repeatable else 1)
+            while True:
+                try:
+                    return work(database)
+                except (SourceError, *EXPECTED) as exc:
+                    error = translate(exc, source=self.source, timeout_s=self.address.timeout_s)
+                    budget = conflicts if isinstance(error, WriteConflict) else unanswered
+                    if not _may_pass(error) or not budget.wait():
+                        raise error from exc
 
-        return await asyncio.get_running_loop().run_in_executor(threads, translated)
+        return await asyncio.get_running_loop().run_in_executor(threads, patiently)
 
     async def query(self, statement: Statement, **values: Any) -> list[Any]:
         """Run one statement and return its rows. Reads are tried again; a write that lost a race is too.
 
         Raises: SourceTimeout, SourceUnavailable (ServerRefused carries the server's error number).
         """
-        attempt = 1
-        while True:
-            try:
-                return await self.run(
-                    lambda database: self.execute(database, statement, values),
-                    idempotent=not statement.writes or statement.idempotent,
-                )
-            except WriteConflict:
-                if not statement.repeatable or attempt == WRITE_ATTEMPTS:
-                    raise
-            await asyncio.sleep(pause_s(attempt))
-            attempt += 1
+        return await self.run(
+            lambda database: self.execute(database, statement, values),
+            idempotent=not statement.writes or statement.idempotent,
+            repeatable=statement.repeatable,
+        )
 
     def execute(
         self, database: StandardDatabase, statement: Statement, values: Mapping[str, Any]
@@ -145,17 +136,29 @@ class ArangoConnection:
         return list(cast("list[Any]", cursor))
 
 
-def pause_s(attempt: int) -> float:
-    """Return how long to wait after a failed attempt (1, 2, …): twice as long each time, with jitter."""
-    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
-    return longest * random.uniform(0.5, 1.0)
+class RetryBudget:
+    """How long to repeat something: a number of attempts, longer and longer pauses, an end."""
+
+    def __init__(self, attempts: int) -> None:
+        self._left, self._end = attempts, time.monotonic() + LIMIT_S
+        self._pause_s = FIRST_PAUSE_S
+
+    def wait(self) -> bool:
+        """Pause before the next attempt; False when there is none left. Blocks: for worker threads."""
+        self._left -= 1
+        pause = random.uniform(0, self._pause_s)
+        if self._left <= 0 or time.monotonic() + pause > self._end:
+            return False
+        time.sleep(pause)
+        self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+        return True
 
 
-def _may_pass(exc: SourceUnavailable) -> bool:
-    """Say whether the same question may be answered a moment later."""
-    if isinstance(exc, ServerRefused):
-        return exc.code == CURSOR_LOST
-    return not isinstance(exc, DatabaseUnprepared)
+def _may_pass(error: SourceError) -> bool:
+    """Say whether the same may be answered otherwise a moment later."""
+    if isinstance(error, ServerRefused):
+        return isinstance(error, WriteConflict) or error.code == CURSOR_LOST
+    return isinstance(error, SourceUnavailable) and not isinstance(error, DatabaseUnprepared)
 
 
 def _to_json(value: Any) -> str:

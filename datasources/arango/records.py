@@ -13,8 +13,8 @@ from arango.exceptions import ArangoServerError
 
 from datasources.arango import statements_read as read
 from datasources.arango import statements_write as aql
-from datasources.arango.connection import ArangoConnection
-from datasources.arango.errors import CONFLICT, CURSOR_LOST, UNIQUE
+from datasources.arango.connection import ArangoConnection, RetryBudget
+from datasources.arango.errors import UNIQUE
 from datasources.arango.record_documents import (
     from_document,
     is_storable,
@@ -23,7 +23,7 @@ from datasources.arango.record_documents import (
     written_by,
 )
 from datasources.arango.statements import Statement, collection_of
-from datasources.arango.transactions import NOT_REACHED, Mark, RetryBudget, Statements, in_transaction
+from datasources.arango.transactions import NOT_REACHED, Mark, Statements, in_transaction, may_pass
 from datasources.base import Record, RecordWrite, indexed_fields
 from datasources.errors import RecordConflict
 
@@ -218,41 +218,27 @@ def _refuse_existing(at: Statements, workspace: str, writes: Sequence[PreparedWr
 def write_alone(at: Statements, workspace: str, sent: PreparedWrite) -> str:
     """Write one record outside of a transaction and return its revision; '' for a removal.
 
-    A write whose answer was lost is looked for before it is sent again: the record says who wrote it.
+    A write whose answer was lost is sent again; where it is refused then, the record says whether it was
+    this very write that was first.
     Raises: RecordConflict, and what the server raises that cannot be reached or is always busy.
     """
-    budget, doubtful = RetryBudget(ATTEMPTS), False
+    budget, was_sent = RetryBudget(ATTEMPTS), False
     while True:
         try:
-            done = _already(at, workspace, sent) if doubtful else None
-            return _write_run(at, workspace, [sent]).get(sent.write.key, "") if done is None else done
-        except ArangoServerError as exc:
-            if exc.error_code == UNIQUE:  # taken by another, or by this one when it was sent before
-                done = _already(at, workspace, sent)
-                if done is None:
-                    raise sent.conflict() from exc
-                return done
-            if exc.error_code not in (CONFLICT, CURSOR_LOST) or not budget.wait():
+            return _write_run(at, workspace, [sent]).get(sent.write.key, "")
+        except (RecordConflict, ArangoServerError, *NOT_REACHED) as exc:
+            if isinstance(exc, RecordConflict) or getattr(exc, "error_code", None) == UNIQUE:
+                if was_sent and (done := _done_before(at, workspace, sent)) is not None:
+                    return done
+                raise sent.conflict() from exc
+            if not may_pass(exc) or not budget.wait():
                 raise
-        except NOT_REACHED:
-            if not budget.wait():
-                raise
-        doubtful = True
+            was_sent = True
 
 
-def _already(at: Statements, workspace: str, sent: PreparedWrite) -> str | None:
-    """Return the revision a lost write left, None if it was not carried out. Raises: RecordConflict."""
+def _done_before(at: Statements, workspace: str, sent: PreparedWrite) -> str | None:
+    """Return the revision that an earlier sending of the write left, None if it left none."""
     rows = at.rows(read.RECORDS_GET, kind=sent.write.kind, names=sent.names, workspace=workspace)
-    now: Mapping[str, Any] | None = rows[0] if rows else None
-    removes, expected = sent.write.data is None, sent.write.expected_version
-    if now is None:
-        if removes:
-            return ""
-        if expected is None:
-            return None
-        raise sent.conflict()
-    if not removes and written_by(now) == sent.token:
-        return str(now["_rev"])
-    if now["_rev"] != expected:
-        raise sent.conflict()
-    return None
+    if sent.write.data is None:
+        return None if rows else ""
+    return str(rows[0]["_rev"]) if rows and written_by(rows[0]) == sent.token else None

@@ -14,11 +14,9 @@ Everything here runs in a worker thread: a transaction takes one statement at a 
 from __future__ import annotations
 
 import logging
-import random
 import time
 import uuid
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -26,7 +24,7 @@ from arango.database import StandardDatabase, TransactionDatabase
 from arango.exceptions import ArangoServerError
 from requests import RequestException
 
-from datasources.arango.connection import ArangoConnection
+from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
 from datasources.arango.names import MARKS
 from datasources.arango.statements import Statement
@@ -39,11 +37,7 @@ MARKS_KEPT_S = 86_400
 """A mark is looked for within minutes; a day later the server removes it."""
 
 ATTEMPTS = 12
-LIMIT_S = 30.0
-"""Nothing is repeated after so long."""
-
 LOCK_TIMEOUT_S = 10
-_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 _ENDED = frozenset({1653, 1654, 1655})
 """The transaction was committed or aborted before, or the server forgot it."""
@@ -80,43 +74,11 @@ class CommitUnknown(SourceUnavailable):
         super().__init__(source=source, reason=reason)
 
 
-class _Again(Exception):
-    """An attempt came to nothing; `cause` is why."""
-
-    def __init__(self, cause: Exception) -> None:
-        self.cause = cause
-        super().__init__(str(cause))
-
-
-@contextmanager
-def _repeating() -> Generator[None]:
-    """Raise _Again for what is done again from the beginning."""
-    try:
-        yield
-    except NOT_REACHED as exc:
-        raise _Again(exc) from exc
-    except ArangoServerError as exc:
-        if exc.error_code not in _AGAIN:
-            raise
-        raise _Again(exc) from exc
-
-
-class RetryBudget:
-    """How long to repeat something: a number of attempts, longer and longer pauses, an end."""
-
-    def __init__(self, attempts: int = ATTEMPTS, limit_s: float = LIMIT_S) -> None:
-        self._left, self._end = attempts, time.monotonic() + limit_s
-        self._pause_s = _PAUSE_S
-
-    def wait(self) -> bool:
-        """Pause before the next attempt; False when there is none left."""
-        self._left -= 1
-        pause = random.uniform(0, self._pause_s)
-        if self._left <= 0 or time.monotonic() + pause > self._end:
-            return False
-        time.sleep(pause)
-        self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
-        return True
+def may_pass(exc: Exception) -> bool:
+    """Say whether what failed so may be done again from the beginning."""
+    if isinstance(exc, ArangoServerError):
+        return exc.error_code in _AGAIN
+    return isinstance(exc, NOT_REACHED) and not isinstance(exc, CommitUnknown)
 
 
 async def in_transaction(connection: ArangoConnection, write: Sequence[str], work: Work) -> int:
@@ -144,28 +106,33 @@ class _Transactions:
     """Failed transactions that could not be ended: until they are, they keep others from their documents."""
 
     def do(self, work: Work) -> int:
-        budget = RetryBudget()
+        budget = RetryBudget(ATTEMPTS)
         while True:
             try:
                 return self._once(work)
-            except _Again as exc:
-                log.info("transaction_again", extra={"error": type(exc.cause).__name__})
-                if not budget.wait():
-                    raise exc.cause from exc
+            except (ArangoServerError, *NOT_REACHED) as exc:
+                if not may_pass(exc) or not budget.wait():
+                    raise
+                log.info("transaction_again", extra={"error": type(exc).__name__})
 
     def _once(self, work: Work) -> int:
-        with _repeating():
-            transaction = self._begun()
-            try:
-                result = work(Statements(self.connection, transaction), self._mark_document)
-            except BaseException as exc:  # what the server did may be unknown: end it, never go on
-                self._end(transaction)
-                if isinstance(exc, ArangoServerError) and exc.error_code == UNIQUE:
-                    done = self._marked()
-                    if done is not None:  # an earlier attempt had come through after all
-                        return done
+        transaction = self._begun()
+        is_committing = False
+        try:
+            result = work(Statements(self.connection, transaction), self._mark_document)
+            is_committing = True
+            transaction.commit_transaction()
+        except BaseException as exc:  # what the server did may be unknown: end it, never go on
+            code = exc.error_code if isinstance(exc, ArangoServerError) else None
+            if is_committing and code != CONFLICT and isinstance(exc, (ArangoServerError, *NOT_REACHED)):
+                return self._outcome(transaction)
+            self._end(transaction)
+            # Its own mark is there where an earlier attempt had come through after all.
+            done = self._marked() if code == UNIQUE else None
+            if done is None:
                 raise
-        return result if self._committed(transaction) else self._outcome(transaction)
+            return done
+        return result
 
     def _mark_document(self, result: int) -> dict[str, Any]:
         return {"_key": self.mark, "result": result, "until": int(time.time()) + MARKS_KEPT_S}
@@ -178,19 +145,6 @@ class _Transactions:
             write=self.write, allow_implicit=False, lock_timeout=LOCK_TIMEOUT_S
         )
 
-    def _committed(self, transaction: TransactionDatabase) -> bool:
-        """Commit; False when the answer does not say whether it was done."""
-        try:
-            transaction.commit_transaction()
-        except ArangoServerError as exc:
-            if exc.error_code == CONFLICT:
-                self._end(transaction)
-                raise _Again(exc) from exc
-            return False
-        except NOT_REACHED:
-            return False
-        return True
-
     def _end(self, transaction: TransactionDatabase) -> None:
         """End a transaction; one that cannot be reached is ended later, or by the server within a minute."""
         try:
@@ -199,21 +153,21 @@ class _Transactions:
             self.unended.append(transaction)
 
     def _outcome(self, transaction: TransactionDatabase) -> int:
-        """Return the result of a commit whose answer was lost, if it was done."""
-        budget = RetryBudget()
+        """Return the result of a commit whose answer was lost. Raises: SourceUnavailable if not done."""
+        budget = RetryBudget(ATTEMPTS)
         while True:
             try:
                 end_for_sure(transaction)
                 done = self._marked()
+                break
             except (ArangoServerError, *NOT_REACHED) as exc:
                 if not budget.wait():
                     raise CommitUnknown(source=self.connection.source) from exc
-                continue
-            log.warning("commit_settled", extra={"done": done is not None})
-            if done is None:
-                lost = "the answer to a commit was lost; nothing was changed"
-                raise _Again(SourceUnavailable(source=self.connection.source, reason=lost))
-            return done
+        log.warning("commit_settled", extra={"done": done is not None})
+        if done is None:
+            lost = "the answer to a commit was lost; nothing was changed"
+            raise SourceUnavailable(source=self.connection.source, reason=lost)
+        return done
 
     def _marked(self) -> int | None:
         found = Statements(self.connection, self.database).rows(MARK_GET, mark=self.mark)
