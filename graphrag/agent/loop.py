@@ -35,7 +35,7 @@ from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.i18n import Language
-from graphrag.llm.base import LLMProvider, SystemMessage
+from graphrag.llm.base import LLMProvider
 from graphrag.llm.message_text import clean
 from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
@@ -46,9 +46,6 @@ from tools.session_tools import QUESTIONS
 
 log = logging.getLogger(__name__)
 
-
-CORRECTIONS = 2
-"""How often in a turn a model is asked again that wrote a tool call as text; the last time without tools."""
 
 FEATURES = frozenset({QUESTIONS})
 """What a client may be able to show beyond what every client can."""
@@ -279,21 +276,20 @@ class Agent:
             yield start
             return
         requested, final = start
-        corrections = 0
         while True:
             if requested is None:
+                if turn.is_over:
+                    yield await turn.complete()
+                    return
                 async with aclosing(self._caller.ask(turn, final=final)) as events:
                     async for event in events:
                         yield event
                 reply = turn.take_reply()
                 if not reply.calls:
-                    if not reply.leaked or final:
+                    if final or not turn.is_wrong_form(reply):
                         yield await turn.complete()
                         return
-                    corrections += 1
-                    final = corrections == CORRECTIONS
-                    turn.messages.append(SystemMessage(content=turn.phrase("leaked"), stable=False))
-                    await turn.save("running")
+                    final = not await turn.correct(reply)
                     continue
                 allowed = turn.state.rounds_allowed
                 if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
@@ -307,12 +303,13 @@ class Agent:
                         yield answered.event()
                     yield await turn.at_limit(self.limits.max_rounds)
                     return
-                requested = reply.requested
+                requested = turn.accept(reply, self._calls.writes)
                 await turn.save("running")  # before anything is done, so that what is done is known of
             waiting: list[Approval] = []
             async with aclosing(self._round(turn, requested, waiting)) as events:
                 async for event in events:
                     yield event
+            turn.stepped(waiting)
             if waiting:
                 yield await turn.wait(waiting)
                 return
@@ -331,7 +328,8 @@ class Agent:
                     continue
                 if answered.unsure:
                     turn.change(unsure=[*turn.state.unsure, answered.call.id])
-                turn.messages.append(answered.message(self._calls.limits))
+                if not turn.answered(answered):
+                    turn.messages.append(answered.message(self._calls.limits))
                 yield answered.event()
 
     def _place(self, turn: RunningTurn) -> CallPlace:

@@ -128,6 +128,8 @@ class ModelCaller:
             return [] if reply.text.strip() or not final else [turn.phrase("no_answer")]
         if final:
             return [turn.phrase("no_answer")]
+        if turn.session_kind == "automation":
+            return []  # it is asked again, and has to call something
         raise ModelEmptyReply(provider=self.provider.name, reason="neither text nor a tool call")
 
     def request(self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool) -> ModelRequest:
@@ -142,6 +144,7 @@ class ModelCaller:
         if final or turn.has_outcomes:
             note = turn.phrase("final" if final else "after_outcome")
             messages.append(SystemMessage(content=note, stable=False))
+        messages += [SystemMessage(content=note, stable=False) for note in turn.call_notes()]
         # The tools stay in a final request: formats refuse calls of tools that are not declared.
         options = ModelOptions(tool_choice="none") if final else ModelOptions()
         return ModelRequest(messages=messages, tools=offered.schemas, options=options)

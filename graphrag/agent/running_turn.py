@@ -7,7 +7,7 @@ thread up again calls `collect_outcomes` first, which answers them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,15 +21,20 @@ from graphrag.agent.events import (
     ToolLimit,
     UsageReported,
 )
+from graphrag.agent.failures import TurnFault
 from graphrag.agent.history import calls_of, for_model, is_context, repaired, unanswered
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
-from graphrag.agent.turn_lease import TurnLease
+from graphrag.agent.tool_calls import Answered, Requested
+from graphrag.agent.turn_lease import CANCELLED, TurnLease
 from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_facts, outcome_text
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.prompts.library import load_phrases
 from tools.base import NO_FEATURES, SessionKind
+
+CORRECTIONS = 2
+"""How often in a turn a model is asked again that wrote a tool call as text; the last time without tools."""
 
 
 @dataclass(slots=True)
@@ -54,6 +59,7 @@ class RunningTurn:
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words_only: bool = False
     interactive: bool = True
+    corrections: int = 0
     features: frozenset[str] = NO_FEATURES
     session_kind: SessionKind = "chat"
 
@@ -72,6 +78,37 @@ class RunningTurn:
     @property
     def text(self) -> str:
         return "".join(self.answer)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the model is not to be asked again."""
+        return False
+
+    def is_wrong_form(self, reply: Reply) -> bool:
+        """Whether an answer without calls cannot stand."""
+        return reply.leaked
+
+    async def correct(self, reply: Reply) -> bool:  # noqa: ARG002 - a run notes what was said
+        """Tell the model what was wrong with its form, and store it; return whether it may still call tools."""
+        self.corrections += 1
+        self.messages.append(SystemMessage(content=self.phrase("leaked"), stable=False))
+        await self.save("running")
+        return self.corrections < CORRECTIONS
+
+    def accept(self, reply: Reply, writes: Callable[[str], bool]) -> Requested:  # noqa: ARG002 - a run asks it
+        """Return the calls of an answer that are to be run."""
+        return reply.requested
+
+    def answered(self, answered: Answered) -> bool:  # noqa: ARG002 - a run holds the call back that ends it
+        """Take in what a call gave; return whether its answer waits until the step is over."""
+        return False
+
+    def stepped(self, made: Sequence[Approval]) -> None:
+        """Take in what became of the calls of a step, with the proposals that were made in it."""
+
+    def call_notes(self) -> list[str]:
+        """Return what the model is told before it is asked, besides the conversation."""
+        return []
 
     def phrase(self, name: str, **values: str) -> str:
         return load_phrases("turn", self.language)[name].render(values)
@@ -126,7 +163,11 @@ class RunningTurn:
         await self.save("limit", {"type": "tool_limit", "roundsUsed": used, "maxExtended": max_rounds})
         return ToolLimit(thread_id=self.thread_id, text=self.text, rounds_used=used, max_extended=max_rounds)
 
-    async def stop(self) -> None:
+    async def abandon(self) -> None:
+        """Leave a turn whose channel is closed: nobody waits for its answer."""
+        await self.stop()
+
+    async def stop(self, reason: str = CANCELLED) -> None:  # noqa: ARG002 - a run may only pause
         """Store what there is of a turn that a person stopped; what was shown of an answer stays."""
         reply, self.reply = self.reply, None
         if reply is not None and reply.text.strip():
@@ -134,7 +175,7 @@ class RunningTurn:
         self.answer_rest("stopped")
         await self.save("stopped")
 
-    async def fail(self) -> None:
+    async def fail(self, fault: TurnFault) -> None:  # noqa: ARG002 - a run goes on after some
         """Store a turn that broke off, so that the step can be tried again."""
         self.reply = None
         self.answer_rest("interrupted")

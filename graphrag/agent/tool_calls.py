@@ -93,7 +93,7 @@ class ToolCalls:
         reads = {
             call.id: asyncio.create_task(self._read(call, place, state))
             for call in requested.calls
-            if call.id not in refused and not self._writes(call.name)
+            if call.id not in refused and not self.writes(call.name)
         }
         try:
             for call in requested.calls:
@@ -111,7 +111,8 @@ class ToolCalls:
         ran = len(requested.calls) - len(refused)
         log.debug("tools_ran", extra={"calls": len(requested.calls), "run": ran})
 
-    def _writes(self, name: str) -> bool:
+    def writes(self, name: str) -> bool:
+        """Say whether a tool changes a graph, so that its calls become proposals."""
         tool = self._box.get(name)
         return tool is not None and tool.writes
 

@@ -66,7 +66,7 @@ async def begin(turn: RunningTurn) -> None:
     try:
         await turn.save("running")
     except asyncio.CancelledError:
-        await asyncio.shield(_stored(turn, turn.stop()))
+        await asyncio.shield(_stored(turn, turn.abandon()))
         raise
 
 
@@ -93,10 +93,10 @@ async def watched(
                 yield event
     except (asyncio.CancelledError, GeneratorExit):
         if turn.state.status == "running":
-            await asyncio.shield(_stored(turn, turn.stop()))
+            await asyncio.shield(_stored(turn, turn.abandon()))
         raise
-    except TurnUnwanted:
-        await _stored(turn, turn.stop())
+    except TurnUnwanted as exc:
+        await _stored(turn, turn.stop(exc.reason))
         yield Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
     except Exception as exc:  # whatever it was, a person is shown what they may know of it
         fault = classify(exc)
@@ -106,7 +106,7 @@ async def watched(
             log.log(logging.ERROR, "llm_error", extra=said | {"statusCode": exc.status})
         log.warning("turn_failed", extra=facts, exc_info=exc if fault.code == "internal" else None)
         if not isinstance(exc, ThreadBusy):
-            await _stored(turn, turn.fail())
+            await _stored(turn, turn.fail(fault))
         yield Failed(thread_id=turn.thread_id, fault=fault)
 
 
