@@ -35,7 +35,7 @@ from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.i18n import Language
-from graphrag.llm.base import LLMProvider
+from graphrag.llm.base import LLMProvider, SystemMessage
 from graphrag.llm.message_text import clean
 from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
@@ -201,6 +201,13 @@ class Agent:
         if last is not None:
             yield last
 
+    async def _instructions(self, turn: RunningTurn) -> SystemMessage:
+        graph = await self._source.get_graph(turn.graph_key)
+        small = self._caller.is_small
+        return await write_instructions(
+            self._source, graph, role=turn.person.role, language=turn.language, compact=small
+        )
+
     @asynccontextmanager
     async def _held(self, thread_id: str, person: Person) -> AsyncGenerator[TurnLease]:
         """Hold a thread that was not read yet. Raises: ThreadBusy; ThreadNotFound to all but its owner."""
@@ -225,11 +232,7 @@ class Agent:
         calls = unanswered(turn.messages)
         if turn.state.status != "waiting" or turn.state.open or not calls:
             return False
-        graph = await self._source.get_graph(turn.graph_key)
-        prompt = await write_instructions(
-            self._source, graph, role=turn.person.role, language=turn.language, compact=self._caller.is_small
-        )
-        turn.messages.insert(0, prompt)
+        turn.messages.insert(0, await self._instructions(turn))
         made: list[Approval] = []
         async with aclosing(self._round(turn, Requested(calls=calls), made)) as events:
             async for _ in events:

@@ -89,7 +89,7 @@ class RunningTurn:
         return reply.leaked
 
     async def correct(self, reply: Reply) -> bool:  # noqa: ARG002 - a run notes what was said
-        """Tell the model what was wrong with its form, and store it; return whether it may still call tools."""
+        """Tell the model what was wrong with its form; return whether it may still call tools."""
         self.corrections += 1
         self.messages.append(SystemMessage(content=self.phrase("leaked"), stable=False))
         await self.save("running")

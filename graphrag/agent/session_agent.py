@@ -1,0 +1,112 @@
+"""The agent of runs: takes a session up where it stands, and goes on until it ends, waits or pauses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import Final
+
+from graphrag.agent.events import Ending, Event
+from graphrag.agent.loop import Agent
+from graphrag.agent.session_turn import SessionOrder, SessionTurn
+from graphrag.agent.thread_store import ThreadError
+from graphrag.agent.tool_calls import Requested
+from graphrag.agent.turn_guard import open_turn, watched
+from graphrag.approvals import Approval, Person
+from graphrag.i18n import Language
+from graphrag.logs import bind_log_context
+from graphrag.sessions.machine import EventName, Phase
+
+UNLIMITED: Final = 1_000_000
+"""Rounds of tools of a run: its calls of the model are limited instead."""
+
+
+class SessionPast(ThreadError):
+    """The event that should take a session up came too late, or twice."""
+
+    def __init__(self, *, session_id: str, phase: str, event: str) -> None:
+        self.session_id, self.phase, self.event = session_id, phase, event
+        super().__init__(f"session {session_id!r} is {phase}: {event} does nothing there")
+
+
+class SessionAgent(Agent):
+    """Works on the runs of automations; its threads are of the kind of sessions."""
+
+    async def work(
+        self, session_id: str, person: Person, order: SessionOrder, *, language: Language | None = None
+    ) -> AsyncGenerator[Event]:
+        """Take a run up; who calls holds the slot of its graph.
+
+        Raises, before the first event: ThreadNotFound, ThreadBusy, SessionPast.
+        """
+        bind_log_context(threadId=session_id)
+        async with self.leases.held(session_id) as hold:
+            stored = await self._threads.get(session_id, person)
+            turn = SessionTurn(
+                self._threads,
+                stored,
+                stored.thread.messages,
+                person,
+                language or self._context_options.language,
+                hold,
+                order=order,
+                clock=self._threads.clock,
+                session_kind="automation",
+                interactive=False,
+            )
+            await self._activate(turn)
+            async with aclosing(watched(turn, (), self._loop(turn, partial(self._go_on, turn)))) as watching:
+                async for event in watching:
+                    yield event
+
+    async def _activate(self, turn: SessionTurn) -> None:
+        """Apply the event that takes the session up, and store it before anything is done."""
+        before = turn.session.phase
+        if before is Phase.WAITING_VALIDATION:
+            event = EventName.VALIDATION_RECEIVED
+            decided, waiting = await self._decided(turn)
+            done = any(approval.status not in ("rejected", "expired") for approval in decided)
+            turn.happened(event, "open_left" if waiting else "", "approved" if done else "", "slot_free")
+            if turn.session.phase is Phase.EXECUTING_ACTIONS:
+                turn.carried_out(decided)
+            else:
+                turn.drop_finish()
+        else:
+            event = turn.order.event
+            made = turn.happened(event, "slot_free", "unheld")
+            before = before if made is None or made.row.next == "SAME" else None
+        if turn.session.phase is before:
+            raise SessionPast(session_id=turn.thread_id, phase=before.value, event=event.value)
+        await turn.save("running")
+
+    async def _go_on(self, turn: SessionTurn) -> Ending | tuple[Requested | None, bool]:
+        """Bring an activated session to where the model can be asked."""
+        if turn.is_over:
+            return None, False
+        if turn.session.phase is Phase.EXECUTING_ENRICHMENTS:
+            await self._caller.prepare()
+            question, options = turn.take_question(), self._context_options
+            await open_turn(
+                turn, question.content, self._source, self._retriever, options, self._caller, rounds=UNLIMITED
+            )
+            turn.happened(EventName.ENRICHMENTS_EXECUTED)
+        else:
+            turn.messages.insert(0, await self._instructions(turn))
+            if turn.session.phase is Phase.EXECUTING_ACTIONS:
+                await self._approvals.recover()
+                decided, waiting = await self._decided(turn)
+                turn.carried_out(decided, open_left=bool(waiting))
+            else:
+                await turn.collect_outcomes(self._approvals, keep_waiting=False)
+            turn.repair_history()
+        await turn.save("running")
+        return None, False
+
+    async def _decided(self, turn: SessionTurn) -> tuple[list[Approval], list[Approval]]:
+        """Answer the calls of proposals that were decided; return these proposals, and those that wait."""
+        ids = list(turn.state.open.values())
+        _, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
+        left = {approval.id for approval in waiting}
+        decided = [await self._approvals.get(each, turn.person) for each in ids if each not in left]
+        return decided, waiting

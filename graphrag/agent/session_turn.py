@@ -1,0 +1,329 @@
+"""A turn of an automation's run: each of its steps goes through the table of sessions and is stored.
+
+Decision: the loop of the agent is one. What a run does otherwise than a conversation stands here: it
+ends with `finish_automation` and in no other way, waits for nobody but reviewers and the network, and
+each call of the model is counted before it is made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from graphrag.agent.events import Completed, ProposalPending, UsageReported
+from graphrag.agent.failures import TurnFault
+from graphrag.agent.reply import Reply
+from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.thread_store import TurnStatus
+from graphrag.agent.tool_calls import Answered, Requested
+from graphrag.approvals import Approval
+from graphrag.i18n import text
+from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from graphrag.sessions.documents import (
+    REPORT_CHARS,
+    STATUS_OF,
+    AgentSession,
+    Outcome,
+    RunBudget,
+    SessionReport,
+    SessionUsage,
+)
+from graphrag.sessions.machine import (
+    EndReason,
+    EventName,
+    Phase,
+    SessionEvent,
+    SessionLimits,
+    Transition,
+)
+from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
+
+log = logging.getLogger(__name__)
+
+NETWORK_CODES: Final = frozenset({"network", "timeout", "server_error", "busy", "rate_limit"})
+"""Faults after which a run asks again by itself, if they are retryable: the service was not reached."""
+MAX_PARSE_ERRORS: Final = 3
+CALLS_LEFT_SAID: Final = 5
+"""From so few calls of the model on, it is told how many are left."""
+_FOR_PEOPLE: Final = frozenset({"NETWORK_ERROR", "SESSION_TIMEOUT"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOrder:
+    """How a session is taken up: the event that does it, and how far the run may go."""
+
+    event: EventName
+    budget: RunBudget = field(default_factory=RunBudget)
+    limits: SessionLimits = field(default_factory=SessionLimits)
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionTurn(RunningTurn):
+    """Units: `clock` in milliseconds since 1970."""
+
+    order: SessionOrder
+    clock: Callable[[], int]
+    finish_call: str | None = None
+    """Id of the call that finishes, while other calls of its step are under way."""
+    is_last_call: bool = False
+    ran: bool = False
+    """Whether a call of the step could be run."""
+
+    @property
+    def session(self) -> AgentSession:
+        session = self.stored.thread.session
+        assert session is not None, "a run has a session"
+        return session
+
+    @property
+    def is_over(self) -> bool:
+        return self.session.phase in (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
+
+    def edit(self, **changes: Any) -> None:
+        """Change fields of the session; stored with the next `save`."""
+        self._update(session=self.session.model_copy(update=changes))
+
+    def happened(
+        self,
+        name: EventName,
+        *facts: str,
+        reason: EndReason | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> Transition | None:
+        """Apply an event to the session; None: it was refused. Stored with the next `save`."""
+        known = {fact for fact in facts if fact}
+        if self.order.budget.is_spent_by(self.session):
+            known.add("budget_spent")
+        event = SessionEvent(name=name, facts=frozenset(known), reason=reason, data=data or {})
+        made = self.session.after(event, self.order.limits, self.clock())
+        if made is None:
+            facts_said = {"event": name.value, "phase": self.session.phase.value, "sessionId": self.thread_id}
+            log.info("event_refused", extra=facts_said)
+            return None
+        session, transition = made
+        self._update(session=session)
+        for action in transition.actions:
+            kind, _, noted = action.partition(" ")
+            if noted == "noted" and kind != "FORMAT_ERROR":
+                self.note(kind)
+        self.is_last_call = (
+            session.roundtrip_limit is not None and session.roundtrips >= session.roundtrip_limit
+        )
+        return transition
+
+    def note(self, kind: str, **facts: str) -> None:
+        """Add a message of the service to the conversation."""
+        session = self.session
+        values = {"calls": str(session.roundtrips), "tokens": str(session.usage.tokens), **facts}
+        said = text(f"note_{kind.lower()}", self.language, **values)
+        self.messages.append(
+            SystemMessage(content=said, stable=False, kind=kind, exclude_from_prompt=kind in _FOR_PEOPLE)
+        )
+
+    async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
+        """Store the run as it is now; instructions are made anew for each call and are not stored."""
+        session = self.session
+        waiting = session.waiting if session.phase is Phase.WAITING_VALIDATION else None
+        instructions = [m for m in self.messages if isinstance(m, SystemMessage) and m.stable]
+        self.messages = [m for m in self.messages if not (isinstance(m, SystemMessage) and m.stable)]
+        try:
+            await RunningTurn.save(self, STATUS_OF[session.phase], waiting)
+        finally:
+            self.messages = [*instructions, *self.messages]
+
+    # -- the steps of the loop
+
+    def is_wrong_form(self, reply: Reply) -> bool:  # noqa: ARG002 - a run always has to call something
+        return True
+
+    async def correct(self, reply: Reply) -> bool:
+        """Note that an answer had a wrong form, and ask again; the third in a row stands as the report."""
+        self.happened(EventName.AI_RESPONSE_RECEIVED)
+        self._wrong_form("leaked" if reply.leaked else "no_call", reply.text)
+        await self.save("running")
+        return False
+
+    def _wrong_form(self, what: str, said: str) -> None:
+        errors = self.session.parse_errors + 1
+        third = errors >= MAX_PARSE_ERRORS
+        if third and said.strip():
+            report = SessionReport(outcome="findings" if what == "no_call" else "failed", text=said)
+            self.edit(finish=report)
+        self.edit(parse_errors=errors)
+        self.happened(EventName.PARSE_ERROR_OCCURRED, "third_in_a_row" if third else "")
+        if not third:
+            last = self.messages[-1] if self.messages else None
+            if isinstance(last, AssistantMessage):
+                self.messages[-1] = replace(last, invalid=True)
+            self.note("FORMAT_ERROR", what=text(f"format_{what}", self.language))
+            self.happened(EventName.RETRY_SCHEDULED)
+
+    def accept(self, reply: Reply, writes: Callable[[str], bool]) -> Requested:
+        """Return the calls of an answer that are to be run; the others are answered."""
+        requested = reply.requested
+        self.happened(EventName.AI_RESPONSE_RECEIVED)
+        self.ran = False
+        finishes = [call.id for call in requested.calls if call.name == FINISH_AUTOMATION.name]
+        self.finish_call = finishes[0] if finishes else None
+        if self.is_last_call:
+            refusal = self.phrase("limit_reached")
+            for call in requested.calls:
+                if call.id != self.finish_call:
+                    self.messages.append(
+                        ToolMessage(call_id=call.id, name=call.name, content=refusal, is_error=True)
+                    )
+            requested = replace(
+                requested, calls=[call for call in requested.calls if call.id == self.finish_call]
+            )
+        if any(not writes(call.name) and call.id not in finishes for call in requested.calls):
+            self.happened(EventName.AI_RESPONSE_PARSED, "calls", "reads")
+        return requested
+
+    def answered(self, answered: Answered) -> bool:
+        """Take in what a call gave; return whether its answer waits until the step is over."""
+        self.ran = self.ran or not answered.result.is_error
+        if answered.call.id != self.finish_call:
+            return False
+        if not isinstance(answered.result.data, FinishAutomation):
+            self.finish_call = None  # its arguments were wrong
+            return False
+        said = answered.result.data
+        self.edit(finish=SessionReport(outcome=said.outcome, text=said.report[:REPORT_CHARS]))
+        return True
+
+    def stepped(self, made: Sequence[Approval]) -> None:
+        """Say what became of the calls of a step, with the proposals that were made in it."""
+        ran = self.ran
+        finish = "finish" if self.session.finish is not None and self.finish_call else ""
+        needs = any(approval.needs_person for approval in made)
+        facts = ("calls", finish, "proposals" if made else "", "needs_validation" if needs else "")
+        ids = [approval.id for approval in made]
+        data = {"approvalIds": ids, "reasons": {a.id: list(a.reasons) for a in made}} if needs else {}
+        if ran or made or finish or self.is_last_call:
+            self.edit(parse_errors=0, proposed=self.session.proposed + len(made))
+        if self.session.phase is Phase.PARSING_AI_RESPONSE:
+            if made or finish:
+                self.happened(EventName.AI_RESPONSE_PARSED, *facts, data=data)
+                return
+            if not ran and not self.is_last_call:
+                self._wrong_form("refused", "")
+                return
+            self.happened(EventName.AI_RESPONSE_PARSED, "calls", "reads")
+        self.happened(EventName.DATA_QUERIES_EXECUTED, *facts, data=data)
+
+    def carried_out(self, decided: Sequence[Approval], *, open_left: bool = False) -> None:
+        """Say what became of actions: those that policy allowed, or that people approved."""
+        failed = any(approval.status in ("stale", "failed") for approval in decided)
+        finish = "finish" if self.session.finish is not None else ""
+        left = "open_left" if open_left else ""
+        if failed:
+            self.happened(EventName.ACTION_FAILURE_OCCURRED, left)
+            self.happened(EventName.RETRY_SCHEDULED)
+        else:
+            self.happened(EventName.ACTIONS_EXECUTED, finish, left)
+        if not self.is_over:
+            self.drop_finish()
+
+    def drop_finish(self) -> None:
+        """Forget a report whose run goes on after all."""
+        if self.session.finish is not None:
+            self.edit(finish=None)
+        self.finish_call = None
+
+    def call_notes(self) -> list[str]:
+        """Return what the model is told before it is asked: how many calls are left."""
+        limit = self.session.roundtrip_limit
+        if limit is None or limit - self.session.roundtrips >= CALLS_LEFT_SAID:
+            return []
+        if self.is_last_call:
+            return [self.phrase("last_call")]
+        return [self.phrase("calls_left", calls=str(limit - self.session.roundtrips + 1))]
+
+    def used(self, usage: UsageReported, *, provider: str, model: str) -> None:
+        """Add a model call to the sums of the thread and of the session."""
+        RunningTurn.used(self, usage, provider=provider, model=model)
+        before = self.session.usage
+        added = SessionUsage(
+            prompt=before.prompt + usage.prompt,
+            cached=before.cached + usage.cached,
+            cache_written=before.cache_written,
+            completion=before.completion + usage.completion,
+            reasoning=before.reasoning,
+            cost_usd=before.cost_usd + (usage.cost_usd or 0.0),
+        )
+        self.edit(usage=added)
+
+    # -- how a turn is left
+
+    async def complete(self) -> Completed:
+        """Store that the run is about to end, with its report."""
+        if self.finish_call is not None:
+            done = ToolMessage(call_id=self.finish_call, name=FINISH_AUTOMATION.name, content="finished")
+            self.messages.append(done)
+        self.repair_history()
+        self.edit(report=self._report())
+        await self.save("running")
+        return Completed(
+            thread_id=self.thread_id, text=self.session.report.text if self.session.report else ""
+        )
+
+    def _report(self) -> SessionReport:
+        session = self.session
+        waiting = session.waiting or {}
+        reason = str(waiting.get("reason") or session.end_reason or "")
+        if session.finish is not None and reason == EndReason.COMPLETED:
+            return session.finish
+        outcome: Outcome = "failed"
+        said = self.text.strip() or text("run_said_nothing", self.language)
+        return SessionReport(outcome=outcome, text=said[:REPORT_CHARS])
+
+    async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
+        """Store that the run waits for people; its slot is free meanwhile."""
+        await self.save("waiting")
+        return ProposalPending(thread_id=self.thread_id, text=self.text, approvals=tuple(waiting))
+
+    async def stop(self, reason: str = EndReason.CANCELLED) -> None:
+        """Store that the run ends, or that it pauses for a conversation; what was being said is dropped."""
+        self.reply = None
+        ends = EndReason(reason)
+        if ends is not EndReason.SUSPENDED:
+            self.answer_rest("stopped")
+        self.happened(EventName.SESSION_COMPLETED, reason=ends)
+        if self.session.phase is Phase.COMPLETED:
+            self.edit(report=self._report())
+        await self.save("running")
+
+    async def abandon(self) -> None:
+        """Leave the run as it is stored: its process ends, and another takes it up."""
+
+    async def fail(self, fault: TurnFault) -> None:
+        """Store that the model's service is not there, or that the run ends with an error."""
+        self.reply = None
+        if fault.code in NETWORK_CODES and fault.retryable and self.session.phase is Phase.CALLING_AI:
+            data = {"code": fault.code, "retryAfterS": fault.retry_after_s}
+            self.happened(EventName.NETWORK_ERROR_OCCURRED, data=data)
+            await self.save("waiting")
+            return
+        self.answer_rest("interrupted")
+        self.happened(EventName.SYSTEM_ERROR_OCCURRED, fault.code if fault.code == "usage_limit" else "")
+        self.edit(report=SessionReport(outcome="failed", text=fault.message(self.language)[:REPORT_CHARS]))
+        await self.save("running")
+
+    async def time_out(self) -> None:
+        """Store that the run worked for longer than it may."""
+        self.reply = None
+        self.answer_rest("interrupted")
+        self.happened(EventName.SCHEDULER_HEARTBEAT, "overdue")
+        self.edit(report=self._report())
+        await self.save("running")
+
+    def take_question(self) -> UserMessage:
+        """Take the task out of the conversation: it is put at its end again, behind its context."""
+        asked = [m for m in self.messages if isinstance(m, UserMessage)]
+        self.messages = [m for m in self.messages if not isinstance(m, UserMessage)]
+        words = "\n\n".join(message.content for message in asked)
+        segments = tuple(s for message in asked for s in message.segments)
+        first = asked[0] if asked else UserMessage(content="")
+        return replace(first, content=words, segments=segments)
