@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,8 @@ from graphrag.agent.turn_guard import open_turn, watched
 from graphrag.approvals import Approval, Person
 from graphrag.i18n import Language
 from graphrag.logs import bind_log_context
-from graphrag.sessions.machine import EventName, Phase
+from graphrag.sessions.documents import AgentSession
+from graphrag.sessions.machine import EndReason, EventName, Phase
 
 UNLIMITED: Final = 1_000_000
 """Rounds of tools of a run: its calls of the model are limited instead."""
@@ -40,10 +41,39 @@ class SessionAgent(Agent):
 
         Raises, before the first event: ThreadNotFound, ThreadBusy, SessionPast.
         """
+        async with self._turn(session_id, person, order, language) as turn:
+            await self._activate(turn)
+            async with aclosing(watched(turn, (), self._loop(turn, partial(self._go_on, turn)))) as watching:
+                async for event in watching:
+                    yield event
+
+    async def apply(
+        self,
+        session_id: str,
+        person: Person,
+        order: SessionOrder,
+        *facts: str,
+        reason: EndReason | None = None,
+    ) -> AgentSession:
+        """Apply an event to a session that nobody works on, and store it; return the session.
+
+        Raises: ThreadNotFound, ThreadBusy, SessionPast.
+        """
+        async with self._turn(session_id, person, order, None) as turn:
+            before = turn.session.phase
+            if turn.happened(order.event, *facts, reason=reason) is None:
+                raise SessionPast(session_id=session_id, phase=before.value, event=order.event.value)
+            await turn.settle()
+            return turn.session
+
+    @asynccontextmanager
+    async def _turn(
+        self, session_id: str, person: Person, order: SessionOrder, language: Language | None
+    ) -> AsyncGenerator[SessionTurn]:
         bind_log_context(threadId=session_id)
         async with self.leases.held(session_id) as hold:
             stored = await self._threads.get(session_id, person)
-            turn = SessionTurn(
+            yield SessionTurn(
                 self._threads,
                 stored,
                 stored.thread.messages,
@@ -55,10 +85,6 @@ class SessionAgent(Agent):
                 session_kind="automation",
                 interactive=False,
             )
-            await self._activate(turn)
-            async with aclosing(watched(turn, (), self._loop(turn, partial(self._go_on, turn)))) as watching:
-                async for event in watching:
-                    yield event
 
     async def _activate(self, turn: SessionTurn) -> None:
         """Apply the event that takes the session up, and store it before anything is done."""
@@ -72,11 +98,11 @@ class SessionAgent(Agent):
                 turn.carried_out(decided)
             else:
                 turn.drop_finish()
+            moved = turn.session.phase is not before
         else:
             event = turn.order.event
-            made = turn.happened(event, "slot_free", "unheld")
-            before = before if made is None or made.row.next == "SAME" else None
-        if turn.session.phase is before:
+            moved = turn.happened(event, "slot_free", "unheld") is not None
+        if not moved:
             raise SessionPast(session_id=turn.thread_id, phase=before.value, event=event.value)
         await turn.save("running")
 

@@ -311,12 +311,11 @@ class SessionTurn(RunningTurn):
         self.edit(report=SessionReport(outcome="failed", text=fault.message(self.language)[:REPORT_CHARS]))
         await self.save("running")
 
-    async def time_out(self) -> None:
-        """Store that the run worked for longer than it may."""
-        self.reply = None
-        self.answer_rest("interrupted")
-        self.happened(EventName.SCHEDULER_HEARTBEAT, "overdue")
-        self.edit(report=self._report())
+    async def settle(self) -> None:
+        """Store what an event did to a run that nobody works on; one that ends has a report."""
+        if self.is_over and self.session.report is None:
+            self.answer_rest("interrupted")
+            self.edit(report=self._report())
         await self.save("running")
 
     def take_question(self) -> UserMessage:

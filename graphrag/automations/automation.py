@@ -104,6 +104,8 @@ class Automation(Document):
     skipped: tuple[Skipped, ...] = ()
     last_seen: LastSeen = LastSeen()
     last_session_id: str | None = None
+    last_ended_id: str | None = None
+    """The run whose end was counted last."""
     created_time: int = 0
     last_updated_time: int = 0
     schema_version: int = SCHEMA_VERSION
@@ -130,6 +132,10 @@ class Automation(Document):
         """Return the automation with one more skipped occurrence noted."""
         noted = (Skipped(time=time, reason=reason, count=count), *self.skipped)[:MAX_SKIPPED]
         return self.model_copy(update={"skipped": noted})
+
+    def paused(self, reason: PauseReason) -> Automation:
+        """Return the automation paused, with why."""
+        return self.model_copy(update={"enabled": False, "paused_reason": reason})
 
     def to_data(self) -> Mapping[str, Any]:
         """Return what a record of it holds."""

@@ -137,15 +137,18 @@ class Automations:
         for _ in range(_TRIES):
             stored = await self.get(automation_id)
             changed = change(stored.automation)
-            if changed is stored.automation:
+            if await self.put(stored, changed):
                 return changed
-            record = Record(kind=KIND, key=automation_id, data=changed.to_data())
-            try:
-                await self.records.put(record, expected_version=stored.version)
-            except RecordConflict:
-                continue
-            return changed
         raise AutomationChanged(automation_id=automation_id)
+
+    async def put(self, stored: StoredAutomation, automation: Automation) -> bool:
+        """Store what the service notes over the version that was read; False: it was changed since."""
+        record = Record(kind=KIND, key=automation.key, data=automation.to_data())
+        try:
+            await self.records.put(record, expected_version=stored.version)
+        except RecordConflict:
+            return False
+        return True
 
     async def remove(self, automation_id: str) -> None:
         """Forget an automation and its template; its runs stay. Raises: as `edit`, AutomationNotFound."""

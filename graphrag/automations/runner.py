@@ -1,0 +1,191 @@
+"""Works on the runs of one workspace: holds the slot of their graph, leaves each stored and accounted for.
+
+Decision: an automation works on a graph alone; the slot is a lease as turns have, on the key of the graph.
+A conversation needs no slot: when one begins, the run of its graph is asked to pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+from datasources.errors import SourceError
+from graphrag.agent.events import Event
+from graphrag.agent.session_agent import SessionAgent, SessionPast
+from graphrag.agent.session_turn import SessionOrder
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.automations.automation import Automation, Budget
+from graphrag.automations.errors import AutomationError
+from graphrag.automations.store import Automations
+from graphrag.roles import ROLE_ORDER, Person
+from graphrag.sessions.documents import AgentSession, RunBudget
+from graphrag.sessions.machine import EndReason, EventName, Phase, SessionLimits
+
+log = logging.getLogger(__name__)
+
+FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LIMIT_REACHED})
+MAX_FAILURES: Final = 3
+"""So many failed runs one after the other pause an automation."""
+SUSPENDED: Final = EndReason.SUSPENDED.value
+MEMBER_KIND: Final = "member"
+
+
+class Runner:
+    """The runs of one workspace that this process works on. `clock` gives milliseconds since 1970."""
+
+    def __init__(
+        self,
+        automations: Automations,
+        agent: SessionAgent,
+        slots: TurnLeases,
+        *,
+        limits: SessionLimits | None = None,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    ) -> None:
+        self.automations, self.agent, self.slots = automations, agent, slots
+        self.limits = limits or SessionLimits()
+        self._sleep = sleep
+        self.on_event: Callable[[str, Event], None] | None = None
+        """Called with each event of a run, for those who follow it; it may not raise."""
+        self.on_changed: Callable[[Thread], None] | None = None
+        """Called when a run was left: it ended, waits or pauses; it may not raise."""
+
+    async def run(self, session_id: str, event: EventName) -> AgentSession | None:
+        """Take a run up and work until it ends, waits or pauses; None: another process has it or its graph.
+
+        Raises: AutomationError, ThreadError, SourceError.
+        """
+        stored = await self.automations.session(session_id)
+        thread = stored.thread
+        facts = {"sessionId": session_id, "graphKey": thread.graph_key}
+        try:
+            async with self.slots.held(thread.graph_key, facts=facts) as slot:
+                with slot.step():
+                    return await self._work(thread, event)
+        except (ThreadBusy, SessionPast) as exc:
+            log.info("run_not_taken", extra={"session_id": session_id, "error": type(exc).__name__})
+            return None
+
+    async def _work(self, thread: Thread, event: EventName) -> AgentSession:
+        while True:
+            automation = await self._automation(thread)
+            person = await self._person(thread, automation)
+            session = _session(thread)
+            order = SessionOrder(event=event, budget=self._budget(automation, thread), limits=self.limits)
+            try:
+                async with asyncio.timeout(max(0.0, order.budget.active_ms - session.active_ms) / 1000):
+                    language = automation.language if automation else None
+                    running = self.agent.work(thread.key, person, order, language=language)
+                    async with aclosing(running) as events:
+                        async for each in events:
+                            if self.on_event is not None:
+                                self.on_event(thread.key, each)
+            except TimeoutError:
+                overdue = SessionOrder(event=EventName.SCHEDULER_HEARTBEAT, limits=self.limits)
+                await self.agent.apply(thread.key, person, overdue, "overdue")
+            session = await self._confirmed(thread.key, person)
+            thread = (await self.automations.session(thread.key)).thread
+            await self.account(thread)
+            if session.phase is not Phase.CALLING_AI or session.end_reason is not None:
+                return session
+            event = EventName.SESSION_ACTIVATION_REQUESTED  # a person wants it to go on
+
+    async def _confirmed(self, session_id: str, person: Person) -> AgentSession:
+        """Wait until an announced end has its time, unless a person decides before; return the session."""
+        session = _session((await self.automations.session(session_id)).thread)
+        if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
+            return session
+        at = int((session.waiting or {}).get("at", 0))
+        await self._sleep(max(0, at - self.automations.clock()) / 1000)
+        with suppress(SessionPast, ThreadBusy):
+            return await self.confirm(session_id, person)
+        return _session((await self.automations.session(session_id)).thread)
+
+    async def confirm(self, session_id: str, person: Person) -> AgentSession:
+        """End a run whose end was announced. Raises: ThreadBusy, SessionPast, ThreadNotFound."""
+        order = SessionOrder(event=EventName.COMPLETION_CONFIRMED, limits=self.limits)
+        return await self.agent.apply(session_id, person, order)
+
+    async def give_up(
+        self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
+    ) -> None:
+        """End a run that nobody works on: its process died too often, or the network stayed away."""
+        thread = stored.thread
+        order = SessionOrder(event=name, limits=self.limits)
+        person = Person(thread.user_id, "viewer", thread.workspace)
+        with suppress(ThreadBusy, SessionPast):
+            await self.agent.apply(thread.key, person, order, reason=reason)
+            await self.account((await self.automations.session(thread.key)).thread)
+
+    async def account(self, thread: Thread) -> None:
+        """Note on the automation what the run used so far, and how it ended."""
+        session = _session(thread)
+
+        def noted(automation: Automation) -> Automation:
+            spent = automation.spent_on(self.automations.clock())
+            spent = spent.model_copy(
+                update={
+                    "tokens": spent.tokens | {thread.key: session.usage.tokens},
+                    "cost_usd": spent.cost_usd | {thread.key: session.usage.cost_usd},
+                }
+            )
+            changes: dict[str, Any] = {"spent": spent, "last_session_id": thread.key}
+            if session.phase is Phase.COMPLETED and automation.last_ended_id != thread.key:
+                failures = automation.failures + 1 if session.end_reason in FAILED_ENDS else 0
+                changes |= {"failures": failures, "last_ended_id": thread.key}
+                if failures >= MAX_FAILURES:
+                    changes |= {"enabled": False, "paused_reason": "failures", "failures": 0}
+            return automation.model_copy(update=changes)
+
+        with suppress(AutomationError):  # it may be deleted: its runs stay
+            await self.automations.update(session.automation_id, noted)
+        if self.on_changed is not None:
+            self.on_changed(thread)
+
+    async def yield_graph(self, graph_key: str) -> None:
+        """Ask the run that works on a graph to pause: a conversation about the graph begins."""
+        try:
+            holder = await self.slots.holder(graph_key)
+            if holder is not None:
+                await self.agent.leases.ask_to_stop(str(holder.get("sessionId")), SUSPENDED)
+        except SourceError as exc:
+            log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})
+
+    async def _automation(self, thread: Thread) -> Automation | None:
+        try:
+            return (await self.automations.get(_session(thread).automation_id)).automation
+        except AutomationError:
+            return None
+
+    async def _person(self, thread: Thread, automation: Automation | None) -> Person:
+        """Return for whom a run works: its owner, with the lower of the roles stored and seen last."""
+        role = automation.role if automation else "viewer"
+        found = await self.automations.records.get(MEMBER_KIND, thread.user_id)
+        seen = found.data.get("role") if found else None
+        if seen in ROLE_ORDER and ROLE_ORDER.index(seen) < ROLE_ORDER.index(role):
+            role = seen
+        if automation is None or automation.mode == "report":
+            role = "viewer"  # who has no tools that write
+        return Person(thread.user_id, role, thread.workspace)
+
+    def _budget(self, automation: Automation | None, thread: Thread) -> RunBudget:
+        budget = automation.budget if automation else Budget()
+        limits = [] if budget.cost_usd is None else [budget.cost_usd]
+        if automation is not None and budget.day_cost_usd is not None:
+            others = automation.spent_on(self.automations.clock()).but(thread.key)
+            limits.append(max(0.0, budget.day_cost_usd - others))
+        return RunBudget(
+            tokens=budget.tokens,
+            cost_usd=min(limits) if limits else None,
+            active_ms=budget.active_s * 1000,
+        )
+
+
+def _session(thread: Thread) -> AgentSession:
+    if thread.session is None:
+        raise ThreadError(f"{thread.key!r} is no session")
+    return thread.session

@@ -1,0 +1,129 @@
+"""Ticks: lets each workspace with automations do what is due, and works on the runs that it may start.
+
+Every server has one. Between ticks it sleeps some seconds; a decision, an edit or the end of a run wakes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, zip_longest
+from typing import Final
+
+from graphrag.automations.worker import Start, Worker
+
+log = logging.getLogger(__name__)
+
+TICK_S: Final = 5.0
+SPREAD: Final = 0.2
+"""Ticks of several servers drift apart: each is up to this share longer or shorter."""
+
+
+class Scheduler:
+    """Works on runs of all workspaces, `at_once` of them side by side; 0: it starts none.
+
+    `workspaces` names those that have automations or runs; `worker` opens one of them.
+    """
+
+    def __init__(
+        self,
+        workspaces: Callable[[], Awaitable[Sequence[str]]],
+        worker: Callable[[str], Awaitable[Worker]],
+        *,
+        at_once: int = 2,
+        tick_s: float = TICK_S,
+    ) -> None:
+        self._workspaces, self._worker, self._at_once, self._tick_s = workspaces, worker, at_once, tick_s
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._decided: set[str] = set()
+        self._wake = asyncio.Event()
+        self.late = 0
+        """Automations that were due at the last tick and were not begun by it."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this process works on no run."""
+        return not self._running
+
+    def wake(self, workspace: str | None = None) -> None:
+        """Tick soon; with a workspace, because a proposal of it was decided here."""
+        if workspace is not None:
+            self._decided.add(workspace)
+        self._wake.set()
+
+    async def serve(self) -> None:
+        """Tick until cancelled; then the runs of this process are left as they are stored."""
+        try:
+            while True:
+                try:
+                    await self.tick()
+                except Exception:
+                    log.exception("tick_failed")
+                wait_s = self._tick_s * random.uniform(1 - SPREAD, 1 + SPREAD)
+                try:
+                    async with asyncio.timeout(wait_s):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+                self._wake.clear()
+        finally:
+            await self.close()
+
+    async def tick(self) -> int:
+        """Look once at every workspace; return how many runs were started."""
+        starts: list[list[tuple[Worker, Start]]] = []
+        late = 0
+        for name in await self._workspaces():
+            try:
+                worker = await self._worker(name)
+                decided = name in self._decided
+                self._decided.discard(name)
+                running = frozenset(graph for workspace, graph in self._running if workspace == name)
+                found = await worker.tick(self._at_once - len(self._running), running, decided=decided)
+                late += worker.late
+                starts.append([(worker, start) for start in found])
+            except Exception:  # the other workspaces go on
+                log.exception("tick_failed", extra={"workspace": name})
+        self.late = late
+        begun = 0
+        in_turns = chain.from_iterable(zip_longest(*starts))  # the first of each workspace, then the second
+        for worker, start in (each for each in in_turns if each is not None):
+            if len(self._running) >= self._at_once:
+                break  # it is stored and queued: the next tick finds it
+            key = (worker.automations.workspace, start.graph_key)
+            if key not in self._running:
+                task = asyncio.create_task(self._run(worker, start))
+                self._running[key] = task
+                task.add_done_callback(lambda _, key=key: self._left(key))
+                begun += 1
+        return begun
+
+    async def _run(self, worker: Worker, start: Start) -> None:
+        try:
+            await worker.runner.run(start.session_id, start.event)
+        except Exception:  # it is stored as it was, and another tick finds it
+            log.exception("run_failed", extra={"session_id": start.session_id})
+
+    def _left(self, key: tuple[str, str]) -> None:
+        self._running.pop(key, None)
+        self._wake.set()
+
+    async def run_due(self) -> int:
+        """Tick, and wait for the runs, until nothing can be started; return how many were started."""
+        total = 0
+        while True:
+            begun = await self.tick()
+            total += begun
+            if self.is_idle:
+                return total
+            await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Leave the runs of this process; other processes take them up."""
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

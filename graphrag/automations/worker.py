@@ -1,0 +1,325 @@
+"""What one tick does in one workspace: ends what is over, takes up what broke off, begins what is due.
+
+Each server ticks. What it does is claimed by compare-and-set or done under a lease, so that several
+servers may do it at the same moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from datasources.errors import GraphNotFound
+from graphrag.agent.thread_store import StoredThread, Thread
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.approvals import Approvals, title
+from graphrag.automations.automation import Automation, LastSeen, PauseReason, SkipReason
+from graphrag.automations.errors import AutomationError
+from graphrag.automations.runner import MEMBER_KIND, Runner
+from graphrag.automations.store import Automations, StoredAutomation
+from graphrag.i18n import text
+from graphrag.llm.base import SystemMessage
+from graphrag.roles import Person
+from graphrag.sessions.documents import AgentSession, Trigger
+from graphrag.sessions.machine import ACTIVE, EndReason, EventName, Phase
+from graphrag.sessions.schedules import Due, ScheduleError, due
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 200
+"""So many runs, and so many due automations, a tick looks at; the others come with the next one."""
+GRACE_S: Final = 60
+"""An occurrence that is seen so soon is on time, whatever follows."""
+QUIET_MS: Final = 30_000
+"""So long no conversation about its graph is under way before a paused run goes on."""
+DECISIONS_MS: Final = 60_000
+"""So often runs that wait for people are looked at: another server may have taken their decisions."""
+MAX_ATTEMPTS: Final = 3
+UNSEEN_MS: Final = 90 * 86_400_000
+RETRY_LATER_MS: Final = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A run that can be taken up now, and the event that does it."""
+
+    session_id: str
+    graph_key: str
+    event: EventName
+
+
+@dataclass(slots=True)
+class Worker:
+    """The automations of one workspace, for the ticks of one process."""
+
+    automations: Automations
+    runner: Runner
+    approvals: Approvals
+    conversations: TurnLeases
+    """Leases of the conversations of the workspace: a paused run waits until none is about its graph."""
+    _talked: dict[str, int] = field(default_factory=dict[str, int])
+    _first_seen: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    _decisions_at: int = 0
+    late: int = 0
+    """Automations that were due at the last tick and not begun by it."""
+
+    async def tick(self, places: int, running: frozenset[str], *, decided: bool = False) -> list[Start]:
+        """Do what is due and return what may be started, at most `places`, in order.
+
+        `running`: graphs that this process works on. `decided`: a proposal was decided here just now.
+        """
+        now = self.automations.clock()
+        tended = await self.automations.sessions({"tended": True}, limit=AT_ONCE)
+        broken, queued = await self._tend(tended, now, running)
+        if decided or now >= self._decisions_at:
+            self._decisions_at = now + DECISIONS_MS
+            broken += await self._decided()
+        waiting = {start.graph_key for start in queued}
+        starts = await self._free([*broken, *queued], running, places)
+        busy = running | waiting | {start.graph_key for start in starts}
+        starts += await self._due(now, busy, places - len(starts))
+        return starts
+
+    # -- runs that exist
+
+    async def _tend(
+        self, tended: Sequence[StoredThread], now: int, running: frozenset[str]
+    ) -> tuple[list[Start], list[Start]]:
+        broken: list[tuple[int, Start]] = []
+        queued: list[tuple[int, Start]] = []
+        for stored in tended:
+            session = session_of(stored.thread)
+            if stored.thread.graph_key in running:
+                continue
+            event = await self._event_of(stored, session, now)
+            if event is None:
+                continue
+            start = Start(session_id=stored.thread.key, graph_key=stored.thread.graph_key, event=event)
+            if session.phase is Phase.IDLE:
+                queued.append((session.queued_time or 0, start))
+            else:
+                broken.append((session.last_event_time, start))
+        return [start for _, start in sorted(broken, key=_first)], [s for _, s in sorted(queued, key=_first)]
+
+    async def _event_of(self, stored: StoredThread, session: AgentSession, now: int) -> EventName | None:
+        """Return what takes a run up now; what ends it is done at once."""
+        waiting, limits = session.waiting or {}, self.runner.limits
+        if session.phase is Phase.IDLE:
+            return EventName.SESSION_ACTIVATION_REQUESTED
+        if session.phase is Phase.WAITING_COMPLETION_CONFIRMATION:
+            if int(waiting.get("at", 0)) <= now and not await self._is_held(stored.thread):
+                await self.runner.give_up(stored, EventName.COMPLETION_CONFIRMED)
+            return None
+        if session.phase is Phase.WAITING_NETWORK_RETRY:
+            if int(waiting.get("retryAt", 0)) > now:
+                return None
+            if now - (session.network_since or now) > limits.network_total_ms:
+                ends = EndReason.NETWORK_ERROR
+                await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)
+                return None
+            return EventName.NETWORK_AVAILABLE
+        if session.phase not in ACTIVE or await self._is_held(stored.thread):
+            return None
+        if session.attempts >= MAX_ATTEMPTS:
+            await self.runner.give_up(stored, EventName.SYSTEM_ERROR_OCCURRED)
+            return None
+        if session.end_reason is EndReason.SUSPENDED and not await self._is_quiet(
+            stored.thread, session, now
+        ):
+            return None
+        return EventName.SESSION_ACTIVATION_REQUESTED
+
+    async def _is_held(self, thread: Thread) -> bool:
+        return await self.runner.agent.leases.runs(thread.key)
+
+    async def _is_quiet(self, thread: Thread, session: AgentSession, now: int) -> bool:
+        """Whether no conversation about the graph was under way for a while."""
+        if await self.conversations.held_on(thread.graph_key):
+            self._talked[thread.graph_key] = now
+        return now - max(self._talked.get(thread.graph_key, 0), session.last_event_time) >= QUIET_MS
+
+    async def _decided(self) -> list[Start]:
+        """Return the runs whose proposals are all decided."""
+        found: list[Start] = []
+        waiting = {"open": True, "phase": Phase.WAITING_VALIDATION.value}
+        for stored in await self.automations.sessions(waiting, limit=AT_ONCE):
+            thread = stored.thread
+            open_ids = thread.turn.open.values()
+            by = Person(thread.user_id, "viewer", thread.workspace)
+            left = [i for i in open_ids if (await self.approvals.get(i, by)).is_open]
+            if not left:
+                event = EventName.VALIDATION_RECEIVED
+                found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
+        return found
+
+    async def _free(self, starts: Sequence[Start], running: frozenset[str], places: int) -> list[Start]:
+        """Return the first starts whose graph has a free slot, one a graph."""
+        found: list[Start] = []
+        taken = set(running)
+        for start in starts:
+            if len(found) >= places:
+                break
+            if start.graph_key in taken:
+                continue
+            taken.add(start.graph_key)
+            if not await self.runner.slots.runs(start.graph_key):
+                found.append(start)
+        return found
+
+    # -- runs that begin
+
+    async def _due(self, now: int, busy: frozenset[str], places: int) -> list[Start]:
+        found = await self.automations.due(now, limit=AT_ONCE) if places > 0 else []
+        starts: list[Start] = []
+        for stored in found:
+            if len(starts) >= places:
+                break
+            try:
+                if (start := await self._begin(stored, now, busy)) is not None:
+                    starts.append(start)
+                    busy |= {start.graph_key}
+            except (AutomationError, ScheduleError) as exc:
+                facts = {"automation_id": stored.automation.key, "error": type(exc).__name__}
+                log.warning("automation_not_begun", extra=facts)
+        self.late = len(found) - len(starts)
+        seen = {(stored.automation.key, stored.automation.next_time or 0) for stored in found}
+        self._first_seen = {key: at for key, at in self._first_seen.items() if key in seen}
+        return starts
+
+    async def _begin(self, stored: StoredAutomation, now: int, busy: frozenset[str]) -> Start | None:
+        """Claim the occurrence of a due automation, or note why it makes no run."""
+        automation = stored.automation
+        next_time = automation.next_time or now
+        first = self._first_seen.setdefault((automation.key, next_time), now)
+        grace_s = GRACE_S + (now - first) // 1000
+        found = due(
+            automation.schedule,
+            next_time,
+            now,
+            missed=automation.missed,
+            catch_up_s=automation.catch_up_s,
+            grace_s=grace_s,
+        )
+        moved = self._moved(automation, found)
+        if not found.run:
+            await self.automations.put(stored, moved)
+            return None
+        paused = await self._pause_reason(automation, now)
+        if paused is not None:
+            await self.automations.put(stored, moved.paused(paused))
+            return None
+        at = found.run[0]
+        open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})
+        if open_runs and len(found.run) > 1 and session_of(open_runs[0].thread).is_tended:
+            return None  # what was missed is run one after the other
+        skipped = self._overlapping(automation, open_runs)
+        skipped = skipped or await self._skip_reason(automation, now)
+        if skipped is not None:
+            await self.automations.put(stored, moved.with_skipped(at, skipped))
+            return None
+        if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
+            return None
+        return await self.start(stored, moved, at, open_runs, trigger="scheduled")
+
+    async def start(
+        self,
+        stored: StoredAutomation,
+        moved: Automation,
+        at: int,
+        open_runs: Sequence[StoredThread],
+        *,
+        trigger: Trigger,
+    ) -> Start | None:
+        """Claim a run; proposals of the run before are replaced. None: another process claimed it."""
+        now = self.automations.clock()
+        spent = moved.spent_on(now)
+        revision, changed = await self._seen(moved)
+        begun = moved.model_copy(
+            update={
+                "last_scheduled_time": at,
+                "spent": spent.model_copy(update={"runs": spent.runs + 1}),
+                "last_seen": LastSeen(revision=revision, history_time=changed),
+            }
+        )
+        claimed = await self.automations.claim(
+            stored, begun, at, trigger=trigger, notes=await self._replaced(moved, open_runs)
+        )
+        if claimed is None:
+            return None
+        for run in open_runs:
+            await self.approvals.withdraw(graph_key=moved.graph_key, thread_id=run.thread.key)
+            await self.runner.give_up(run, EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
+        event = EventName.SESSION_ACTIVATION_REQUESTED
+        return Start(session_id=claimed.thread.key, graph_key=moved.graph_key, event=event)
+
+    @staticmethod
+    def _moved(automation: Automation, found: Due) -> Automation:
+        """Return the automation awaiting its next occurrence, with those that were dropped counted."""
+        later = found.run[1] if len(found.run) > 1 else found.next
+        moved = automation.model_copy(update={"next_time": later})
+        if found.dropped:
+            return moved.with_skipped(automation.next_time or 0, "missed", found.dropped)
+        return moved
+
+    @staticmethod
+    def _overlapping(automation: Automation, open_runs: Sequence[StoredThread]) -> SkipReason | None:
+        for run in open_runs:
+            if session_of(run.thread).is_tended:
+                return "running"
+            if automation.overlap == "skip":
+                return "waiting"
+        return None
+
+    async def _skip_reason(self, automation: Automation, now: int) -> SkipReason | None:
+        budget, spent = automation.budget, automation.spent_on(now)
+        over = budget.day_cost_usd is not None and spent.but("") >= budget.day_cost_usd
+        if spent.runs >= budget.day_runs or over:
+            return "budget"
+        if automation.only_if_changed:
+            seen = automation.last_seen
+            if await self._seen(automation) == (seen.revision, seen.history_time):
+                return "unchanged"
+        return None
+
+    async def _seen(self, automation: Automation) -> tuple[int, int]:
+        """Return the revision of the graph and when somebody edited it last. Raises: GraphNotFound."""
+        graph = await self.approvals.source.get_graph(automation.graph_key)
+        latest = await self.automations.records.query(
+            "history", {"graphKey": automation.graph_key}, order_by="timestamp", descending=True, limit=1
+        )
+        at = latest[0].data.get("timestamp", 0) if latest else 0
+        return graph.revision, at if isinstance(at, int) else 0
+
+    async def _pause_reason(self, automation: Automation, now: int) -> PauseReason | None:
+        try:
+            await self.approvals.source.get_graph(automation.graph_key)
+        except GraphNotFound:
+            return "graph_gone"
+        member = await self.automations.records.get(MEMBER_KIND, automation.user_id)
+        seen = member.data.get("seenTime") if member else None
+        return "owner_unseen" if isinstance(seen, int) and now - seen > UNSEEN_MS else None
+
+    async def _replaced(self, automation: Automation, runs: Sequence[StoredThread]) -> list[SystemMessage]:
+        """Return what a new run is told of the proposals of runs that it replaces."""
+        titles: list[str] = []
+        for run in runs:
+            by = Person(automation.user_id, "viewer", automation.workspace)
+            waiting = await self.approvals.list(thread_id=run.thread.key, status="pending", by=by)
+            titles += [title(approval, automation.language) for approval in waiting]
+        if not titles:
+            return []
+        listed = "\n".join(f"- {each}" for each in titles)
+        said = text("replaced_proposals", automation.language, proposals=listed)
+        return [SystemMessage(content=said, stable=False)]
+
+
+def session_of(thread: Thread) -> AgentSession:
+    """Return the session of a thread that is one."""
+    assert thread.session is not None, "only sessions are stored under their kind"
+    return thread.session
+
+
+def _first(pair: tuple[int, Start]) -> int:
+    return pair[0]
