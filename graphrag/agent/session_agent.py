@@ -60,11 +60,11 @@ class SessionAgent(Agent):
         Raises: ThreadNotFound, ThreadBusy, SessionPast.
         """
         async with self._turn(session_id, person, order, None) as turn:
-            before = turn.session.phase
+            before = turn.agent_session.phase
             if turn.happened(order.event, *facts, reason=reason) is None:
                 raise SessionPast(session_id=session_id, phase=before.value, event=order.event.value)
             await turn.settle()
-            return turn.session
+            return turn.agent_session
 
     @asynccontextmanager
     async def _turn(
@@ -88,17 +88,17 @@ class SessionAgent(Agent):
 
     async def _activate(self, turn: SessionTurn) -> None:
         """Apply the event that takes the session up, and store it before anything is done."""
-        before = turn.session.phase
+        before = turn.agent_session.phase
         if before is Phase.WAITING_VALIDATION:
             event = EventName.VALIDATION_RECEIVED
             decided, waiting = await self._decided(turn)
             done = any(approval.status not in ("rejected", "expired") for approval in decided)
             turn.happened(event, "open_left" if waiting else "", "approved" if done else "", "slot_free")
-            if turn.session.phase is Phase.EXECUTING_ACTIONS:
+            if turn.agent_session.phase is Phase.EXECUTING_ACTIONS:
                 turn.carried_out(decided)
             else:
                 turn.drop_finish()
-            moved = turn.session.phase is not before
+            moved = turn.agent_session.phase is not before
         else:
             event = turn.order.event
             moved = turn.happened(event, "slot_free", "unheld") is not None
@@ -110,7 +110,7 @@ class SessionAgent(Agent):
         """Bring an activated session to where the model can be asked."""
         if turn.is_over:
             return None, False
-        if turn.session.phase is Phase.EXECUTING_ENRICHMENTS:
+        if turn.agent_session.phase is Phase.EXECUTING_ENRICHMENTS:
             await self._caller.prepare()
             question, options = turn.take_question(), self._context_options
             await open_turn(
@@ -119,7 +119,7 @@ class SessionAgent(Agent):
             turn.happened(EventName.ENRICHMENTS_EXECUTED)
         else:
             turn.messages.insert(0, await self._instructions(turn))
-            if turn.session.phase is Phase.EXECUTING_ACTIONS:
+            if turn.agent_session.phase is Phase.EXECUTING_ACTIONS:
                 await self._approvals.recover()
                 decided, waiting = await self._decided(turn)
                 turn.carried_out(decided, open_left=bool(waiting))

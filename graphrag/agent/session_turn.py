@@ -20,7 +20,7 @@ from graphrag.agent.thread_store import TurnStatus
 from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.approvals import Approval
 from graphrag.i18n import text
-from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from graphrag.llm.base import AssistantMessage, SystemKind, SystemMessage, ToolMessage, UserMessage
 from graphrag.sessions.documents import (
     REPORT_CHARS,
     STATUS_OF,
@@ -47,6 +47,13 @@ NETWORK_CODES: Final = frozenset({"network", "timeout", "server_error", "busy", 
 MAX_PARSE_ERRORS: Final = 3
 CALLS_LEFT_SAID: Final = 5
 """From so few calls of the model on, it is told how many are left."""
+_NOTED: Final[Mapping[str, SystemKind]] = {
+    "LIMIT_REACHED noted": "LIMIT_REACHED",
+    "ACTIONS_EXECUTED noted": "ACTIONS_EXECUTED",
+    "NETWORK_ERROR noted": "NETWORK_ERROR",
+    "SESSION_TIMEOUT noted": "SESSION_TIMEOUT",
+}
+"""Notes that a row of the table asks for; that of a wrong form says what was wrong."""
 _FOR_PEOPLE: Final = frozenset({"NETWORK_ERROR", "SESSION_TIMEOUT"})
 
 
@@ -72,18 +79,18 @@ class SessionTurn(RunningTurn):
     """Whether a call of the step could be run."""
 
     @property
-    def session(self) -> AgentSession:
+    def agent_session(self) -> AgentSession:
         session = self.stored.thread.session
         assert session is not None, "a run has a session"
         return session
 
     @property
     def is_over(self) -> bool:
-        return self.session.phase in (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
+        return self.agent_session.phase in (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
 
     def edit(self, **changes: Any) -> None:
         """Change fields of the session; stored with the next `save`."""
-        self._update(session=self.session.model_copy(update=changes))
+        self._update(session=self.agent_session.model_copy(update=changes))
 
     def happened(
         self,
@@ -94,37 +101,43 @@ class SessionTurn(RunningTurn):
     ) -> Transition | None:
         """Apply an event to the session; None: it was refused. Stored with the next `save`."""
         known = {fact for fact in facts if fact}
-        if self.order.budget.is_spent_by(self.session):
+        if self.order.budget.is_spent_by(self.agent_session):
             known.add("budget_spent")
         event = SessionEvent(name=name, facts=frozenset(known), reason=reason, data=data or {})
-        made = self.session.after(event, self.order.limits, self.clock())
+        made = self.agent_session.after(event, self.order.limits, self.clock())
         if made is None:
-            facts_said = {"event": name.value, "phase": self.session.phase.value, "sessionId": self.thread_id}
+            facts_said = {
+                "event": name.value,
+                "phase": self.agent_session.phase.value,
+                "sessionId": self.thread_id,
+            }
             log.info("event_refused", extra=facts_said)
             return None
         session, transition = made
         self._update(session=session)
         for action in transition.actions:
-            kind, _, noted = action.partition(" ")
-            if noted == "noted" and kind != "FORMAT_ERROR":
+            kind = _NOTED.get(action)
+            if kind is not None:
                 self.note(kind)
         self.is_last_call = (
             session.roundtrip_limit is not None and session.roundtrips >= session.roundtrip_limit
         )
         return transition
 
-    def note(self, kind: str, **facts: str) -> None:
+    def note(self, kind: SystemKind, **facts: str) -> None:
         """Add a message of the service to the conversation."""
-        session = self.session
+        session = self.agent_session
         values = {"calls": str(session.roundtrips), "tokens": str(session.usage.tokens), **facts}
         said = text(f"note_{kind.lower()}", self.language, **values)
         self.messages.append(
-            SystemMessage(content=said, stable=False, kind=kind, exclude_from_prompt=kind in _FOR_PEOPLE)
+            SystemMessage(
+                content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=kind in _FOR_PEOPLE
+            )
         )
 
     async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
         """Store the run as it is now; instructions are made anew for each call and are not stored."""
-        session = self.session
+        session = self.agent_session
         waiting = session.waiting if session.phase is Phase.WAITING_VALIDATION else None
         instructions = [m for m in self.messages if isinstance(m, SystemMessage) and m.stable]
         self.messages = [m for m in self.messages if not (isinstance(m, SystemMessage) and m.stable)]
@@ -146,7 +159,7 @@ class SessionTurn(RunningTurn):
         return False
 
     def _wrong_form(self, what: str, said: str) -> None:
-        errors = self.session.parse_errors + 1
+        errors = self.agent_session.parse_errors + 1
         third = errors >= MAX_PARSE_ERRORS
         if third and said.strip():
             report = SessionReport(outcome="findings" if what == "no_call" else "failed", text=said)
@@ -196,14 +209,14 @@ class SessionTurn(RunningTurn):
     def stepped(self, made: Sequence[Approval]) -> None:
         """Say what became of the calls of a step, with the proposals that were made in it."""
         ran = self.ran
-        finish = "finish" if self.session.finish is not None and self.finish_call else ""
+        finish = "finish" if self.agent_session.finish is not None and self.finish_call else ""
         needs = any(approval.needs_person for approval in made)
         facts = ("calls", finish, "proposals" if made else "", "needs_validation" if needs else "")
         ids = [approval.id for approval in made]
         data = {"approvalIds": ids, "reasons": {a.id: list(a.reasons) for a in made}} if needs else {}
         if ran or made or finish or self.is_last_call:
-            self.edit(parse_errors=0, proposed=self.session.proposed + len(made))
-        if self.session.phase is Phase.PARSING_AI_RESPONSE:
+            self.edit(parse_errors=0, proposed=self.agent_session.proposed + len(made))
+        if self.agent_session.phase is Phase.PARSING_AI_RESPONSE:
             if made or finish:
                 self.happened(EventName.AI_RESPONSE_PARSED, *facts, data=data)
                 return
@@ -216,7 +229,7 @@ class SessionTurn(RunningTurn):
     def carried_out(self, decided: Sequence[Approval], *, open_left: bool = False) -> None:
         """Say what became of actions: those that policy allowed, or that people approved."""
         failed = any(approval.status in ("stale", "failed") for approval in decided)
-        finish = "finish" if self.session.finish is not None else ""
+        finish = "finish" if self.agent_session.finish is not None else ""
         left = "open_left" if open_left else ""
         if failed:
             self.happened(EventName.ACTION_FAILURE_OCCURRED, left)
@@ -228,23 +241,23 @@ class SessionTurn(RunningTurn):
 
     def drop_finish(self) -> None:
         """Forget a report whose run goes on after all."""
-        if self.session.finish is not None:
+        if self.agent_session.finish is not None:
             self.edit(finish=None)
         self.finish_call = None
 
     def call_notes(self) -> list[str]:
         """Return what the model is told before it is asked: how many calls are left."""
-        limit = self.session.roundtrip_limit
-        if limit is None or limit - self.session.roundtrips >= CALLS_LEFT_SAID:
+        limit = self.agent_session.roundtrip_limit
+        if limit is None or limit - self.agent_session.roundtrips >= CALLS_LEFT_SAID:
             return []
         if self.is_last_call:
             return [self.phrase("last_call")]
-        return [self.phrase("calls_left", calls=str(limit - self.session.roundtrips + 1))]
+        return [self.phrase("calls_left", calls=str(limit - self.agent_session.roundtrips + 1))]
 
     def used(self, usage: UsageReported, *, provider: str, model: str) -> None:
         """Add a model call to the sums of the thread and of the session."""
         RunningTurn.used(self, usage, provider=provider, model=model)
-        before = self.session.usage
+        before = self.agent_session.usage
         added = SessionUsage(
             prompt=before.prompt + usage.prompt,
             cached=before.cached + usage.cached,
@@ -266,11 +279,11 @@ class SessionTurn(RunningTurn):
         self.edit(report=self._report())
         await self.save("running")
         return Completed(
-            thread_id=self.thread_id, text=self.session.report.text if self.session.report else ""
+            thread_id=self.thread_id, text=self.agent_session.report.text if self.agent_session.report else ""
         )
 
     def _report(self) -> SessionReport:
-        session = self.session
+        session = self.agent_session
         waiting = session.waiting or {}
         reason = str(waiting.get("reason") or session.end_reason or "")
         if session.finish is not None and reason == EndReason.COMPLETED:
@@ -291,7 +304,7 @@ class SessionTurn(RunningTurn):
         if ends is not EndReason.SUSPENDED:
             self.answer_rest("stopped")
         self.happened(EventName.SESSION_COMPLETED, reason=ends)
-        if self.session.phase is Phase.COMPLETED:
+        if self.agent_session.phase is Phase.COMPLETED:
             self.edit(report=self._report())
         await self.save("running")
 
@@ -301,7 +314,7 @@ class SessionTurn(RunningTurn):
     async def fail(self, fault: TurnFault) -> None:
         """Store that the model's service is not there, or that the run ends with an error."""
         self.reply = None
-        if fault.code in NETWORK_CODES and fault.retryable and self.session.phase is Phase.CALLING_AI:
+        if fault.code in NETWORK_CODES and fault.retryable and self.agent_session.phase is Phase.CALLING_AI:
             data = {"code": fault.code, "retryAfterS": fault.retry_after_s}
             self.happened(EventName.NETWORK_ERROR_OCCURRED, data=data)
             await self.save("waiting")
@@ -313,7 +326,7 @@ class SessionTurn(RunningTurn):
 
     async def settle(self) -> None:
         """Store what an event did to a run that nobody works on; one that ends has a report."""
-        if self.is_over and self.session.report is None:
+        if self.is_over and self.agent_session.report is None:
             self.answer_rest("interrupted")
             self.edit(report=self._report())
         await self.save("running")
