@@ -107,7 +107,7 @@ class RunningTurn:
         """Take in what became of the calls of a step, with the proposals that were made in it."""
 
     def call_notes(self) -> list[str]:
-        """Return what the model is told before it is asked, besides the conversation."""
+        """Return what is added for the model before it is asked, besides the conversation."""
         return []
 
     def phrase(self, name: str, **values: str) -> str:

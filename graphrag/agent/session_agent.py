@@ -16,7 +16,7 @@ from graphrag.agent.turn_guard import open_turn, watched
 from graphrag.approvals import Approval, Person
 from graphrag.i18n import Language
 from graphrag.logs import bind_log_context
-from graphrag.sessions.documents import AgentSession
+from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import EndReason, EventName, Phase
 
 UNLIMITED: Final = 1_000_000
@@ -63,7 +63,7 @@ class SessionAgent(Agent):
             before = turn.agent_session.phase
             if turn.happened(order.event, *facts, reason=reason) is None:
                 raise SessionPast(session_id=session_id, phase=before.value, event=order.event.value)
-            await turn.settle()
+            await turn.store_event()
             return turn.agent_session
 
     @asynccontextmanager

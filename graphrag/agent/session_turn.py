@@ -21,7 +21,7 @@ from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.approvals import Approval
 from graphrag.i18n import text
 from graphrag.llm.base import AssistantMessage, SystemKind, SystemMessage, ToolMessage, UserMessage
-from graphrag.sessions.documents import (
+from graphrag.sessions.agent_session import (
     REPORT_CHARS,
     STATUS_OF,
     AgentSession,
@@ -46,7 +46,7 @@ NETWORK_CODES: Final = frozenset({"network", "timeout", "server_error", "busy", 
 """Faults after which a run asks again by itself, if they are retryable: the service was not reached."""
 MAX_PARSE_ERRORS: Final = 3
 CALLS_LEFT_SAID: Final = 5
-"""From so few calls of the model on, it is told how many are left."""
+"""From so few calls of the model on, the prompt says how many are left."""
 _NOTED: Final[Mapping[str, SystemKind]] = {
     "LIMIT_REACHED noted": "LIMIT_REACHED",
     "ACTIONS_EXECUTED noted": "ACTIONS_EXECUTED",
@@ -246,7 +246,7 @@ class SessionTurn(RunningTurn):
         self.finish_call = None
 
     def call_notes(self) -> list[str]:
-        """Return what the model is told before it is asked: how many calls are left."""
+        """Return what is added for the model before it is asked: how many calls are left."""
         limit = self.agent_session.roundtrip_limit
         if limit is None or limit - self.agent_session.roundtrips >= CALLS_LEFT_SAID:
             return []
@@ -324,7 +324,7 @@ class SessionTurn(RunningTurn):
         self.edit(report=SessionReport(outcome="failed", text=fault.message(self.language)[:REPORT_CHARS]))
         await self.save("running")
 
-    async def settle(self) -> None:
+    async def store_event(self) -> None:
         """Store what an event did to a run that nobody works on; one that ends has a report."""
         if self.is_over and self.agent_session.report is None:
             self.answer_rest("interrupted")

@@ -24,7 +24,7 @@ from graphrag.agent.thread_messages import from_stored, stamped, to_stored
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
 from graphrag.roles import Person
-from graphrag.sessions.documents import INDEXED_FIELDS, AgentSession, TurnStatus
+from graphrag.sessions.agent_session import INDEXED_FIELDS, AgentSession, TurnStatus
 
 log = logging.getLogger(__name__)
 

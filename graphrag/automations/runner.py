@@ -20,9 +20,9 @@ from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, Thread
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation import Automation, Budget
 from graphrag.automations.errors import AutomationError
-from graphrag.automations.store import Automations
+from graphrag.automations.automation_store import Automations
 from graphrag.roles import ROLE_ORDER, Person
-from graphrag.sessions.documents import AgentSession, RunBudget
+from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import EndReason, EventName, Phase, SessionLimits
 
 log = logging.getLogger(__name__)

@@ -18,11 +18,11 @@ from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen, PauseReason, SkipReason
 from graphrag.automations.errors import AutomationError
 from graphrag.automations.runner import MEMBER_KIND, Runner
-from graphrag.automations.store import Automations, StoredAutomation
+from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
-from graphrag.sessions.documents import AgentSession, Trigger
+from graphrag.sessions.agent_session import AgentSession, Trigger
 from graphrag.sessions.machine import ACTIVE, EndReason, EventName, Phase
 from graphrag.sessions.schedules import Due, ScheduleError, due
 
@@ -302,7 +302,7 @@ class Worker:
         return "owner_unseen" if isinstance(seen, int) and now - seen > UNSEEN_MS else None
 
     async def _replaced(self, automation: Automation, runs: Sequence[StoredThread]) -> list[SystemMessage]:
-        """Return what a new run is told of the proposals of runs that it replaces."""
+        """Return what a new run reads about the proposals of runs that it replaces."""
         titles: list[str] = []
         for run in runs:
             by = Person(automation.user_id, "viewer", automation.workspace)

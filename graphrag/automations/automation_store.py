@@ -35,7 +35,7 @@ from graphrag.automations.automation import KIND, SCHEMA_VERSION, Automation, se
 from graphrag.automations.errors import AutomationChanged, AutomationNotFound, SessionNotFound
 from graphrag.llm.base import Message
 from graphrag.roles import Person
-from graphrag.sessions.documents import AgentSession, Trigger
+from graphrag.sessions.agent_session import AgentSession, Trigger
 from graphrag.sessions.machine import SessionKind
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Automations:
         return await self.get(raised.key)
 
     async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> Automation:
-        """Change what the service itself notes of an automation, whoever else writes it meanwhile.
+        """Change what the service itself notes of an automation, also while others write it.
 
         Raises: AutomationNotFound, AutomationChanged after several tries.
         """
