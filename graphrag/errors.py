@@ -142,6 +142,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "AutomationChanged": _as("conflict"),
     "AutomationRefused": _as("invalid"),
     "SessionRefused": _as("conflict"),
+    "SessionPast": _as("conflict"),
     "TurnUnwanted": _as("conflict"),  # caught where the turn is watched
     "WindowTooSmall": _as("context_length"),
     # live editing

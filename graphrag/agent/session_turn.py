@@ -136,7 +136,7 @@ class SessionTurn(RunningTurn):
         )
 
     async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
-        """Store the run as it is now; instructions are made anew for each call and are not stored."""
+        """Store the run as it is now; instructions are made again for each call and are not stored."""
         session = self.agent_session
         waiting = session.waiting if session.phase is Phase.WAITING_VALIDATION else None
         instructions = [m for m in self.messages if isinstance(m, SystemMessage) and m.stable]

@@ -19,8 +19,8 @@ from graphrag.agent.session_turn import SessionOrder
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation import Automation, Budget
-from graphrag.automations.errors import AutomationError
 from graphrag.automations.automation_store import Automations
+from graphrag.automations.errors import AutomationError
 from graphrag.roles import ROLE_ORDER, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import EndReason, EventName, Phase, SessionLimits

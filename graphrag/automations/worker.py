@@ -16,9 +16,9 @@ from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen, PauseReason, SkipReason
+from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.errors import AutomationError
 from graphrag.automations.runner import MEMBER_KIND, Runner
-from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
