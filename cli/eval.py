@@ -12,16 +12,15 @@ import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
-from cli.eval_knowledge import evaluate_knowledge
+from cli.eval_knowledge import evaluate_knowledge, show_scores
 from graphrag.app.wiring import Services
 from graphrag.evaluation.formats import FORMATS
+from graphrag.evaluation.scoring import Scores
 from graphrag.evaluation.workflows import (
     ABLATION,
     AnnotatedQuery,
-    Evaluation,
     evaluate,
     load_workflows,
-    options_for,
     read_queries,
 )
 from graphrag.retrieval.retriever import Mode, RetrievalOptions
@@ -65,7 +64,7 @@ def run_evaluation(
     if mode is not None and mode not in MODES:
         fail(f"--mode {mode!r}: use one of {', '.join(MODES)}", code=EXIT_USAGE)
     kind = _kind(form, workflows, questions)
-    modes = {m: options_for(m) for m in MODES if mode in (None, m)}
+    modes = {m: RetrievalOptions(mode=m) for m in MODES if mode in (None, m)}
     with tempfile.TemporaryDirectory(prefix="nodius-eval-") as folder:
         settings = settings_of(f"sqlite:{folder}/eval.db", "eval")
         if kind is not None:
@@ -77,11 +76,13 @@ def run_evaluation(
             run(settings, score, creates=True)
         elif workflows is not None:
             ways = ABLATION if ablation else modes
-            results = run(settings, _of_workflows(file, workflows, ways, quiet=as_json), creates=True)
+            results, graphs = run(settings, _of_workflows(file, workflows, ways, quiet=as_json), creates=True)
             if as_json:
-                render.json({name: _as_dict(result) for name, result in results.items()})
+                render.json({name: _as_dict(scores, graphs) for name, scores in results.items()})
             else:
-                _show(results)
+                show_scores(results)
+                one = next(iter(results.values()))
+                render.note(f"{one.questions} questions about {graphs} workflows")
 
 
 def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | None:
@@ -106,11 +107,11 @@ def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | No
 
 def _of_workflows(
     file: Path, workflows: Path, ways: Mapping[str, RetrievalOptions], *, quiet: bool
-) -> Callable[[Services], Coroutine[Any, Any, dict[str, Evaluation]]]:
-    async def work(services: Services) -> dict[str, Evaluation]:
+) -> Callable[[Services], Coroutine[Any, Any, tuple[dict[str, Scores], int]]]:
+    async def work(services: Services) -> tuple[dict[str, Scores], int]:
         queries = await asyncio.to_thread(read_queries, file)
         graph_keys, left_out = await _load(services, queries, workflows, quiet=quiet)
-        done: dict[str, Evaluation] = {}
+        done: dict[str, Scores] = {}
         with render.progress("asking", quiet=quiet) as update:
             count = render.counter(update, len(queries) * len(ways))
             for name, options in ways.items():
@@ -118,7 +119,7 @@ def _of_workflows(
         asked_about = next(iter(done.values()))
         for reason in (*left_out, *asked_about.left_out):
             render.note(f"left out: {reason}")
-        return done
+        return done, len(graph_keys)
 
     return work
 
@@ -132,21 +133,11 @@ async def _load(
         return await load_workflows(services.source, services.embedder, queries, workflows, count)
 
 
-def _as_dict(result: Evaluation) -> dict[str, Any]:
-    return {**result.scores.as_dict(), "queries": result.queries, "graphs": result.graphs}
-
-
-def _show(results: dict[str, Evaluation]) -> None:
-    rows = [
-        [
-            name,
-            f"{result.scores.recall_at_5:.3f}",
-            f"{result.scores.recall_at_10:.3f}",
-            f"{result.scores.mrr:.3f}",
-            "" if result.scores.tokens is None else f"{result.scores.tokens:,.0f}",
-        ]
-        for name, result in results.items()
-    ]
-    render.table(["retrieval", "recall@5", "recall@10", "MRR", "tokens"], rows, numbers=range(1, 5))
-    one = next(iter(results.values()))
-    render.note(f"{one.queries} questions about {one.graphs} workflows")
+def _as_dict(scores: Scores, graphs: int) -> dict[str, Any]:
+    tokens = None if scores.tokens is None else round(scores.tokens, 1)
+    return {
+        **scores.as_dict(),
+        "tokens_per_context": tokens,
+        "queries": scores.questions,
+        "graphs": graphs,
+    }

@@ -13,14 +13,11 @@ from graphrag.evaluation.formats import Knowledge, read_knowledge
 from graphrag.evaluation.knowledge import (
     ABLATION,
     ALONE,
-    HIT_CUTS,
-    RECALL_CUTS,
     WITHOUT_GRAPH,
-    KnowledgeScores,
     load_knowledge,
     score_knowledge,
 )
-from graphrag.evaluation.workflows import QueryFileError
+from graphrag.evaluation.scoring import QueryFileError, Scores
 from graphrag.retrieval.retriever import RetrievalOptions
 
 MAX_REASONS = 10
@@ -40,7 +37,7 @@ async def evaluate_knowledge(
 ) -> None:
     """Read, store, embed and score; `ways` None is the ablation. Raises: QueryFileError and others."""
     knowledge = await asyncio.to_thread(_read, form, file, questions)
-    results: dict[str, KnowledgeScores] = {}
+    results: dict[str, Scores] = {}
     bare = knowledge.passages_alone()
     if ways is None and knowledge.passages and bare != knowledge:
         asked = tuple(question for question in knowledge.questions if question.passages)
@@ -56,9 +53,9 @@ async def evaluate_knowledge(
     if len(reasons) > MAX_REASONS:
         render.note(f"left out: {len(reasons) - MAX_REASONS:,} more")
     if as_json:
-        render.json({name: scores.as_dict() for name, scores in results.items()})
+        render.json({name: {**s.as_dict(), "questions": s.questions} for name, s in results.items()})
     else:
-        _show(results)
+        show_scores(results)
         render.note(f"{last.questions:,} question{'' if last.questions == 1 else 's'} about {file.name}")
 
 
@@ -83,12 +80,12 @@ async def _score(
     ways: Mapping[str, RetrievalOptions],
     *,
     quiet: bool,
-) -> dict[str, KnowledgeScores]:
+) -> dict[str, Scores]:
     with render.progress("embedding", quiet=quiet) as update:
         made = await load_knowledge(services.source, services.embedder, knowledge, graph_key, update)
     if not quiet:
         render.note(f"{graph_key}: {len(made.put_nodes):,} nodes, {len(made.put_edges):,} edges")
-    done: dict[str, KnowledgeScores] = {}
+    done: dict[str, Scores] = {}
     with render.progress("asking", quiet=quiet) as update:
         count = render.counter(update, len(knowledge.questions) * len(ways))
         for name, options in ways.items():
@@ -98,10 +95,14 @@ async def _score(
     return done
 
 
-def _show(results: Mapping[str, KnowledgeScores]) -> None:
-    heads = [*(f"recall@{cut}" for cut in RECALL_CUTS), *(f"hits@{cut}" for cut in HIT_CUTS), "MRR"]
+def show_scores(results: Mapping[str, Scores]) -> None:
+    """Print the table of scores, a row for each way of retrieving."""
+    first = next(iter(results.values()))
+    heads = [*(f"recall@{cut}" for cut in first.recall), *(f"hits@{cut}" for cut in first.hits), "MRR"]
     rows = [
         [name, *(f"{value:.3f}" for value in (*s.recall.values(), *s.hits.values(), s.mrr))]
+        + ([] if s.tokens is None else [f"{s.tokens:,.0f}"])
         for name, s in results.items()
     ]
+    heads += [] if first.tokens is None else ["tokens"]
     render.table(["retrieval", *heads], rows, numbers=range(1, len(heads) + 1))

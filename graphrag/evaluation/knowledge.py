@@ -6,10 +6,7 @@ it wants entities, and never those that the question itself gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
 
 from datasources.base import MutableGraphDataSource
 from datasources.types import Graph, Mutation, Node
@@ -24,15 +21,12 @@ from graphrag.evaluation.formats import (
     entity_key,
     passage_key,
 )
-from graphrag.evaluation.workflows import QueryFileError
+from graphrag.evaluation.scoring import ScoredQuestion, Scores, score
 from graphrag.retrieval.rank import RankOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 
 RECALL_CUTS = (2, 5, 10)
 HIT_CUTS = (1, 5, 10)
-RANKED = 60
-"""Nodes asked for: enough for the largest cut, and for what nodes of the other kind take."""
-
 BATCH = 5_000
 
 DENSE = "dense (vectors)"
@@ -51,25 +45,6 @@ ABLATION: Mapping[str, RetrievalOptions] = {
 
 WITHOUT_GRAPH = (DENSE, TEXT, HYBRID)
 """The ways that are also scored on the passages alone, where there are passages and a graph."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeScores:
-    """Means over the questions, each from 0 to 1; recall and hits by how many places count."""
-
-    recall: Mapping[int, float]
-    hits: Mapping[int, float]
-    mrr: float
-    questions: int
-    left_out: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, float]:
-        return {
-            **{f"recall@{cut}": round(value, 4) for cut, value in self.recall.items()},
-            **{f"hits@{cut}": round(value, 4) for cut, value in self.hits.items()},
-            "mrr": round(self.mrr, 4),
-            "questions": self.questions,
-        }
 
 
 async def load_knowledge(
@@ -100,52 +75,33 @@ async def score_knowledge(
     options: RetrievalOptions,
     *,
     on_question: Callable[[], None] = lambda: None,
-) -> KnowledgeScores:
-    """Score one way of retrieving; a question none of whose answers is a node is left out and said.
-
-    An answer that is missing beside others counts as not found.
-    Raises: QueryFileError when no question is left.
-    """
-    gold = [_gold(question) for question in questions]
-    wanted = sorted({key for keys in gold for key in keys})
-    there = {node.key for node in await retriever.source.get_nodes_by_key(graph_key, wanted)}
-    rows: list[list[float]] = []
-    left_out: list[str] = []
-    for question, keys in zip(questions, gold, strict=True):
-        on_question()
-        if keys.isdisjoint(there):
-            left_out.append(f"{question.text[:80]!r}: none of its answers is in the graph")
-            continue
-        other = ENTITY if question.passages else PASSAGE
-        given = {entity_key(name) for name in question.topics} - keys
-        asked = replace(options, max_nodes=RANKED, exclude_types=(other,))
-        found = await retriever.retrieve(graph_key, question.text, asked)
-        rows.append(rank_scores([s.node.key for s in found.nodes if s.node.key not in given], keys))
-    if not rows:
-        raise QueryFileError(file="questions", reason="none of their answers is in the graph")
-    means: list[float] = np.mean(rows, axis=0).tolist()
-    recall, hits = means[: len(RECALL_CUTS)], means[len(RECALL_CUTS) : -1]
-    return KnowledgeScores(
-        recall=dict(zip(RECALL_CUTS, recall, strict=True)),
-        hits=dict(zip(HIT_CUTS, hits, strict=True)),
-        mrr=means[-1],
-        questions=len(rows),
-        left_out=tuple(left_out),
+) -> Scores:
+    """Score one way of retrieving. Raises: QueryFileError when no question can be asked."""
+    asked = [_asked(question, graph_key) for question in questions]
+    wanted = sorted({key for one in asked for key in one.gold})
+    nodes = await retriever.source.get_nodes_by_key(graph_key, wanted)
+    return await score(
+        retriever,
+        asked,
+        options,
+        name_of=lambda node: node.key,
+        there={graph_key: {node.key for node in nodes}},
+        recall=RECALL_CUTS,
+        hits=HIT_CUTS,
+        on_question=on_question,
     )
 
 
-def _gold(question: Question) -> set[str]:
+def _asked(question: Question, graph_key: str) -> ScoredQuestion:
     if question.passages:
-        return {passage_key(identity) for identity in question.passages}
-    return {entity_key(name) for name in question.answers}
-
-
-def rank_scores(ranking: Iterable[str], gold: set[str]) -> list[float]:
-    """Return recall at each cut, whether one was hit at each cut, and the first one's reciprocal rank."""
-    ranked = list(ranking)
-    first = next((i for i, key in enumerate(ranked, start=1) if key in gold), None)
-    return [
-        *(len(gold & set(ranked[:cut])) / len(gold) for cut in RECALL_CUTS),
-        *(1.0 if first is not None and first <= cut else 0.0 for cut in HIT_CUTS),
-        1.0 / first if first else 0.0,
-    ]
+        gold = {passage_key(identity) for identity in question.passages}
+    else:
+        gold = {entity_key(name) for name in question.answers}
+    return ScoredQuestion(
+        graph_key=graph_key,
+        text=question.text,
+        gold=gold,
+        given={entity_key(name) for name in question.topics} - gold,
+        beside=ENTITY if question.passages else PASSAGE,
+        lost=f"{question.text[:80]!r}: none of its answers is in the graph",
+    )

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from datasources.base import GraphDataSource, MutableGraphDataSource
+from datasources.base import MutableGraphDataSource
 from datasources.errors import BadDocument, GraphExists, InvalidMutation
 from datasources.types import Mutation, Node
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
+from graphrag.evaluation.scoring import QueryFileError, ScoredQuestion, Scores, score
 from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow
-from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retriever
+from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 
 NOTE_TYPE = "note"
-RANKED = 60
-"""Nodes asked for when a whole ranking is scored (a context holds fewer)."""
+RECALL_CUTS = (5, 10)
 
 
 class AnnotatedQuery(BaseModel):
@@ -34,42 +30,6 @@ class AnnotatedQuery(BaseModel):
     workflow: str = Field(min_length=1)
     query: str = Field(min_length=1)
     relevant: tuple[str, ...] = Field(min_length=1)
-
-
-class QueryFileError(Exception):
-    """The file of questions cannot be used; `reason` says what is wrong and where."""
-
-    def __init__(self, *, file: str, reason: str) -> None:
-        self.file, self.reason = file, reason
-        super().__init__(f"{file}: {reason}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """Means over the questions, each from 0 to 1; `tokens` is the mean size of a context."""
-
-    recall_at_5: float
-    recall_at_10: float
-    mrr: float
-    tokens: float | None = None
-
-    def as_dict(self) -> dict[str, float | None]:
-        return {
-            "recall@5": round(self.recall_at_5, 4),
-            "recall@10": round(self.recall_at_10, 4),
-            "mrr": round(self.mrr, 4),
-            "tokens_per_context": None if self.tokens is None else round(self.tokens, 1),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """The scores, how much they rest on, and what was left out and why."""
-
-    scores: Scores
-    queries: int
-    graphs: int
-    left_out: tuple[str, ...] = ()
 
 
 def _weights(**used: float) -> RankOptions:
@@ -87,11 +47,6 @@ ABLATION: Mapping[str, RetrievalOptions] = {
     "hybrid (default)": RetrievalOptions(),
 }
 """What each part of hybrid retrieval is worth, from one search alone to all of it."""
-
-
-def options_for(mode: Mode) -> RetrievalOptions:
-    """Return the default options of a mode."""
-    return RetrievalOptions(mode=mode)
 
 
 def read_queries(path: Path) -> list[AnnotatedQuery]:
@@ -156,57 +111,38 @@ async def evaluate(
     *,
     with_tokens: bool = True,
     on_query: Callable[[], None] = lambda: None,
-) -> Evaluation:
-    """Score one way of retrieving; a question none of whose gold nodes exists is left out and said.
+) -> Scores:
+    """Score one way of retrieving; nodes are known by what they were called in their workflow.
 
-    A gold node that is missing beside others counts as not found.
-    Raises: QueryFileError when no question is left.
+    Raises: QueryFileError when no question can be asked.
     """
-    existing = {key: await _names(retriever.source, key) for key in set(graph_keys.values())}
-    rows: list[tuple[float, float, float]] = []
-    tokens: list[int] = []
-    left_out: list[str] = []
-    for query in queries:
-        on_query()
-        if query.workflow not in graph_keys:
-            continue
-        if existing[graph_keys[query.workflow]].isdisjoint(query.relevant):
-            left_out.append(f"{query.workflow}: no node is called {' or '.join(map(repr, query.relevant))}")
-            continue
-        ranked_options = replace(options, max_nodes=RANKED, exclude_types=(NOTE_TYPE,))
-        found = await retriever.retrieve(graph_keys[query.workflow], query.query, ranked_options)
-        names = [node_name(scored.node) for scored in found.nodes]
-        rows.append(score_ranking(names, query.relevant))
-        if with_tokens:
-            shown = await retriever.retrieve(graph_keys[query.workflow], query.query, options)
-            context = build_context(shown, ContextOptions(), count_tokens)
-            tokens.append(context.tokens)
-    if not rows:
-        reason = "none of the workflows they name could be imported" if not left_out else left_out[0]
-        raise QueryFileError(file="questions", reason=reason)
-    recall5, recall10, mrr = (float(v) for v in np.mean(rows, axis=0))
-    mean_tokens = float(np.mean(tokens)) if tokens else None
-    scores = Scores(recall_at_5=recall5, recall_at_10=recall10, mrr=mrr, tokens=mean_tokens)
-    return Evaluation(scores=scores, queries=len(rows), graphs=len(graph_keys), left_out=tuple(left_out))
-
-
-async def _names(source: GraphDataSource, graph_key: str) -> set[str]:
-    return {node_name(node) for node in await source.get_nodes(graph_key)}
+    if not graph_keys:
+        raise QueryFileError(file="questions", reason="none of the workflows they name could be imported")
+    asked = [
+        ScoredQuestion(
+            graph_key=graph_keys[query.workflow],
+            text=query.query,
+            gold=frozenset(query.relevant),
+            beside=NOTE_TYPE,
+            lost=f"{query.workflow}: no node is called {' or '.join(map(repr, query.relevant))}",
+        )
+        for query in queries
+        if query.workflow in graph_keys
+    ]
+    nodes = {key: await retriever.source.get_nodes(key) for key in set(graph_keys.values())}
+    return await score(
+        retriever,
+        asked,
+        options,
+        name_of=node_name,
+        there={key: {node_name(node) for node in of_graph} for key, of_graph in nodes.items()},
+        recall=RECALL_CUTS,
+        with_tokens=with_tokens,
+        on_question=on_query,
+    )
 
 
 def node_name(node: Node) -> str:
     """Return the name a node had where it came from, else its key."""
     name = cast(Mapping[str, Any], node.data).get("name") if isinstance(node.data, Mapping) else None
     return name if isinstance(name, str) else node.key
-
-
-def score_ranking(ranking: Iterable[str], relevant: Iterable[str]) -> tuple[float, float, float]:
-    """Return recall@5, recall@10 and the reciprocal rank of the first relevant name."""
-    wanted = set(relevant)
-    ranked = list(ranking)
-    first = next((i for i, name in enumerate(ranked, start=1) if name in wanted), None)
-    return (
-        len(wanted & set(ranked[:5])) / len(wanted),
-        len(wanted & set(ranked[:10])) / len(wanted),
-        1.0 / first if first else 0.0,
-    )

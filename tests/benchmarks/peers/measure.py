@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from graphrag.evaluation.workflows import score_ranking
+from graphrag.evaluation.scoring import rank_scores
+from graphrag.evaluation.workflows import RECALL_CUTS
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from tests.benchmarks.peers import fixtures
 from tests.benchmarks.peers.peer import Answer, Data, Peer, Question
@@ -41,7 +42,7 @@ PEERS: Mapping[str, tuple[str, str, tuple[Any, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ScoredQuestion:
     """One question asked. Units: milliseconds until the nodes were found, and until the text stood."""
 
     question: Question
@@ -66,8 +67,10 @@ async def measure(name: str, data: Data, folder: Path, limit_s: float) -> dict[s
     grown = _resident() - before
     counted = _counted(data)
     rows = [
-        score_ranking(
-            [key for key in peer.ranking(a.question, a.answer) if key in counted], a.question.relevant
+        rank_scores(
+            [key for key in peer.ranking(a.question, a.answer) if key in counted],
+            set(a.question.relevant),
+            RECALL_CUTS,
         )
         for a in asked
     ]
@@ -95,9 +98,9 @@ async def measure(name: str, data: Data, folder: Path, limit_s: float) -> dict[s
     }
 
 
-async def _ask(peer: Peer, questions: Sequence[Question], limit_s: float) -> list[Asked]:
+async def _ask(peer: Peer, questions: Sequence[Question], limit_s: float) -> list[ScoredQuestion]:
     """Ask until all is asked or the time is over. The first questions warm up; their answers count."""
-    asked: list[Asked] = []
+    asked: list[ScoredQuestion] = []
     began = time.process_time()  # not of a clock on the wall: others may hold the machine
     for question in questions:
         started = time.perf_counter()
@@ -106,7 +109,7 @@ async def _ask(peer: Peer, questions: Sequence[Question], limit_s: float) -> lis
         text = answer.write()
         now = time.perf_counter()
         asked.append(
-            Asked(
+            ScoredQuestion(
                 question=question,
                 answer=answer,
                 text=text,

@@ -16,13 +16,14 @@ from graphrag.evaluation.formats import Fact, Knowledge, Passage, Question, read
 from graphrag.evaluation.knowledge import (
     ABLATION,
     DENSE,
+    HIT_CUTS,
     HYBRID,
     HYBRID_PAGERANK,
+    RECALL_CUTS,
     load_knowledge,
-    rank_scores,
     score_knowledge,
 )
-from graphrag.evaluation.workflows import QueryFileError
+from graphrag.evaluation.scoring import QueryFileError, rank_scores
 from graphrag.retrieval.retriever import Retriever
 
 DATA = Path(__file__).parents[3] / "../shared/data/multihop"
@@ -66,7 +67,7 @@ async def a_retriever(knowledge: Knowledge) -> Retriever:
     ],
 )
 def test_scores_are_those_counted_by_hand(ranking: str, gold: str, scores: tuple[float, ...]) -> None:
-    assert rank_scores(ranking, set(gold)) == pytest.approx(scores)
+    assert rank_scores(ranking, set(gold), RECALL_CUTS, HIT_CUTS) == pytest.approx(scores)
 
 
 names = st.sampled_from("abcdefghijklmnop")
@@ -74,7 +75,7 @@ names = st.sampled_from("abcdefghijklmnop")
 
 @given(st.lists(names, unique=True, max_size=14), st.sets(names, min_size=1, max_size=5))
 def test_more_places_never_score_less_and_hits_agree_with_recall(ranking: list[str], gold: set[str]) -> None:
-    recall2, recall5, recall10, hit1, hit5, hit10, mrr = rank_scores(ranking, gold)
+    recall2, recall5, recall10, hit1, hit5, hit10, mrr = rank_scores(ranking, gold, RECALL_CUTS, HIT_CUTS)
     assert 0 <= recall2 <= recall5 <= recall10 <= 1
     assert 0 <= hit1 <= hit5 <= hit10 <= 1
     assert (hit5 == 1) == (recall5 > 0)
@@ -126,7 +127,7 @@ async def test_questions_without_an_answer_in_the_graph_are_left_out_and_said() 
     assert found.questions == 1
     assert found.recall[10] == 0.5
     assert found.left_out == ("'who is the baker?': none of its answers is in the graph",)
-    with pytest.raises(QueryFileError, match="none of their answers"):
+    with pytest.raises(QueryFileError, match="none of its answers"):
         await score_knowledge(retriever, "g", [lost], ABLATION[HYBRID])
 
 
