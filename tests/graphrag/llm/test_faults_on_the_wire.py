@@ -21,6 +21,7 @@ from graphrag.llm.base import Finished, LLMProvider, ToolCallReady
 from tests.graphrag.llm.wire import (
     KEY,
     Pauses,
+    answered,
     anthropic_provider,
     anthropic_text,
     chunks_of,
@@ -59,237 +60,133 @@ BEGUN = sse(delta(content="Hel"), done=False), events(message_start(), *text_blo
 """A stream that has begun and not ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    answer: Callable[[str], Answer]
+    """`later`: the same question may be answered later; it is asked `times` again."""
+
     error: type[errors.ModelError]
-    code: str
-    requests: int = 1
-    retryable: bool = False
-    status: int | None = None
+    answer: Callable[[str], Answer]
+    later: bool = False
+    times: int = 0
     text: str = ""
 
 
-ROWS = {
-    "429 with retry-after": Row(
-        answer=refused(429, "slow down", retry_after="7"),
-        error=errors.ModelRateLimited,
-        code="rate_limit",
-        requests=ATTEMPTS,
-        retryable=True,
-        status=429,
-    ),
-    "429, quota used up": Row(
-        answer=refused(429, "insufficient_quota: check your plan and billing"),
-        error=errors.ModelNoCredit,
-        code="no_credit",
-        status=429,
-    ),
-    "429 with a pause too long to wait": Row(
-        answer=refused(429, "tomorrow", retry_after="86400"),
-        error=errors.ModelRateLimited,
-        code="rate_limit",
-        retryable=True,
-        status=429,
-    ),
-    "500": Row(
-        answer=refused(500),
-        error=errors.ModelFailed,
-        code="server_error",
-        requests=ATTEMPTS,
-        retryable=True,
-        status=500,
-    ),
-    "503, not to be tried again": Row(
-        answer=refused(503, x_should_retry="false"),
-        error=errors.ModelFailed,
-        code="server_error",
-        status=503,
-    ),
-    "529 overloaded": Row(
-        answer=refused(529),
-        error=errors.ModelFailed,
-        code="server_error",
-        requests=ATTEMPTS,
-        retryable=True,
-        status=529,
-    ),
-    "error page of a gateway": Row(
-        answer=lambda _: Answer(
-            status=502, body=b"<html>Bad Gateway</html>", headers={"content-type": "text/html"}
-        ),
-        error=errors.ModelFailed,
-        code="server_error",
-        requests=ATTEMPTS,
-        retryable=True,
-        status=502,
-    ),
-    "401": Row(answer=refused(401), error=errors.ModelUnauthorized, code="auth_error", status=401),
-    "402 no credit": Row(answer=refused(402), error=errors.ModelNoCredit, code="no_credit", status=402),
-    "400 no credit": Row(
-        answer=refused(400, "Your credit balance is too low to access the API"),
-        error=errors.ModelNoCredit,
-        code="no_credit",
-        status=400,
-    ),
-    "408": Row(
-        answer=refused(408, "request timed out"),
-        error=errors.ModelTimedOut,
-        code="timeout",
-        requests=ATTEMPTS,
-        retryable=True,
-        status=408,
-    ),
-    "web page in place of an answer": Row(
-        answer=lambda _: Answer(body=b"<html>Welcome</html>", headers={"content-type": "text/html"}),
-        error=errors.ModelAnswerMalformed,
-        code="server_error",
-    ),
-    "404 unknown model": Row(
-        answer=refused(404), error=errors.ModelRequestRefused, code="request_refused", status=404
-    ),
-    "context length": Row(
-        answer=refused(400, "prompt is too long: 210000 tokens > 200000 maximum"),
-        error=errors.ModelContextTooLong,
-        code="context_length",
-        status=400,
-    ),
-    "content filter": Row(
-        answer=refused(
-            400, "The response was filtered due to the prompt triggering content management policy"
-        ),
-        error=errors.ModelContentFiltered,
-        code="content_filter",
-        status=400,
-    ),
-    "answer filtered": Row(
-        answer=body(
-            sse(delta(content="Hel"), delta("content_filter")),
-            events(message_start(), *text_block(0, "Hel"), *message_end("refusal")),
-        ),
-        error=errors.ModelContentFiltered,
-        code="content_filter",
-        text="Hel",
-    ),
-    "connection dropped before an answer": Row(
-        answer=lambda _: Answer(fault="drop"),
-        error=errors.ModelUnreachable,
-        code="network",
-        requests=ATTEMPTS,
-        retryable=True,
-    ),
-    "reset in the middle of the stream": Row(
-        answer=body(*BEGUN, fault="reset"),
-        error=errors.ModelStreamBroken,
-        code="network",
-        retryable=True,
-        text="Hel",
-    ),
-    "stream cut without HTTP's end": Row(
-        answer=body(*BEGUN, fault="truncate"),
-        error=errors.ModelStreamBroken,
-        code="network",
-        retryable=True,
-        text="Hel",
-    ),
-    "stream that ends without a reason": Row(
-        answer=body(
-            sse(delta(content="Hel")),
-            events(message_start(), *text_block(0, "Hel"), {"type": "message_stop"}),
-        ),
-        error=errors.ModelStreamBroken,
-        code="network",
-        retryable=True,
-        text="Hel",
-    ),
-    "empty body": Row(
-        answer=body(b"", b""),
-        error=errors.ModelStreamBroken,
-        code="network",
-        requests=ATTEMPTS,
-        retryable=True,
-    ),
-    "malformed chunk": Row(
-        answer=body(
-            sse(delta(content="Hel"), '{"choices": [{"del', done=True),
-            BEGUN[1] + b'event: content_block_delta\ndata: {"type": "content_bl\n\n',
-        ),
-        error=errors.ModelAnswerMalformed,
-        code="server_error",
-        retryable=True,
-        text="Hel",
-    ),
-    "chunk that is no object": Row(
-        answer=body(
-            sse(delta(content="Hel"), "[1, 2]"), BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n"
-        ),
-        error=errors.ModelAnswerMalformed,
-        code="server_error",
-        retryable=True,
-        text="Hel",
-    ),
-    "chunk of another shape": Row(
-        answer=body(
-            sse({"choices": [{"index": 0, "delta": {"content": {"a": 1}}}]}),
-            BEGUN[1] + events({"type": "content_block_delta", "index": 0.5, "delta": {"type": "text_delta"}}),
-        ),
-        error=errors.ModelAnswerMalformed,
-        code="server_error",
-        retryable=True,
-    ),
-    "error inside the stream": Row(
-        answer=body(
-            sse(delta(content="Hel"), {"error": {"message": f"busy {KEY}", "code": 503}}),
-            BEGUN[1]
-            + events(
-                {"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}}
-            ),
-        ),
-        error=errors.ModelFailed,
-        code="server_error",
-        retryable=True,
-        text="Hel",
-    ),
-    "empty reply": Row(
-        answer=body(sse(delta("stop", content="")), events(message_start(), *message_end("end_turn"))),
-        error=errors.ModelEmptyReply,
-        code="server_error",
-        requests=2,
-        retryable=True,
-    ),
+def now(error: type[errors.ModelError], answer: Callable[[str], Answer], text: str = "") -> Row:
+    """A fault that the same question meets again."""
+    return Row(error, answer, text=text)
+
+
+def again(error: type[errors.ModelError], answer: Callable[[str], Answer], times: int = ATTEMPTS - 1) -> Row:
+    """A fault after which the question is asked again by itself."""
+    return Row(error, answer, later=True, times=times)
+
+
+def begun(error: type[errors.ModelError], answer: Callable[[str], Answer]) -> Row:
+    """A fault after a part of the answer was shown: a person may ask again."""
+    return Row(error, answer, later=True, text="Hel")
+
+
+CODES = {
+    errors.ModelRateLimited: "rate_limit",
+    errors.ModelNoCredit: "no_credit",
+    errors.ModelFailed: "server_error",
+    errors.ModelUnauthorized: "auth_error",
+    errors.ModelTimedOut: "timeout",
+    errors.ModelAnswerMalformed: "server_error",
+    errors.ModelRequestRefused: "request_refused",
+    errors.ModelContextTooLong: "context_length",
+    errors.ModelContentFiltered: "content_filter",
+    errors.ModelUnreachable: "network",
+    errors.ModelStreamBroken: "network",
+    errors.ModelEmptyReply: "server_error",
 }
-_SHAPE = ("chunk of another shape",)
-"""Rows whose text or repetition depends on the format."""
+LATE = refused(429, "tomorrow", retry_after="86400")
+GATEWAY = Answer(status=502, body=b"<html>Bad Gateway</html>", headers={"content-type": "text/html"})
+PAGE = Answer(body=b"<html>Welcome</html>", headers={"content-type": "text/html"})
+SHAPE = (
+    sse({"choices": [{"index": 0, "delta": {"content": {"a": 1}}}]}),
+    BEGUN[1] + events({"type": "content_block_delta", "index": 0.5, "delta": {"type": "text_delta"}}),
+)
+MALFORMED = (
+    sse(delta(content="Hel"), '{"choices": [{"del', done=True),
+    BEGUN[1] + b'event: content_block_delta\ndata: {"type": "content_bl\n\n',
+)
+NO_OBJECT = (
+    sse(delta(content="Hel"), "[1, 2]"),
+    BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n",
+)
+FILTERED = (
+    sse(delta(content="Hel"), delta("content_filter")),
+    events(message_start(), *text_block(0, "Hel"), *message_end("refusal")),
+)
+NO_REASON = (
+    sse(delta(content="Hel")),
+    events(message_start(), *text_block(0, "Hel"), {"type": "message_stop"}),
+)
+BUSY = (
+    sse(delta(content="Hel"), {"error": {"message": f"busy {KEY}", "code": 503}}),
+    BEGUN[1]
+    + events({"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}}),
+)
+NOTHING = sse(delta("stop", content="")), events(message_start(), *message_end("end_turn"))
+POLICY = "The response was filtered due to the prompt triggering content management policy"
+ROWS = {
+    "429 with retry-after": again(errors.ModelRateLimited, refused(429, "slow down", retry_after="7")),
+    "429, quota used up": now(errors.ModelNoCredit, refused(429, "insufficient_quota: check your plan")),
+    "429 with a pause too long to wait": again(errors.ModelRateLimited, LATE, times=0),
+    "500": again(errors.ModelFailed, refused(500)),
+    "503, not to be tried again": now(errors.ModelFailed, refused(503, x_should_retry="false")),
+    "529 overloaded": again(errors.ModelFailed, refused(529)),
+    "error page of a gateway": again(errors.ModelFailed, lambda _: GATEWAY),
+    "401": now(errors.ModelUnauthorized, refused(401)),
+    "402 no credit": now(errors.ModelNoCredit, refused(402)),
+    "400 no credit": now(errors.ModelNoCredit, refused(400, "Your credit balance is too low")),
+    "408": again(errors.ModelTimedOut, refused(408, "request timed out")),
+    "web page in place of an answer": now(errors.ModelAnswerMalformed, lambda _: PAGE),
+    "404 unknown model": now(errors.ModelRequestRefused, refused(404)),
+    "context length": now(errors.ModelContextTooLong, refused(400, "prompt is too long: 210000 tokens")),
+    "content filter": now(errors.ModelContentFiltered, refused(400, POLICY)),
+    "answer filtered": now(errors.ModelContentFiltered, body(*FILTERED), text="Hel"),
+    "connection dropped before an answer": again(errors.ModelUnreachable, lambda _: Answer(fault="drop")),
+    "reset in the middle of the stream": begun(errors.ModelStreamBroken, body(*BEGUN, fault="reset")),
+    "stream cut without HTTP's end": begun(errors.ModelStreamBroken, body(*BEGUN, fault="truncate")),
+    "stream that ends without a reason": begun(errors.ModelStreamBroken, body(*NO_REASON)),
+    "empty body": again(errors.ModelStreamBroken, body(b"", b"")),
+    "malformed chunk": begun(errors.ModelAnswerMalformed, body(*MALFORMED)),
+    "chunk that is no object": begun(errors.ModelAnswerMalformed, body(*NO_OBJECT)),
+    "chunk of another shape": again(errors.ModelAnswerMalformed, body(*SHAPE)),
+    "error inside the stream": begun(errors.ModelFailed, body(*BUSY)),
+    "empty reply": again(errors.ModelEmptyReply, body(*NOTHING), times=1),
+}
 
 
-def provider_of(api: str, server: ScriptedServer | str, pauses: Pauses, **settings: Any) -> LLMProvider:
-    made = openai_provider if api == "openai" else anthropic_provider
-    return made(server, pauses, **settings)
+MAKERS: dict[str, Callable[..., LLMProvider]] = {"openai": openai_provider, "anthropic": anthropic_provider}
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 @pytest.mark.parametrize("name", ROWS)
 async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
     row, pauses = ROWS[name], Pauses()
-    begun = api == "anthropic" and name in _SHAPE  # its text came before the bad piece
-    requests = ATTEMPTS if name in _SHAPE and not begun else row.requests
+    if (name, api) == ("chunk of another shape", "anthropic"):  # its text came before the bad piece
+        row = replace(row, text="Hel", times=0)
     with ScriptedServer() as server:
         # A reset may overtake what was sent before it: it waits until that is read.
         read = threading.Event()
         answer = row.answer(api)
-        server.play(*[replace(answer, fault_when=read) if row.text and answer.fault else answer] * requests)
-        provider = provider_of(api, server, pauses)
+        one = replace(answer, fault_when=read) if row.text and answer.fault else answer
+        server.play(*[one] * (row.times + 1))
+        provider = MAKERS[api](server, pauses)
         chunks, error = await chunks_of(provider, first=read)
         await provider.aclose()
     assert type(error) is row.error, error
-    assert text_of(chunks) == ("Hel" if begun else row.text)
+    assert text_of(chunks) == row.text
     assert not any(isinstance(chunk, Finished | ToolCallReady) for chunk in chunks)
-    assert len(server.requests) == requests
-    assert len(pauses.seconds) == requests - 1
+    assert len(server.requests) == row.times + 1
+    assert len(pauses.seconds) == row.times
     fault = classify(error)
-    assert (fault.code, fault.retryable) == (row.code, row.retryable)
-    if row.status is not None:
-        assert error.status == row.status
+    assert (fault.code, fault.retryable) == (CODES[row.error], row.later)
+    if name[:3].isdigit():
+        assert error.status == int(name[:3])
     for reported in (fault.en, fault.fr, str(error), repr(error)):
         assert KEY not in reported
         assert "Traceback" not in reported
@@ -309,13 +206,9 @@ async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(n
 async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     api: str, headers: dict[str, str], pause_s: float
 ) -> None:
-    pauses = Pauses()
-    with ScriptedServer() as server:
-        whole = openai_text("Hello") if api == "openai" else anthropic_text("Hello")
-        server.play(Answer(status=429, body={"error": {"message": "slow"}}, headers=headers), streamed(whole))
-        provider = provider_of(api, server, pauses)
-        chunks, error = await chunks_of(provider)
-        await provider.aclose()
+    pauses, slow = Pauses(), Answer(status=429, body={"error": {"message": "slow"}}, headers=headers)
+    whole = streamed(openai_text("Hello") if api == "openai" else anthropic_text("Hello"))
+    chunks, error = await answered(MAKERS[api], slow, whole, sleep=pauses)
     assert error is None
     assert text_of(chunks) == "Hello"
     assert pauses.seconds == [pytest.approx(pause_s)]
@@ -326,11 +219,9 @@ async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
 )
 async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -> None:
     pauses = Pauses()
-    with ScriptedServer() as server:
-        server.play(*[Answer(status=429, body={}, headers=headers)] * ATTEMPTS)
-        provider = openai_provider(server, pauses)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(
+        openai_provider, *[Answer(status=429, body={}, headers=headers)] * ATTEMPTS, sleep=pauses
+    )
     assert isinstance(error, errors.ModelRateLimited)
     for number, seconds in enumerate(pauses.seconds):
         assert 0.5 * 2**number <= seconds <= 2**number
@@ -340,7 +231,7 @@ async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -
 async def test_a_port_where_nobody_listens_is_unreachable(api: str) -> None:
     with socket.socket() as taken:  # bound, not listening: a connection is refused
         taken.bind(("127.0.0.1", 0))
-        provider = provider_of(api, f"http://127.0.0.1:{taken.getsockname()[1]}", Pauses())
+        provider = MAKERS[api](f"http://127.0.0.1:{taken.getsockname()[1]}")
         _, error = await chunks_of(provider)
         await provider.aclose()
     assert isinstance(error, errors.ModelUnreachable)
@@ -349,11 +240,9 @@ async def test_a_port_where_nobody_listens_is_unreachable(api: str) -> None:
 
 async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
     said = f"bad key {KEY} at https://user:secret@host/v1?api_key=hush, Bearer abc.def, sk-proj-ABCDEF123456"
-    with ScriptedServer() as server:
-        server.play(Answer(status=401, body=json.dumps({"error": {"message": said}}).encode()))
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(
+        openai_provider, Answer(status=401, body=json.dumps({"error": {"message": said}}).encode())
+    )
     assert error is not None
     shown = str(error) + classify(error).en
     for secret in (KEY, "user:secret", "hush", "abc.def", "sk-proj-ABCDEF123456"):
@@ -404,21 +293,13 @@ BODIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", BODIES)
 async def test_a_reason_is_found_wherever_a_server_puts_it(name: str) -> None:
-    with ScriptedServer() as server:
-        server.play(Answer(status=400, body=BODIES[name]))
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(openai_provider, Answer(status=400, body=BODIES[name]))
     assert isinstance(error, errors.ModelContextTooLong)
     assert "context" in error.reason
 
 
 async def test_a_reason_given_within_the_stream_as_text_is_found_too() -> None:
-    with ScriptedServer() as server:
-        server.play(streamed(sse({"error": TOO_LONG}, done=False)))
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(openai_provider, streamed(sse({"error": TOO_LONG}, done=False)))
     assert isinstance(error, errors.ModelContextTooLong)
 
 

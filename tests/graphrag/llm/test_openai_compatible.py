@@ -41,6 +41,7 @@ from tests.graphrag.llm.wire import (
     ASK,
     KEY,
     TOOL,
+    answered,
     call_delta,
     chunks_of,
     delta,
@@ -55,11 +56,7 @@ from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 async def read(*pieces: Any, messages: Sequence[Message] = ASK, **settings: Any) -> list[Chunk]:
     """Return what a stream of these pieces becomes; its failure fails the test."""
-    with ScriptedServer() as server:
-        server.play(streamed(sse(*pieces)))
-        provider = openai_provider(server, **settings)
-        chunks, error = await chunks_of(provider, messages)
-        await provider.aclose()
+    chunks, error = await answered(openai_provider, streamed(sse(*pieces)), **settings, messages=messages)
     assert error is None, error
     return chunks
 
@@ -251,20 +248,16 @@ async def test_a_call_cut_for_length_is_never_ready() -> None:
 
 
 async def test_a_call_without_a_name_is_no_answer() -> None:
-    with ScriptedServer() as server:
-        server.play(*[streamed(sse(call_delta(0, "a", None, "{}"), delta("tool_calls")))] * 4)
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(
+        openai_provider, *[streamed(sse(call_delta(0, "a", None, "{}"), delta("tool_calls")))] * 4
+    )
     assert isinstance(error, ModelAnswerMalformed)
 
 
 async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
-    with ScriptedServer() as server:
-        server.play(streamed(sse(delta(refusal="I cannot "), delta(refusal="do that."), delta("stop"))))
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(
+        openai_provider, streamed(sse(delta(refusal="I cannot "), delta(refusal="do that."), delta("stop")))
+    )
     assert isinstance(error, ModelContentFiltered)
     assert error.reason == "I cannot do that."
 
@@ -311,11 +304,7 @@ async def test_a_server_that_knows_the_limit_by_its_other_name_gets_that() -> No
 
 
 async def test_a_setting_that_must_be_is_not_left_out() -> None:
-    with ScriptedServer() as server:
-        server.play(unknown("messages"))
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider)
-        await provider.aclose()
+    _, error = await answered(openai_provider, unknown("messages"))
     assert isinstance(error, ModelRequestRefused)
 
 

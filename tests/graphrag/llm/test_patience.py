@@ -16,6 +16,7 @@ from graphrag.llm.base import Finished, LLMProvider, ModelOptions, PromptProgres
 from tests.graphrag.llm.wire import (
     ASK,
     EVENT_STREAM,
+    answered,
     anthropic_provider,
     anthropic_text,
     chunks_of,
@@ -58,21 +59,15 @@ async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> Non
 
 
 async def test_lines_without_content_do_not_keep_an_answer_alive() -> None:
-    waiting = b": PROCESSING\n\n" * 50
-    with ScriptedServer() as server:
-        server.play(Answer(pieces=[waiting], headers=EVENT_STREAM, fault="hang"))
-        provider = openai_provider(server, retry=RetryPolicy(attempts=1))
-        _, error = await chunks_of(provider, options=ModelOptions(silence_s=0.2))
-        await provider.aclose()
+    waiting = Answer(pieces=[b": PROCESSING\n\n" * 50], headers=EVENT_STREAM, fault="hang")
+    once, options = RetryPolicy(attempts=1), ModelOptions(silence_s=0.2)
+    _, error = await answered(openai_provider, waiting, retry=once, options=options)
     assert isinstance(error, errors.ModelTimedOut)
 
 
 async def test_an_answer_may_take_only_so_long_in_all() -> None:
-    with ScriptedServer() as server:
-        server.play(streamed(BEGUN["openai"], fault="hang"))
-        provider = openai_provider(server)
-        _, error = await chunks_of(provider, options=ModelOptions(silence_s=30, total_s=0.2))
-        await provider.aclose()
+    options = ModelOptions(silence_s=30, total_s=0.2)
+    _, error = await answered(openai_provider, streamed(BEGUN["openai"], fault="hang"), options=options)
     assert isinstance(error, errors.ModelTimedOut)
     assert "not whole after 0.2 s" in error.reason
 
@@ -85,11 +80,8 @@ async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
     whole = (
         sse(delta(content="Hello"), delta("stop"), done=False) if api == "openai" else anthropic_text("Hello")
     )
-    with ScriptedServer() as server:
-        server.play(streamed(whole, fault="hang"))
-        provider = provider_of(api, server)
-        chunks, error = await chunks_of(provider)
-        await provider.aclose()
+    made = openai_provider if api == "openai" else anthropic_provider
+    chunks, error = await answered(made, streamed(whole, fault="hang"))
     assert error is None
     assert isinstance(chunks[0], TextDelta)
     assert chunks[-1] == Finished(reason="stop")
@@ -98,12 +90,9 @@ async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
 @pytest.mark.parametrize("fault", ["reset", "truncate"])
 async def test_what_breaks_after_the_reason_to_finish_leaves_a_whole_answer(fault: str) -> None:
     whole = sse(delta(content="Hello"), delta("stop"), done=False)
-    with ScriptedServer() as server:
-        read = threading.Event()
-        server.play(streamed(whole, cuts=[len(whole)], fault=fault, fault_when=read))
-        provider = openai_provider(server)
-        chunks, error = await chunks_of(provider, first=read)
-        await provider.aclose()
+    read = threading.Event()
+    answer = streamed(whole, cuts=[len(whole)], fault=fault, fault_when=read)
+    chunks, error = await answered(openai_provider, answer, first=read)
     assert error is None
     assert chunks[-1] == Finished(reason="stop")
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import fields
 from typing import Any
@@ -179,6 +179,24 @@ async def chunks_of(
     except ModelError as exc:
         return found, exc
     return found, None
+
+
+async def answered(
+    made: Callable[..., LLMProvider],
+    *answers: Any,
+    messages: Sequence[Message] = ASK,
+    tools: Sequence[dict[str, Any]] = (),
+    options: ModelOptions | None = None,
+    first: threading.Event | None = None,
+    **settings: Any,
+) -> tuple[list[Chunk], ModelError | None]:
+    """Return what a provider made with these settings makes of a server's answers to one question."""
+    with ScriptedServer() as server:
+        server.play(*answers)
+        provider = made(server, **settings)
+        found = await chunks_of(provider, messages, tools, options, first)
+        await provider.aclose()
+    return found
 
 
 def text_of(chunks: Iterable[Chunk]) -> str:
