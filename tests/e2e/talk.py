@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.site import Site
 from tests.support.scripted_provider import Says, call
 
 CHANGE = {"node_key": "error-handler", "changes": {"data.level": "warning"}, "reason": "it was asked for"}
@@ -59,3 +61,10 @@ def texts(locator: Locator) -> Sequence[str]:
 def seen(found: Locator) -> None:
     """Wait until something stands whole within the canvas."""
     found.page.wait_for_function(IS_SEEN, arg=[found.element_handle(), ".stage"])
+
+
+def release(site: Site, held: asyncio.Event) -> None:
+    async def let_go() -> None:
+        held.set()
+
+    site.run(let_go)

@@ -9,15 +9,8 @@ from playwright.sync_api import Page, expect
 from graphrag.llm.errors import ModelFailed
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site
-from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, node, press, proposes, texts
+from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, node, press, proposes, release, texts
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-
-
-def release(site: Site, held: asyncio.Event) -> None:
-    async def let_go() -> None:
-        held.set()
-
-    site.run(let_go)
 
 
 def test_how_far_a_slow_model_has_read_is_said_until_it_answers(

@@ -8,8 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
-from tests.e2e.talk import CHANGE, answered, ask, card, press, proposes
-from tests.e2e.test_chat import release
+from tests.e2e.talk import CHANGE, answered, ask, card, press, proposes, release
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 

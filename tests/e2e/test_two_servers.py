@@ -11,8 +11,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site, running_site
-from tests.e2e.talk import answered, ask, node
-from tests.e2e.test_chat import release
+from tests.e2e.talk import answered, ask, node, release
 from tests.e2e.test_live import drag
 from tests.support.scripted_provider import Says, ScriptedProvider
 

@@ -12,17 +12,18 @@ import pytest
 from numpy.typing import NDArray
 
 from datasources.base import MutableGraphDataSource
-from datasources.errors import BadDocument, SourceUnavailable
+from datasources.errors import BadDocument
 from datasources.mock import MemoryDatabase
 from datasources.types import Graph, Mutation, Node
 from graphrag.approvals import Approve
 from graphrag.embedding import LocalEmbedder
-from graphrag.embedding.base import EmbeddingRefused, EmbeddingUnreachable
+from graphrag.embedding.base import EmbeddingRefused
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node
 from tests.graphrag.approvals.helpers import EDITOR, Bench, a_bench
+from tests.graphrag.live.helpers import Failing
 
 local = LocalEmbedder()
 
@@ -259,17 +260,9 @@ async def test_while_a_service_is_away_it_is_asked_ever_less_often_and_nothing_i
 async def test_a_store_that_is_away_is_tried_again() -> None:
     database = MemoryDatabase()
     await make_graph(database, "g", 3)
-    inner, fails = database.source(WORKSPACE), 5
-
-    class Away:
-        def __getattr__(self, name: str) -> Any:
-            nonlocal fails
-            if fails:
-                fails -= 1
-                raise SourceUnavailable(source="test", reason="unplugged")
-            return getattr(inner, name)
-
-    async with a_queue(database, Counting(), sources=lambda _: Away()) as queue:  # type: ignore[arg-type, return-value]
+    away = Failing(database.source(WORKSPACE))
+    away.fails["get_stats"] = 5
+    async with a_queue(database, Counting(), sources=lambda _: away) as queue:  # type: ignore[arg-type, return-value]
         queue.add(WORKSPACE, "g", None)
         await queue.drained()
     assert await embedded(database, "g") == 3
@@ -388,30 +381,18 @@ async def test_a_changed_type_embeds_its_nodes_again() -> None:
     }
 
 
-class Broken(Counting):
-    """An embedding service that is away, or that never answers."""
-
-    def __init__(self, *, hangs: bool) -> None:
-        super().__init__()
-        self._hangs = hangs
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.failed += 1
-        if self._hangs:
-            await asyncio.Event().wait()
-        raise EmbeddingUnreachable(provider="p", reason="away")
-
-
 @pytest.mark.parametrize("hangs", [False, True])
 async def test_an_approval_never_waits_for_an_embedding(hangs: bool) -> None:
     bench = await a_bench()
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
-    service = Broken(hangs=hangs)
+    service = Counting(fails=lambda _: True)
+    if hangs:
+        service.may_answer.clear()
     options = QueueOptions(close_s=0.01)
     async with asyncio.timeout(10), EmbeddingQueue(lambda _: bench.source, service, options=options) as queue:
         approvals = bench.approvals(on_applied=queue.of(WORKSPACE).applied)
         decided = await approvals.decide(approval.id, Approve(), EDITOR)
         assert decided.status == "applied"
-        assert service.failed == 0  # it was not even asked yet
+        assert service.asks == 0  # it was not even asked yet
     (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
     assert node.data["name"] == "Other"

@@ -9,11 +9,13 @@ import orjson
 
 from datasources.base import Database
 from datasources.mock.database import MemoryDatabase
+from datasources.types import Mutation, Node
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.importers import GraphContent, ImportResult, import_workflow
 from graphrag.importers.exchange import ImportOutcome, export_document, import_bytes, read_content
 
 WORKSPACE = "team"
+KEY = "small-flow-small"
 
 
 def n8n_node(name: str, kind: str = "n8n-nodes-base.set", **fields: Any) -> dict[str, Any]:
@@ -74,6 +76,31 @@ class Workbench:
 
     async def exported(self, graph_key: str) -> bytes:
         return orjson.dumps(await export_document(self.source, graph_key), option=orjson.OPT_SORT_KEYS)
+
+
+def two(**fields: Any) -> dict[str, Any]:
+    return n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B")]]}}, **fields)
+
+
+async def imported(document: Any = None) -> Workbench:
+    bench = Workbench()
+    await bench.take(document or two())
+    return bench
+
+
+async def put(bench: Workbench, *nodes: Node, edges: Any = (), **more: Any) -> None:
+    await bench.source.apply(Mutation(graph_key=KEY, put_nodes=nodes, put_edges=edges, **more))
+
+
+async def renamed(bench: Workbench, key: str, name: str, **changes: Any) -> None:
+    node = (await bench.content(KEY)).nodes[key]
+    await put(bench, node.replace(data={**node.data, "name": name}, **changes))
+
+
+def new() -> Any:
+    return n8n(
+        [n8n_node("A", parameters={"x": 1}), n8n_node("B"), n8n_node("C")], {"A": {"main": [[to("B")]]}}
+    )
 
 
 def assert_sound(result: ImportResult) -> None:

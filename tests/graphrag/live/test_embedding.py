@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-import numpy as np
 
 from datasources.mock import MemoryDatabase
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, floats
+from tests.graphrag.embedding.test_queue import Counting
 from tests.graphrag.live.helpers import Bench, a_bench, instruct, rename
-
-
-class Counting:
-    """Implements EmbeddingProvider: the vector of a text holds its length."""
-
-    model, dim = "counting", 2
-
-    def __init__(self) -> None:
-        self.requests: list[list[str]] = []
-        self.may_answer = asyncio.Event()
-        self.may_answer.set()
-
-    async def embed(self, texts: Sequence[str]) -> np.ndarray:
-        await self.may_answer.wait()
-        self.requests.append(list(texts))
-        return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
-
-    async def aclose(self) -> None:
-        return None
 
 
 @asynccontextmanager
