@@ -4,8 +4,12 @@ AutomationError
 ├── AutomationNotFound   no such automation in this workspace
 ├── SessionNotFound      no such template or run in this workspace
 ├── AutomationChanged    somebody else changed it since it was read
-├── AutomationRefused    it, or what is asked of it, is not allowed; `code` says why
-└── SessionRefused       the session is past what was asked of it
+├── SessionRefused       the session is past what was asked of it
+└── AutomationRefused    what is asked of it does not fit how it stands; `code` says why
+    ├── AutomationInvalid     a field of it cannot be used
+    ├── AutomationTooLong     its message is too long
+    ├── AutomationForbidden   the person's role does not allow it
+    └── AutomationsSpent      a limit of how many there may be, or of how many runs, is reached
 """
 
 from __future__ import annotations
@@ -48,6 +52,13 @@ class AutomationChanged(AutomationError):
         super().__init__(id=automation_id[:80])
 
 
+class SessionRefused(AutomationError):
+    code = "session_past"
+
+    def __init__(self, *, session_id: str, phase: str, reason: str | None = None) -> None:
+        super().__init__(id=session_id[:120], phase=phase, end=reason or "-")
+
+
 class AutomationRefused(AutomationError):
     """Raised with the code of a text and what it names."""
 
@@ -56,8 +67,17 @@ class AutomationRefused(AutomationError):
         self.code = code
 
 
-class SessionRefused(AutomationError):
-    code = "session_past"
+class AutomationInvalid(AutomationRefused):
+    pass
 
-    def __init__(self, *, session_id: str, phase: str, reason: str | None = None) -> None:
-        super().__init__(id=session_id[:120], phase=phase, reason=reason or "-")
+
+class AutomationTooLong(AutomationRefused):
+    pass
+
+
+class AutomationForbidden(AutomationRefused):
+    pass
+
+
+class AutomationsSpent(AutomationRefused):
+    pass

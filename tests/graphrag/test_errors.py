@@ -13,6 +13,7 @@ import pytest
 from datasources import errors as data
 from graphrag.agent.failures import FAULT_CODES, classify
 from graphrag.approvals import errors as approvals
+from graphrag.automations.errors import AutomationRefused
 from graphrag.config import SettingsError
 from graphrag.embedding import base
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
@@ -123,6 +124,8 @@ def made(kind: type[Exception]) -> Exception:
     """Return an error of a kind, its facts made up."""
     if issubclass(kind, approvals.NotAllowed):
         return kind(code="four_eyes", user_id="ed", role="editor")
+    if issubclass(kind, AutomationRefused):
+        return kind("automation_name_length", most=80)
     if issubclass(kind, AuthError):
         return kind(code="token_claims", claim="aud")
     if issubclass(kind, approvals.ProposalRefused):

@@ -160,8 +160,8 @@ def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
         text = data_of(node).get("text")
         if node.type != NOTE_TYPE or not isinstance(text, str):
             continue
-        mentions = _NAMED_NODE.finditer(text[:MAX_TEXT_CHARS])
-        for target in dict.fromkeys(found[1] for found in mentions if not _is_to_come(found)):
+        spans = _NAMED_NODE.finditer(text[:MAX_TEXT_CHARS])
+        for target in dict.fromkeys(found[1] for found in spans if not _is_to_come(found)):
             # A short name is most often that of a kind of node.
             if len(target.split()) > 2 and not _is_known(_plain(target), known):
                 yield Violation(nodes=(node.key,), facts={"target": target})

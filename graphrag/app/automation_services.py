@@ -1,0 +1,45 @@
+"""Puts the service of automations of a workspace together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphrag.agent.thread_store import SESSION_KIND, Threads
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.app.wiring import Services
+from graphrag.automations.automation_store import Automations
+from graphrag.automations.service import AutomationService
+from graphrag.automations.session_control import SessionControl
+from graphrag.leases import now_ms
+from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import choose
+
+
+def automation_service(
+    services: Services,
+    *,
+    on_changed: Callable[[], None] | None = None,
+    pricing: Callable[[], Pricing] | None = None,
+    clock: Callable[[], int] = now_ms,
+) -> AutomationService:
+    """Return the automations of a workspace. `on_changed` is called when a scheduler has to look again."""
+    records = services.database.records(services.settings.workspace)
+    store = Automations(records, workspace=services.settings.workspace, clock=clock)
+    control = SessionControl(
+        store,
+        Threads(records, kind=SESSION_KIND, clock=clock),
+        TurnLeases(records, clock=clock),
+        chats=services.threads,
+        approvals=services.approvals,
+        on_changed=on_changed,
+    )
+    return AutomationService(
+        store,
+        source=services.source,
+        chats=services.threads,
+        approvals=services.approvals,
+        settings=services.settings,
+        pricing=pricing or (lambda: choose(services.settings).pricing),
+        sessions=control,
+        on_changed=on_changed,
+    )

@@ -1,0 +1,145 @@
+"""What people write of an automation, as REST and the command line take it, and its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from graphrag.automations.automation import NAME_CHARS, Automation, Budget
+from graphrag.automations.errors import AutomationInvalid, AutomationTooLong
+from graphrag.config import Settings
+from graphrag.llm.message_text import clean
+from graphrag.sessions.schedules import Missed, check_distance
+
+MESSAGE_CHARS: Final = 100_000
+MAX_BLOCKS: Final = 10
+T = TypeVar("T", bound=BaseModel)
+_CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
+
+
+class BudgetDraft(BaseModel):
+    """What one run, and a day of runs, may use at most. Units: tokens, US dollars, seconds.
+
+    What is null has no limit; what is left out keeps its limit, or has the usual one.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+
+    model_calls: int | None = Field(default=None, ge=1, le=200)
+    tokens: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    cost_usd: float | None = Field(default=None, gt=0, le=1_000_000)
+    active_s: int | None = Field(default=None, ge=1, le=86_400)
+    day_runs: int | None = Field(default=None, ge=1, le=1_000)
+    day_cost_usd: float | None = Field(default=None, gt=0, le=1_000_000)
+
+    def changed(self, budget: Budget) -> Budget:
+        """Return the budget with what was given."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        kept = {n: v for n, v in given.items() if v is not None or n in ("cost_usd", "day_cost_usd")}
+        return budget.model_copy(update=kept)
+
+
+class _Fields(BaseModel):
+    """What may be set when an automation is made, and changed later. Units: seconds, ms since 1970."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+
+    cron: str | None = Field(default=None, max_length=1_000)
+    dates: list[int] | None = Field(default=None, max_length=1_000)
+    timezone: str | None = Field(default=None, min_length=1, max_length=200)
+    day_start_hour: int | None = Field(default=None, ge=0, le=23)
+    first_day: Literal["monday", "sunday", "saturday"] | None = None
+    mode: Literal["report", "propose"] | None = None
+    require_validation: bool | None = None
+    only_if_changed: bool | None = None
+    overlap: Literal["supersede", "skip"] | None = None
+    missed: Missed | None = None
+    catch_up_s: int | None = Field(default=None, ge=0, le=366 * 86_400)
+    proposal_ttl_s: int | None = Field(default=None, ge=60, le=366 * 86_400)
+    language: Literal["en", "fr"] | None = None
+    budget: BudgetDraft | None = None
+
+    def apply(self, automation: Automation) -> Automation:
+        """Return the automation with what was given; null means the usual value."""
+        given = {n: getattr(self, n) for n in self.model_fields_set - _CHECKED_ELSEWHERE - {"budget"}}
+        usual = {name: Automation.model_fields[name].default for name in given}
+        changes = {name: usual[name] if value is None else value for name, value in given.items()}
+        if "dates" in changes:
+            changes["dates"] = tuple(sorted(set(changes["dates"])))
+        if self.cron is not None and "dates" not in given:  # the one takes the other's place
+            changes["dates"] = ()
+        elif self.dates and "cron" not in given:
+            changes["cron"] = None
+        if self.budget is not None:
+            changes["budget"] = self.budget.changed(automation.budget)
+        return automation.model_copy(update=changes)
+
+
+class AutomationDraft(_Fields):
+    """A new automation. `from_thread_id`: the person's messages of that conversation come first."""
+
+    graph_key: str = Field(min_length=1, max_length=200)
+    name: str
+    message: str = ""
+    blocks: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    from_thread_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+class AutomationChanges(_Fields):
+    """Changed fields of an automation; `version` is the one that was looked at."""
+
+    version: int = Field(ge=1)
+    name: str | None = None
+    message: str | None = None
+    blocks: list[dict[str, Any]] | None = None
+
+
+def draft_of(fields: Mapping[str, Any]) -> AutomationDraft:
+    """Read a new automation. Raises: AutomationInvalid with the first field that is wrong."""
+    return _read(AutomationDraft, fields)
+
+
+def changes_of(fields: Mapping[str, Any]) -> AutomationChanges:
+    """Read changes of an automation. Raises: AutomationInvalid with the first field that is wrong."""
+    return _read(AutomationChanges, fields)
+
+
+def _read(form: type[T], fields: Mapping[str, Any]) -> T:
+    try:
+        return form.model_validate(fields)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise AutomationInvalid("automation_value", field=field, reason=first["msg"]) from None
+
+
+def checked_name(name: str) -> str:
+    """Return a name as it is stored. Raises: AutomationInvalid."""
+    plain = " ".join(clean(name).split())
+    if not 1 <= len(plain) <= NAME_CHARS:
+        raise AutomationInvalid("automation_name_length", most=NAME_CHARS)
+    return plain
+
+
+def check_message(message: str, blocks: int) -> None:
+    """Raises: AutomationInvalid for an empty message or too many blocks, AutomationTooLong."""
+    if not message.strip():
+        raise AutomationInvalid("automation_message_empty")
+    if len(message) > MESSAGE_CHARS:
+        raise AutomationTooLong("automation_message_long", chars=len(message), most=MESSAGE_CHARS)
+    if blocks > MAX_BLOCKS:
+        raise AutomationInvalid("automation_blocks_many", blocks=blocks, most=MAX_BLOCKS)
+
+
+def scheduled(automation: Automation, settings: Settings, now: int) -> Automation:
+    """Return a checked automation with the time of its next run, counted from now.
+
+    Raises: ScheduleError.
+    """
+    when = automation.schedule
+    check_distance(when, now, settings.automation_min_interval_s)
+    update = {"cron": when.cron, "next_time": when.next(now) if automation.enabled else None}
+    return automation.model_copy(update=update)

@@ -1,0 +1,394 @@
+"""The one way in to automations for REST, WebSocket, page and command line: roles, checks, what they see."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from datasources.base import GraphDataSource
+from datasources.errors import BadDocument
+from graphrag.agent.thread_store import Thread, ThreadError, ThreadOfOtherGraph, Threads
+from graphrag.approvals import Approval, Approvals
+from graphrag.automations.automation import Automation
+from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.drafts import (
+    AutomationChanges,
+    AutomationDraft,
+    check_message,
+    checked_name,
+    scheduled,
+)
+from graphrag.automations.errors import (
+    AutomationError,
+    AutomationForbidden,
+    AutomationInvalid,
+    AutomationNotFound,
+    AutomationRefused,
+    AutomationsSpent,
+)
+from graphrag.automations.session_control import SessionControl
+from graphrag.config import Settings
+from graphrag.i18n import Language
+from graphrag.llm.base import UsageReport, UserMessage
+from graphrag.llm.prices import Pricing
+from graphrag.roles import Person
+from graphrag.sessions.agent_session import AgentSession
+from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
+from graphrag.sessions.schedules import schedule, zone_of
+from tools.base import Role
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING: Final = 1_000
+_READ_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutomationView:
+    """An automation with what a list shows of it. Units: times in milliseconds since 1970."""
+
+    automation: Automation
+    words: str
+    """Its schedule, in words of the reader's language."""
+    next_times: Sequence[int]
+    last: Thread | None
+    """Its last run, as far as it was stored."""
+    waiting: int
+    """Proposals of its runs that wait for people."""
+    owner_is_reader: bool
+
+    def to_document(self, now: int) -> dict[str, Any]:
+        """Return what clients and scripts see, without its message."""
+        a = self.automation
+        kept = a.model_dump(by_alias=True, exclude_none=True, exclude={"seed_id", "last_seen", "spent"})
+        kept.pop("schemaVersion", None)
+        kept["id"] = kept.pop("_key", a.key)
+        last = None if self.last is None or self.last.session is None else run_summary(self.last)
+        return {
+            **kept,
+            "schedule": self.words,
+            "nextTimes": list(self.next_times),
+            "waiting": self.waiting,
+            "spentToday": a.spent_on(now).sums(),
+            **({"last": last} if last else {}),
+        }
+
+
+def run_summary(thread: Thread) -> dict[str, Any]:
+    """Return a run as a list shows it."""
+    session = thread.session
+    if session is None:
+        return {}
+    shown = {"kind", "automation_id", "automation_version", "trigger", "scheduled_time", "queued_time"}
+    shown |= {"started_time", "ended_time", "phase", "end_reason", "waiting", "roundtrips", "usage", "report"}
+    shown |= {"roundtrip_limit", "active_ms", "last_event_time", "last_person_time", "proposed"}
+    found = session.model_dump(mode="json", by_alias=True, exclude_none=True, include=shown)
+    more = {"model": thread.model, "provider": thread.provider}
+    return {
+        "sessionId": thread.key,
+        "graphKey": thread.graph_key,
+        "name": thread.title,
+        "userId": thread.user_id,
+        **found,
+        **{name: value for name, value in more.items() if value},
+    }
+
+
+class AutomationService:
+    """The automations of one workspace. `on_changed` is called when the scheduler has to look again."""
+
+    def __init__(
+        self,
+        store: Automations,
+        *,
+        source: GraphDataSource,
+        chats: Threads,
+        approvals: Approvals,
+        settings: Settings,
+        pricing: Callable[[], Pricing],
+        sessions: SessionControl,
+        on_changed: Callable[[], None] | None = None,
+    ) -> None:
+        self.store, self.sessions = store, sessions
+        self._source, self._chats, self._approvals = source, chats, approvals
+        self._settings, self._pricing = settings, pricing
+        self.on_changed = on_changed or (lambda: None)
+
+    # -- reading
+
+    async def get(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:
+        """Raises: AutomationNotFound, BadDocument."""
+        stored = await self._known(automation_id, person)
+        return (await self._views([stored.automation], person, language))[0]
+
+    async def messages(self, automation_id: str, person: Person) -> list[UserMessage]:
+        """Return what the template says. Raises: AutomationNotFound, SessionNotFound, BadDocument."""
+        stored = await self._known(automation_id, person)
+        seed = await self.store.seed(stored.automation)
+        return [message for message in seed.messages if isinstance(message, UserMessage)]
+
+    async def list(
+        self, person: Person, *, graph_key: str | None = None, limit: int = 100, language: Language = "en"
+    ) -> list[AutomationView]:
+        """Return the automations of a workspace by name; nothing for a person of another one."""
+        if person.workspace != self.store.workspace:
+            return []
+        found = await self.store.list(graph_key=graph_key, limit=limit)
+        found.sort(key=lambda automation: (automation.graph_key, automation.name.casefold(), automation.key))
+        return await self._views(found, person, language)
+
+    async def runs(self, automation_id: str, person: Person, *, limit: int = 100) -> list[Thread]:
+        """Return an automation's runs, newest first. Raises: AutomationNotFound, AutomationForbidden."""
+        stored = await self._known(automation_id, person)
+        self.sessions.check_sees(stored.automation.user_id, person)
+        found = await self.store.sessions({"automationId": automation_id}, limit=limit + 1)
+        runs = [each.thread for each in found if each.thread.key != stored.automation.seed_id]
+        return runs[:limit]
+
+    async def _views(
+        self, automations: Sequence[Automation], person: Person, language: Language
+    ) -> list[AutomationView]:
+        now, reading = self.store.clock(), asyncio.Semaphore(_READ_AT_ONCE)
+        waiting = await self._waiting(person)
+
+        async def last(automation: Automation) -> Thread | None:
+            if automation.last_session_id is None:
+                return None
+            async with reading:
+                try:
+                    return (await self.store.session(automation.last_session_id)).thread
+                except (AutomationError, ThreadError, BadDocument):  # removed, or of a newer program
+                    return None
+
+        runs = await asyncio.gather(*(last(each) for each in automations))
+        return [
+            AutomationView(
+                automation=each,
+                words=in_words(each.schedule, language),
+                next_times=next_times(each.schedule, now) if each.enabled else (),
+                last=run,
+                waiting=waiting[each.key],
+                owner_is_reader=each.user_id == person.user_id,
+            )
+            for each, run in zip(automations, runs, strict=True)
+        ]
+
+    async def _waiting(self, person: Person) -> Counter[str]:
+        pending = await self._approvals.list(status="pending", limit=MAX_WAITING, by=person)
+        return Counter(key for approval in pending if (key := automation_of(approval)) is not None)
+
+    async def _known(self, automation_id: str, person: Person) -> StoredAutomation:
+        if person.workspace != self.store.workspace:
+            raise AutomationNotFound(automation_id=automation_id)
+        return await self.store.get(automation_id)
+
+    # -- making and changing
+
+    async def add(self, draft: AutomationDraft, person: Person, language: Language = "en") -> AutomationView:
+        """Store a new automation. Raises: AutomationError, ScheduleError, GraphNotFound, ThreadError."""
+        _check_role(person, "editor")
+        if person.workspace != self.store.workspace:
+            raise AutomationNotFound(automation_id="")
+        graph = await self._source.get_graph(draft.graph_key)
+        name = checked_name(draft.name)
+        messages = await self._messages(draft, person)
+        await self._check_room(graph.key, name)
+        made = self.store.begin(
+            person,
+            graph.key,
+            name=name,
+            timezone=self._settings.timezone,
+            day_start_hour=self._settings.day_start_hour,
+            first_day=self._settings.first_day,
+            language=language,
+        )
+        automation = self._checked(draft.apply(made))
+        stored = await self.store.create(automation, messages)
+        self.on_changed()
+        return (await self._views([stored.automation], person, language))[0]
+
+    async def edit(
+        self, automation_id: str, changes: AutomationChanges, person: Person, language: Language = "en"
+    ) -> AutomationView:
+        """Change an automation; its next run is counted from now. Raises: as `add`, AutomationChanged."""
+        stored = await self._changeable(automation_id, person)
+        before = stored.automation
+        if changes.version != before.version:
+            raise AutomationRefused("automation_changed_since", now=before.version, given=changes.version)
+        automation = changes.apply(before)
+        if changes.name is not None:
+            name = checked_name(changes.name)
+            if name != before.name:
+                await self._check_name(before.graph_key, name, but=before.key)
+            automation = automation.model_copy(update={"name": name})
+        messages: list[UserMessage] | None = None
+        if changes.message is not None or changes.blocks is not None:
+            said = (await self.messages(automation_id, person))[-1:]
+            message = changes.message if changes.message is not None else said[0].content if said else ""
+            check_message(message, len(changes.blocks or ()))
+            messages = [message_of(message, changes.blocks or ())]
+        if before.user_id == person.user_id:
+            automation = automation.model_copy(update={"role": person.role})
+        edited = await self.store.edit(stored, self._checked(automation), messages)
+        self.on_changed()
+        return (await self._views([edited.automation], person, language))[0]
+
+    async def remove(self, automation_id: str, person: Person) -> None:
+        """Forget an automation; its open runs are stopped, what they proposed stays. Raises: as `edit`."""
+        await self._changeable(automation_id, person)
+        for run in await self.store.sessions({"automationId": automation_id, "open": True}):
+            await self.sessions.cancel(run.thread)
+        await self.store.remove(automation_id)
+        self.on_changed()
+
+    async def enable(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:
+        """Let an automation run at its times, counted from now. Raises: as `edit`."""
+        return await self._switched(automation_id, person, language, enabled=True, paused_reason=None)
+
+    async def pause(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:
+        """Let an automation begin no run by itself. Raises: as `edit`."""
+        return await self._switched(automation_id, person, language, enabled=False, paused_reason="person")
+
+    async def take_over(
+        self, automation_id: str, person: Person, language: Language = "en"
+    ) -> AutomationView:
+        """Make an admin the owner of an automation: it runs in their name. Raises: as `edit`."""
+        _check_role(person, "admin")
+        owner = {"user_id": person.user_id, "role": person.role}
+        return await self._switched(automation_id, person, language, **owner)
+
+    async def run(self, automation_id: str, person: Person, *, supersede: bool = False) -> Thread:
+        """Begin a run now, or queue it while its graph is busy; return it.
+
+        Raises: AutomationError (paused, a run is open, the day's runs are used up), GraphNotFound.
+        """
+        stored = await self._changeable(automation_id, person)
+        automation, now = stored.automation, self.store.clock()
+        await self._source.get_graph(automation.graph_key)
+        if not automation.enabled:
+            raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
+        spent = automation.spent_on(now)
+        if spent.runs >= automation.budget.day_runs:
+            raise AutomationsSpent(
+                "automation_runs_spent", most=spent.runs, day=spent.day, free=_tomorrow(automation, now)
+            )
+        for run in await self.store.sessions({"automationId": automation_id, "open": True}):
+            if not supersede:
+                session = _session(run.thread)
+                raise AutomationRefused(
+                    "automation_run_open", session=run.thread.key, phase=session.phase.value
+                )
+            await self.sessions.cancel(run.thread, withdraw=True)
+            stored = await self.store.get(automation_id)
+        automation = stored.automation
+        begun = automation.model_copy(update={"spent": spent.model_copy(update={"runs": spent.runs + 1})})
+        claimed = await self.store.claim(stored, begun, now, trigger="manual")
+        if claimed is None:
+            raise AutomationRefused("automation_changed", id=automation_id)
+        self.on_changed()
+        return claimed.thread
+
+    async def _switched(
+        self, automation_id: str, person: Person, language: Language, **changes: Any
+    ) -> AutomationView:
+        stored = await self._changeable(automation_id, person)
+        changed = stored.automation.model_copy(update={**changes, "failures": 0})
+        edited = await self.store.edit(stored, scheduled(changed, self._settings, self.store.clock()))
+        self.on_changed()
+        return (await self._views([edited.automation], person, language))[0]
+
+    async def _changeable(self, automation_id: str, person: Person) -> StoredAutomation:
+        stored = await self._known(automation_id, person)
+        _check_role(person, "editor")
+        if stored.automation.user_id != person.user_id and not person.at_least("admin"):
+            raise AutomationForbidden("automation_of_other", owner=stored.automation.user_id)
+        return stored
+
+    def _checked(self, automation: Automation) -> Automation:
+        budget = automation.budget
+        limits_cost = budget.cost_usd is not None or budget.day_cost_usd is not None
+        if limits_cost:
+            pricing = self._pricing()
+            if pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
+                raise AutomationInvalid("automation_cost_unpriced", model=pricing.model)
+        return scheduled(automation, self._settings, self.store.clock())
+
+    async def _messages(self, draft: AutomationDraft, person: Person) -> list[UserMessage]:
+        said: list[UserMessage] = []
+        if draft.from_thread_id is not None:
+            thread = (await self._chats.get(draft.from_thread_id, person)).thread
+            if thread.graph_key != draft.graph_key:
+                raise ThreadOfOtherGraph(
+                    thread_id=thread.key, graph_key=thread.graph_key, asked=draft.graph_key
+                )
+            said = [
+                UserMessage(content=m.content, segments=m.segments)
+                for m in thread.messages
+                if isinstance(m, UserMessage) and m.content.strip()
+            ]
+        written = bool(draft.message.strip()) or not said
+        whole = "\n".join([*(message.content for message in said), draft.message])
+        check_message(whole, len(draft.blocks))
+        return [*said, message_of(draft.message, draft.blocks)] if written else said
+
+    async def _check_room(self, graph_key: str, name: str) -> None:
+        most = self._settings.automations_max
+        if len(await self.store.list(limit=most + 1)) >= most:
+            raise AutomationsSpent("automations_max", most=most)
+        await self._check_name(graph_key, name)
+
+    async def _check_name(self, graph_key: str, name: str, but: str | None = None) -> None:
+        for other in await self.store.list(graph_key=graph_key):
+            if other.name.casefold() == name.casefold() and other.key != but:
+                raise AutomationRefused(
+                    "automation_name_taken", graph=graph_key, name=other.name, id=other.key
+                )
+
+    # -- schedules
+
+    def preview(
+        self, cron: str | None, dates: Sequence[int], timezone: str | None, language: Language = "en"
+    ) -> dict[str, Any]:
+        """Return a schedule in words with its next times. Raises: ScheduleError."""
+        when = schedule(cron=cron, dates=dates, timezone=timezone or self._settings.timezone)
+        now = self.store.clock()
+        times = next_times(when, now)
+        return {
+            "schedule": in_words(when, language),
+            "timezone": when.zone.key,
+            "nextTimes": times,
+            "next": [day_and_time(at, when.zone, language) for at in times],
+        }
+
+
+def automation_of(approval: Approval) -> str | None:
+    """Return the automation whose run proposed a change, None: a person's conversation did."""
+    parts = approval.thread_id.split("/")
+    return parts[1] if len(parts) == 3 and parts[0] == "auto" else None
+
+
+def message_of(message: str, blocks: Sequence[Any]) -> UserMessage:
+    """Return what a person wrote as a message."""
+    return UserMessage(content=message, segments=({"text": message}, *({"block": b} for b in blocks)))
+
+
+def _check_role(person: Person, needed: Role) -> None:
+    if not person.at_least(needed):
+        raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
+
+
+def _session(thread: Thread) -> AgentSession:
+    if thread.session is None:
+        raise ThreadError(f"{thread.key!r} is no session")
+    return thread.session
+
+
+def _tomorrow(automation: Automation, now: int) -> str:
+    zone = zone_of(automation.timezone)
+    day = datetime.fromtimestamp(now / 1000, zone).date() + timedelta(days=1)
+    return f"{day.isoformat()} 00:00 {automation.timezone}"

@@ -1,0 +1,276 @@
+"""What people do with runs: see, stop, resume, decide and confirm them, and go on with one as a conversation.
+
+Works on what is stored, under the lease of the run: a process that works on the run meanwhile is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, Threads
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.approvals import AlreadyDecided, Approval, Approvals, Approve, ProposalExpired, Reject
+from graphrag.automations.automation import Automation
+from graphrag.automations.automation_store import Automations
+from graphrag.automations.errors import (
+    AutomationError,
+    AutomationForbidden,
+    AutomationRefused,
+    SessionNotFound,
+    SessionRefused,
+)
+from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
+from graphrag.roles import Person
+from graphrag.sessions.agent_session import STATUS_OF, AgentSession
+from graphrag.sessions.machine import (
+    EndReason,
+    EventName,
+    Phase,
+    SessionEvent,
+    SessionKind,
+    SessionLimits,
+)
+
+STOPPED_IN_S: Final = 2.5
+"""So long a stop waits for the process that works on the run to leave it."""
+_LOOK_S: Final = 0.1
+MAX_LISTED: Final = 1_000
+
+
+class SessionControl:
+    """The runs of one workspace. `sessions` stores them, `chats` conversations."""
+
+    def __init__(
+        self,
+        store: Automations,
+        sessions: Threads,
+        leases: TurnLeases,
+        *,
+        chats: Threads,
+        approvals: Approvals,
+        limits: SessionLimits | None = None,
+        on_changed: Callable[[], None] | None = None,
+    ) -> None:
+        self.store, self._sessions, self._leases = store, sessions, leases
+        self._chats, self._approvals = chats, approvals
+        self._limits = limits or SessionLimits()
+        self.on_changed = on_changed or (lambda: None)
+        """Called when the scheduler has to look again."""
+
+    # -- reading
+
+    def check_sees(self, owner: str, person: Person) -> None:
+        """Raises: AutomationForbidden for who is neither the owner nor a reviewer."""
+        if person.user_id != owner and not person.at_least("reviewer"):
+            raise AutomationForbidden("automation_sessions_of_other", owner=owner)
+
+    async def get(self, session_id: str, person: Person) -> Thread:
+        """Return a run or a template. Raises: SessionNotFound, AutomationForbidden, ThreadVersion."""
+        return (await self._known(session_id, person)).thread
+
+    async def list(
+        self,
+        person: Person,
+        *,
+        graph_key: str | None = None,
+        phase: Phase | None = None,
+        is_open: bool | None = None,
+        limit: int = 100,
+    ) -> list[Thread]:
+        """Return the runs that a person may see, newest first."""
+        if person.workspace != self.store.workspace:
+            return []
+        where: dict[str, str | int | bool] = {}
+        if graph_key is not None:
+            where["graphKey"] = graph_key
+        if phase is not None:
+            where["phase"] = phase.value
+        if is_open is not None:
+            where["open"] = is_open
+        if not person.at_least("reviewer"):
+            where["userId"] = person.user_id
+        found = await self.store.sessions(where, limit=MAX_LISTED)
+        runs = [each.thread for each in found if _session(each.thread).kind is SessionKind.AUTOMATION]
+        return runs[:limit]
+
+    async def _known(self, session_id: str, person: Person) -> StoredThread:
+        if person.workspace != self.store.workspace:
+            raise SessionNotFound(session_id=session_id)
+        stored = await self.store.session(session_id)
+        self.check_sees(stored.thread.user_id, person)
+        return stored
+
+    async def _run(self, session_id: str, person: Person) -> Thread:
+        """Return a run that a person may act on. Raises: as `get`, AutomationRefused for a template."""
+        thread = (await self._known(session_id, person)).thread
+        if _session(thread).kind is not SessionKind.AUTOMATION:
+            raise AutomationRefused("template_not_run")
+        return thread
+
+    async def _own(self, session_id: str, person: Person) -> Thread:
+        thread = await self._run(session_id, person)
+        if not person.at_least("editor"):
+            raise AutomationForbidden("automation_needs_role", role=person.role, needed="editor")
+        if thread.user_id != person.user_id and not person.at_least("admin"):
+            raise AutomationForbidden("automation_of_other", owner=thread.user_id)
+        return thread
+
+    # -- acting
+
+    async def stop(self, session_id: str, person: Person) -> Thread:
+        """End a run; what it proposed stays to be decided. Raises: SessionRefused when it is over."""
+        thread = await self._own(session_id, person)
+        session = _session(thread)
+        if session.phase is Phase.COMPLETED:
+            raise _past(thread)
+        return await self.cancel(thread)
+
+    async def cancel(self, thread: Thread, *, withdraw: bool = False) -> Thread:
+        """End a run, also one that another process works on; with `withdraw` what it proposed is closed."""
+        if withdraw:
+            await self._approvals.withdraw(graph_key=thread.graph_key, thread_id=thread.key)
+        ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
+        async with asyncio.timeout(STOPPED_IN_S * 4):
+            while True:
+                if await self._leases.ask_to_stop(thread.key):
+                    thread = await self._left(thread)
+                    if _session(thread).phase is Phase.COMPLETED:
+                        break
+                try:
+                    thread = await self._apply(thread.key, ended)
+                    break
+                except SessionRefused:  # it ended meanwhile
+                    thread = (await self.store.session(thread.key)).thread
+                    if _session(thread).phase is Phase.COMPLETED:
+                        break
+                    raise
+                except ThreadBusy:
+                    await asyncio.sleep(_LOOK_S)
+        await self._note_last(thread)
+        return thread
+
+    async def _left(self, thread: Thread) -> Thread:
+        """Return a run that its process was asked to leave, as it is stored once it did, or in a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOPPED_IN_S):
+                while await self._leases.runs(thread.key):  # noqa: ASYNC110 - another process leaves it
+                    await asyncio.sleep(_LOOK_S)
+        return (await self.store.session(thread.key)).thread
+
+    async def resume(self, session_id: str, person: Person) -> Thread:
+        """Let a run that waits for the network, or ended for lack of it, go on with the next tick.
+
+        Raises: SessionRefused for any other.
+        """
+        thread = await self._own(session_id, person)
+        session = _session(thread)
+        if session.phase is Phase.WAITING_NETWORK_RETRY:
+            event = SessionEvent(name=EventName.NETWORK_RETRY_SCHEDULED, data={"retryAt": self.store.clock()})
+        else:
+            event = SessionEvent(name=EventName.SESSION_ACTIVATION_REQUESTED, facts=frozenset({"slot_free"}))
+            if session.phase is not Phase.COMPLETED:
+                raise _past(thread)
+        return await self._changed(session_id, event)
+
+    async def confirm(self, session_id: str, person: Person, *, end: bool) -> Thread:
+        """End a run that is about to end, or let it go on. Raises: SessionRefused where none is asked."""
+        await self._own(session_id, person)
+        name = EventName.COMPLETION_CONFIRMED if end else EventName.COMPLETION_REJECTED
+        return await self._changed(session_id, SessionEvent(name=name))
+
+    async def answer(
+        self, session_id: str, person: Person, *, approved: bool, feedback: str = ""
+    ) -> tuple[Thread, list[Approval]]:
+        """Decide all proposals of a run that are open, in order, as that person.
+
+        Raises: AutomationRefused where none is, and what deciding raises.
+        """
+        thread = await self._run(session_id, person)
+        waiting = await self._approvals.list(
+            graph_key=thread.graph_key, thread_id=thread.key, status="pending", limit=MAX_LISTED, by=person
+        )
+        if not waiting:
+            raise AutomationRefused("session_no_question", phase=_session(thread).phase.value)
+        decision = Approve(feedback) if approved else Reject(feedback)
+        decided: list[Approval] = []
+        for approval in sorted(waiting, key=lambda each: (each.created, each.id)):
+            try:
+                decided.append(await self._approvals.decide(approval.id, decision, person))
+            except (AlreadyDecided, ProposalExpired):  # somebody was faster: theirs stands
+                continue
+        if not decided:
+            raise AutomationRefused("session_no_question", phase=_session(thread).phase.value)
+        self.on_changed()
+        return (await self.store.session(session_id)).thread, decided
+
+    async def chat_copy(self, session_id: str, person: Person) -> Thread:
+        """Store a copy of a run or a template as a conversation of this person, and return it."""
+        thread = (await self._known(session_id, person)).thread
+        copied = [
+            replace(message, execution=None) if isinstance(message, UserMessage) else message
+            for message in thread.messages
+            if not (isinstance(message, SystemMessage | AssistantMessage) and message.exclude_from_prompt)
+        ]
+        begun = self._chats.begin(thread.graph_key, person, title=thread.title)
+        turns = sum(isinstance(message, UserMessage) for message in copied)
+        # What a person said last and nobody answered is answered when they try again.
+        status = "failed" if copied and isinstance(copied[-1], UserMessage) else "stopped"
+        turn = begun.thread.turn.model_copy(update={"number": turns, "status": status})
+        counted = {"turn": turn, "message_count": turns}
+        stored = replace(begun, thread=begun.thread.model_copy(update=counted))
+        return (await self._chats.save(stored, copied)).thread
+
+    async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
+        thread = await self._apply(session_id, event)
+        self.on_changed()
+        return thread
+
+    async def _apply(self, session_id: str, event: SessionEvent) -> Thread:
+        """Apply an event to a run that nobody works on. Raises: SessionRefused, ThreadBusy."""
+        async with self._leases.held(session_id):
+            stored = await self.store.session(session_id)
+            thread = stored.thread
+            moved = _session(thread).after(event, self._limits, self.store.clock())
+            if moved is None:
+                raise _past(thread)
+            session, made = moved
+            if made.row.number in (45, 46):
+                session = session.model_copy(update={"last_person_time": self.store.clock()})
+            changes: dict[str, Any] = {
+                "session": session,
+                "turn": thread.turn.model_copy(update={"status": STATUS_OF[session.phase]}),
+            }
+            changed = replace(stored, thread=thread.model_copy(update=changes))
+            return (await self._sessions.save(changed, thread.messages)).thread
+
+    async def _note_last(self, thread: Thread) -> None:
+        def noted(automation: Automation) -> Automation:
+            if automation.last_session_id == thread.key:
+                return automation
+            return automation.model_copy(update={"last_session_id": thread.key})
+
+        try:
+            await self.store.update(_session(thread).automation_id, noted)
+        except AutomationError:  # it is removed
+            return
+
+
+def _session(thread: Thread) -> AgentSession:
+    if thread.session is None:
+        raise SessionNotFound(session_id=thread.key)
+    return thread.session
+
+
+def _past(thread: Thread) -> SessionRefused:
+    session = _session(thread)
+    end = session.end_reason.value if session.end_reason else None
+    return SessionRefused(session_id=thread.key, phase=session.phase.value, reason=end)
+
+
+def decided_documents(decided: Sequence[Approval]) -> list[dict[str, Any]]:
+    """Return what became of decided proposals, as clients and scripts see it."""
+    return [{"approvalId": approval.id, "status": approval.status} for approval in decided]
