@@ -156,7 +156,7 @@ class SessionTurn(RunningTurn):
         self.happened(EventName.AI_RESPONSE_RECEIVED)
         self._wrong_form("leaked" if reply.leaked else "no_call", reply.text)
         await self.save("running")
-        return False
+        return True
 
     def _wrong_form(self, what: str, said: str) -> None:
         errors = self.agent_session.parse_errors + 1
@@ -210,10 +210,14 @@ class SessionTurn(RunningTurn):
         """Say what became of the calls of a step, with the proposals that were made in it."""
         ran = self.ran
         finish = "finish" if self.agent_session.finish is not None and self.finish_call else ""
-        needs = any(approval.needs_person for approval in made)
+        needs = any(getattr(approval, "needs_person", True) for approval in made)
         facts = ("calls", finish, "proposals" if made else "", "needs_validation" if needs else "")
         ids = [approval.id for approval in made]
-        data = {"approvalIds": ids, "reasons": {a.id: list(a.reasons) for a in made}} if needs else {}
+        data = (
+            {"approvalIds": ids, "reasons": {a.id: list(getattr(a, "reasons", ())) for a in made}}
+            if needs
+            else {}
+        )
         if ran or made or finish or self.is_last_call:
             self.edit(parse_errors=0, proposed=self.agent_session.proposed + len(made))
         if self.agent_session.phase is Phase.PARSING_AI_RESPONSE:

@@ -1,0 +1,275 @@
+"""Runs of automations: begun once an occurrence, worked on alone, resumed wherever they stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from graphrag.approvals import Approve, Reject
+from graphrag.llm.base import SystemMessage, ToolMessage
+from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
+from graphrag.sessions.machine import EndReason, EventName, Phase
+from tests.support.agents import REVIEWER
+from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+
+TWO = MONDAY + 2 * HOUR
+READ = call("read_graph_overview", {})
+
+
+async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> None:
+    provider = ScriptedProvider(
+        Says(calls=[call("read_graph_overview")]), finish("findings", "One dead end.")
+    )
+    async with night_of(provider) as night:
+        made = await night.automation()
+        assert await night.run_at(TWO - 1) == 0
+        assert await night.run_at(TWO) == 1
+        session = await night.session(made)
+        assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.COMPLETED)
+        assert session.report is not None and session.report.text == "One dead end."
+        assert session.roundtrips == 2 and session.scheduled_time == TWO
+        assert (await night.stored(made)).automation.next_time == TWO + DAY
+        assert await night.run_at(TWO + MINUTE) == 0
+    provider.check()
+
+
+async def test_proposals_wait_for_people_and_the_run_goes_on_with_their_decision() -> None:
+    provider = ScriptedProvider(Says(calls=[move()]), finish("findings", "Renamed."))
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        session = await night.session(made)
+        assert session.phase is Phase.WAITING_VALIDATION and session.waiting is not None
+        assert not await night.worker.runner.slots.runs(made.graph_key)
+        (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
+        assert session.waiting["approvalIds"] == [approval.id]
+        await night.approvals.decide(approval.id, Approve(), REVIEWER)
+        assert await night.run_at(night.clock.now + MINUTE) == 1
+        assert (await night.session(made)).end_reason is EndReason.COMPLETED
+        (node,) = await night.database.source("default").get_nodes_by_key(made.graph_key, ["root"])
+        assert node.pos_x == 10
+    provider.check()
+
+
+async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when_it_is_rejected() -> None:
+    both = Says(calls=[move(), *finish("findings", "Proposed.").calls])
+    for decision, more in ((Approve(), []), (Reject("no"), [finish("ok", "Rejected.")])):
+        provider = ScriptedProvider(both, *more)
+        async with night_of(provider) as night:
+            made = await night.automation()
+            await night.run_at(TWO)
+            (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
+            await night.approvals.decide(approval.id, decision, REVIEWER)
+            await night.run_at(night.clock.now + MINUTE)
+            session = await night.session(made)
+            assert session.end_reason is EndReason.COMPLETED and session.report is not None
+            assert session.report.text == ("Rejected." if more else "Proposed.")
+        provider.check()
+
+
+async def test_nothing_changed_means_no_call_of_the_model() -> None:
+    provider = ScriptedProvider(finish())
+    async with night_of(provider) as night:
+        made = await night.automation()
+        assert await night.run_at(TWO) == 1
+        assert await night.run_at(TWO + DAY) == 0
+        skipped = (await night.stored(made)).automation.skipped
+        assert [each.reason for each in skipped] == ["unchanged"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(lambda _: "I think all is well.", id="words"),
+        pytest.param(lambda _: "", id="nothing"),
+        pytest.param(lambda _: Says(calls=[move("nowhere")]), id="refused"),
+    ],
+)
+async def test_three_answers_of_wrong_form_end_a_run(step: object) -> None:
+    provider = ScriptedProvider(*[step] * 3)  # type: ignore[list-item]
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        session = await night.session(made)
+        assert session.end_reason is EndReason.COMPLETED and session.report is not None
+        notes = [m for m in (await night.runs(made))[0].messages if isinstance(m, SystemMessage)]
+        assert sum(note.kind == "FORMAT_ERROR" for note in notes) == 2
+    provider.check()
+
+
+async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
+    step = Says(text="Still looking.", calls=[])
+    provider = ScriptedProvider(
+        *[lambda _: Says(text=step.text, calls=[call("read_graph_overview")]) for _ in range(20)]
+    )
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        session = await night.session(made)
+        assert session.end_reason is EndReason.LIMIT_REACHED and session.roundtrips == 20
+        assert session.report is not None and session.report.outcome == "failed"
+        last = [m for m in (await night.runs(made))[0].messages if isinstance(m, ToolMessage)][-1]
+        assert last.is_error and "not_run" in last.content
+    provider.check()
+
+
+async def test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later() -> None:
+    away = ModelUnreachable(provider="scripted", reason="refused")
+    provider = ScriptedProvider(away, away, finish())
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        session = await night.session(made)
+        assert session.phase is Phase.WAITING_NETWORK_RETRY and session.roundtrips == 1
+        assert not await night.worker.runner.slots.runs(made.graph_key)
+        assert session.waiting is not None and session.waiting["retryAt"] == TWO + 30_000
+        assert await night.run_at(TWO + 29_000) == 0
+        assert await night.run_at(TWO + 30_000) == 1
+        assert await night.run_at(TWO + 2 * MINUTE) == 1
+        session = await night.session(made)
+        assert session.end_reason is EndReason.COMPLETED and session.roundtrips == 1
+    provider.check()
+
+
+async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once() -> None:
+    away = ModelUnreachable(provider="scripted", reason="refused")
+    async with night_of(ScriptedProvider(*[away] * 400)) as night:
+        made = await night.automation(only_if_changed=False)
+        now = TWO
+        while (await night.run_at(now)) or now < TWO + 25 * HOUR:
+            now += 10 * MINUTE
+        assert (await night.runs(made))[-1].session is not None
+        ended = [each.session for each in await night.runs(made) if each.session is not None][-1]
+        assert ended.end_reason is EndReason.NETWORK_ERROR
+    provider = ScriptedProvider(ModelUnauthorized(provider="scripted", reason="wrong key"))
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        assert (await night.session(made)).end_reason is EndReason.ERROR
+    provider.check()
+
+
+async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None:
+    held = asyncio.Event()
+    provider = ScriptedProvider(Says(text="Looking", held=held, reading=(1, 2)), finish())
+    async with night_of(provider) as night:
+        made = await night.automation()
+        night.clock.now = TWO
+        await night.scheduler.tick()
+        while not provider.requests:
+            await asyncio.sleep(0.01)
+        async with night.conversations.held("a conversation", facts={"graphKey": made.graph_key}):
+            await night.worker.runner.yield_graph(made.graph_key)
+            while not night.scheduler.is_idle:
+                await asyncio.sleep(0.01)
+            session = await night.session(made)
+            assert session.end_reason is EndReason.SUSPENDED and session.phase is Phase.CALLING_AI
+            assert await night.run_at(TWO + MINUTE) == 0
+        assert await night.run_at(TWO + MINUTE + 20_000) == 0
+        assert await night.run_at(TWO + MINUTE + 30_000) == 1
+        session = await night.session(made)
+        assert session.end_reason is EndReason.COMPLETED and session.roundtrips == 1
+    provider.check()
+
+
+async def test_a_run_that_is_left_three_times_without_a_step_ends() -> None:
+    held = asyncio.Event()
+    provider = ScriptedProvider(*[Says(text="x", held=held, reading=(1, 2)) for _ in range(4)])
+    async with night_of(provider) as night:
+        made = await night.automation()
+        night.clock.now = TWO
+        for _ in range(4):
+            assert await night.scheduler.tick() == 1
+            asked = len(provider.requests)
+            while len(provider.requests) == asked:
+                await asyncio.sleep(0.01)
+            await night.scheduler.close()
+        await night.run_at(TWO + MINUTE)
+        await night.run_at(TWO + 2 * MINUTE)
+        session = await night.session(made)
+        assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.ERROR)
+
+
+async def test_a_model_that_never_finishes_is_timed_out() -> None:
+    provider = ScriptedProvider(Says(text="x", held=asyncio.Event(), reading=(1, 2)))
+    async with night_of(provider) as night:
+        made = await night.automation(budget={"activeS": 1})
+        await night.run_at(TWO)
+        session = await night.session(made)
+        assert session.end_reason is EndReason.TIMEOUT and session.report is not None
+
+
+async def test_tokens_end_a_run_and_three_failures_pause_an_automation() -> None:
+    def step(_: object) -> Says:
+        return Says(calls=[call("read_graph_overview")])
+
+    provider = ScriptedProvider(*[step] * 6)
+    async with night_of(provider) as night:
+        made = await night.automation(budget={"tokens": 150}, only_if_changed=False)
+        for day in range(3):
+            await night.run_at(TWO + day * DAY)
+            session = await night.session(made)
+            assert session.end_reason is EndReason.LIMIT_REACHED and session.roundtrips == 2
+        automation = (await night.stored(made)).automation
+        assert (automation.enabled, automation.paused_reason) == (False, "failures")
+        assert await night.run_at(TWO + 3 * DAY) == 0
+    provider.check()
+
+
+@pytest.mark.parametrize(("missed", "runs"), [("last", 1), ("skip", 0), ("all", 10)])
+async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
+    provider = ScriptedProvider(*[finish()] * runs)
+    async with night_of(provider) as night:
+        made = await night.automation(missed=missed, only_if_changed=False)
+        await night.run_at(TWO + 46 * DAY + HOUR)
+        await night.run_at(TWO + 46 * DAY + 2 * HOUR)
+        found = await night.runs(made)
+        assert len(found) == runs
+        counted = (await night.stored(made)).automation.skipped
+        assert sum(each.count for each in counted) == 47 - runs
+    provider.check()
+
+
+async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
+    provider = ScriptedProvider(Says(calls=[move()]), finish())
+    async with night_of(provider) as night:
+        made = await night.automation(only_if_changed=False)
+        await night.run_at(TWO)
+        await night.run_at(TWO + DAY)
+        new, old = await night.runs(made)
+        assert old.session is not None and old.session.end_reason is EndReason.CANCELLED
+        assert new.session is not None and new.session.end_reason is EndReason.COMPLETED
+        (approval,) = await night.approvals.list(by=REVIEWER)
+        assert approval.status == "expired"
+        assert any("root" in str(message.content) for message in provider.requests[-1].messages)
+    provider.check()
+
+
+async def test_two_servers_claim_an_occurrence_once() -> None:
+    provider = ScriptedProvider(*[finish()] * 5)
+    async with night_of(provider) as night:
+        from tests.support.automations import night_on
+
+        other = night_on(night.database, provider, clock=night.clock)
+        for number in range(5):
+            await night.automation(name=f"check {number}", only_if_changed=False)
+        night.clock.now = TWO
+        while sum(await asyncio.gather(night.scheduler.run_due(), other.scheduler.run_due())):
+            night.clock.now += MINUTE
+        found = await night.automations.sessions({"open": False})
+        ended = [each for each in found if each.thread.session and each.thread.session.end_reason]
+        assert len(ended) == 5
+    provider.check()
+
+
+async def test_a_late_event_is_refused_and_changes_nothing() -> None:
+    provider = ScriptedProvider(finish())
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        (thread,) = await night.runs(made)
+        for event in EventName:
+            assert await night.activate(thread, event) is None
+        assert (await night.runs(made))[0] == thread

@@ -1,0 +1,164 @@
+"""Automations on the sample graph: a scripted model, a clock that is set by hand, everything else real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasources.base import Database
+from datasources.mock import open_nba
+from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.session_agent import SessionAgent
+from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads
+from graphrag.agent.tool_calls import ToolCalls
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.approvals import Approvals, Policy
+from graphrag.automations.automation import Automation
+from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.runner import Runner
+from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.worker import Worker, session_of
+from graphrag.llm.base import LLMProvider, UserMessage
+from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.usage_meter import UsageMeter
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.retriever import Retriever
+from graphrag.sessions.agent_session import AgentSession
+from graphrag.sessions.machine import EventName, SessionLimits
+from tests.support.agents import EDITOR, GRAPH
+from tests.support.scripted_provider import Says, call
+from tools.base import ToolBox
+from tools.read_tools import READ_TOOLS
+from tools.session_tools import SESSION_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+MONDAY = 1_763_942_400_000
+"""24 November 2025, 00:00 UTC."""
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+
+
+@dataclass
+class Clock:
+    """Time as a test sets it, in milliseconds since 1970; it also moves when somebody sleeps."""
+
+    now: int = MONDAY
+
+    def __call__(self) -> int:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += round(seconds * 1000)
+        await asyncio.sleep(0)
+
+
+def finish(outcome: str = "ok", report: str = "Nothing was found.") -> Says:
+    """The answer that ends a run."""
+    return Says(calls=[call("finish_automation", {"outcome": outcome, "report": report})])
+
+
+def move(key: str = "root", x: int = 10, **more: Any) -> Any:
+    """A call that proposes to move a node."""
+    return call("propose_move_node", {"nodeKey": key, "posX": x, "posY": 20, "reason": "tidier", **more})
+
+
+@dataclass(kw_only=True)
+class Night:
+    """What tests of runs look at; several of them on one database are several servers."""
+
+    database: Database
+    clock: Clock
+    automations: Automations
+    approvals: Approvals
+    threads: Threads
+    agent: SessionAgent
+    worker: Worker
+    scheduler: Scheduler
+    conversations: TurnLeases
+    seen: list[str] = field(default_factory=list[str])
+
+    async def automation(self, text: str = "Look for what is wrong.", **fields: Any) -> Automation:
+        """Store an automation for every day at two."""
+        given = {"name": "Nightly check", "cron": "0 2 * * *", "mode": "propose", **fields}
+        made = self.automations.begin(EDITOR, str(given.pop("graph_key", GRAPH)), **given)
+        made = made.model_copy(update={"next_time": made.schedule.next(self.clock.now)})
+        return (await self.automations.create(made, [UserMessage(content=text)])).automation
+
+    async def run_at(self, now: int) -> int:
+        """Set the clock and run what is due; return how many runs were started."""
+        self.clock.now = now
+        return await self.scheduler.run_due()
+
+    async def runs(self, automation: Automation) -> list[Thread]:
+        """Return the runs of an automation, newest first."""
+        found = await self.automations.sessions({"automationId": automation.key})
+        return [each.thread for each in found if each.thread.key != automation.seed_id]
+
+    async def session(self, automation: Automation) -> AgentSession:
+        """Return the newest run of an automation."""
+        return session_of((await self.runs(automation))[0])
+
+    async def stored(self, automation: Automation) -> StoredAutomation:
+        return await self.automations.get(automation.key)
+
+    async def activate(self, thread: Thread, event: EventName) -> AgentSession | None:
+        return await self.worker.runner.run(thread.key, event)
+
+
+def night_on(
+    database: Database,
+    provider: LLMProvider,
+    *,
+    clock: Clock | None = None,
+    limits: SessionLimits | None = None,
+    policy: Policy | None = None,
+    at_once: int = 2,
+    pricing: Pricing | None = None,
+) -> Night:
+    clock = clock or Clock()
+    source, records = database.source("default"), database.records("default")
+    box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
+    approvals = Approvals(source, records, policy=policy, clock=clock)
+    threads = Threads(records, kind=SESSION_KIND, clock=clock)
+    price = pricing or Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
+    agent = SessionAgent(
+        source=source,
+        retriever=Retriever(source, None),
+        caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=price),
+        calls=ToolCalls(box, approvals),
+        threads=threads,
+        leases=TurnLeases(records, look_s=0.05),
+        approvals=approvals,
+        context_options=ContextOptions(),
+    )
+    automations = Automations(records, workspace="default", clock=clock)
+    slots = TurnLeases(records, prefix="slot", look_s=0.05)
+    runner = Runner(automations, agent, slots, limits=limits, sleep=clock.sleep)
+    conversations = TurnLeases(records)
+    worker = Worker(automations, runner, approvals, conversations)
+
+    async def names() -> list[str]:
+        return ["default"]
+
+    async def opened(_: str) -> Worker:
+        return worker
+
+    return Night(
+        database=database,
+        clock=clock,
+        automations=automations,
+        approvals=approvals,
+        threads=threads,
+        agent=agent,
+        worker=worker,
+        scheduler=Scheduler(names, opened, at_once=at_once),
+        conversations=conversations,
+    )
+
+
+@asynccontextmanager
+async def night_of(provider: LLMProvider, **more: Any) -> AsyncIterator[Night]:
+    async with open_nba("default") as database:
+        yield night_on(database, provider, **more)
