@@ -10,6 +10,7 @@ a call does is stored before it is done, so nothing is done twice.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -87,6 +88,9 @@ class Agent:
         self._source, self._retriever, self._caller, self._calls = source, retriever, caller, calls
         self._threads, self.leases, self._approvals = threads, leases, approvals
         self._context_options = context_options
+        self.on_turn: Callable[[str], Awaitable[None]] | None = None
+        """Called with the key of a graph when a turn about it begins, beside the turn; it may not raise."""
+        self._calling = set[asyncio.Future[None]]()
 
     @property
     def provider(self) -> LLMProvider:
@@ -129,7 +133,8 @@ class Agent:
         facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})
         last: Ending | None = None
-        async with self.leases.held(thread.key) as hold:
+        async with self.leases.held(thread.key, facts={"graphKey": graph_key}) as hold:
+            self._turn_begins(graph_key)
             if thread_id is not None:
                 stored = await take_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
@@ -177,6 +182,7 @@ class Agent:
         last: Ending | None = None
         async with self._held(thread_id, person) as hold:
             stored = await take_over(self._threads, thread_id, person)
+            self._turn_begins(stored.thread.graph_key)
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
@@ -218,6 +224,12 @@ class Agent:
                 await self._threads.get(thread_id, person)
                 raise
             yield hold
+
+    def _turn_begins(self, graph_key: str) -> None:
+        if self.on_turn is not None:
+            calling = asyncio.ensure_future(self.on_turn(graph_key))
+            self._calling.add(calling)
+            calling.add_done_callback(self._calling.discard)
 
     async def stop(self, thread_id: str, person: Person) -> bool:
         """Have whichever process runs a turn of a person's thread stop it soon; say whether one does.

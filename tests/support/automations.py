@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +62,13 @@ def finish(outcome: str = "ok", report: str = "Nothing was found.") -> Says:
 def move(key: str = "root", x: int = 10, **more: Any) -> Any:
     """A call that proposes to move a node."""
     return call("propose_move_node", {"nodeKey": key, "posX": x, "posY": 20, "reason": "tidier", **more})
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, at most ten seconds."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.01)
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.sessions.machine import EndReason, EventName, Phase
 from tests.support.agents import REVIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of
+from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of, night_on, until
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 TWO = MONDAY + 2 * HOUR
@@ -28,8 +28,10 @@ async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> N
         assert await night.run_at(TWO) == 1
         session = await night.session(made)
         assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.COMPLETED)
-        assert session.report is not None and session.report.text == "One dead end."
-        assert session.roundtrips == 2 and session.scheduled_time == TWO
+        assert session.report is not None
+        assert session.report.text == "One dead end."
+        assert session.roundtrips == 2
+        assert session.scheduled_time == TWO
         assert (await night.stored(made)).automation.next_time == TWO + DAY
         assert await night.run_at(TWO + MINUTE) == 0
     provider.check()
@@ -41,7 +43,8 @@ async def test_proposals_wait_for_people_and_the_run_goes_on_with_their_decision
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
-        assert session.phase is Phase.WAITING_VALIDATION and session.waiting is not None
+        assert session.phase is Phase.WAITING_VALIDATION
+        assert session.waiting is not None
         assert not await night.worker.runner.slots.runs(made.graph_key)
         (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
         assert session.waiting["approvalIds"] == [approval.id]
@@ -64,7 +67,8 @@ async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when
             await night.approvals.decide(approval.id, decision, REVIEWER)
             await night.run_at(night.clock.now + MINUTE)
             session = await night.session(made)
-            assert session.end_reason is EndReason.COMPLETED and session.report is not None
+            assert session.end_reason is EndReason.COMPLETED
+            assert session.report is not None
             assert session.report.text == ("Rejected." if more else "Proposed.")
         provider.check()
 
@@ -93,7 +97,8 @@ async def test_three_answers_of_wrong_form_end_a_run(step: object) -> None:
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
-        assert session.end_reason is EndReason.COMPLETED and session.report is not None
+        assert session.end_reason is EndReason.COMPLETED
+        assert session.report is not None
         notes = [m for m in (await night.runs(made))[0].messages if isinstance(m, SystemMessage)]
         assert sum(note.kind == "FORMAT_ERROR" for note in notes) == 2
     provider.check()
@@ -108,10 +113,13 @@ async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
-        assert session.end_reason is EndReason.LIMIT_REACHED and session.roundtrips == 20
-        assert session.report is not None and session.report.outcome == "failed"
+        assert session.end_reason is EndReason.LIMIT_REACHED
+        assert session.roundtrips == 20
+        assert session.report is not None
+        assert session.report.outcome == "failed"
         last = [m for m in (await night.runs(made))[0].messages if isinstance(m, ToolMessage)][-1]
-        assert last.is_error and "not_run" in last.content
+        assert last.is_error
+        assert "not_run" in last.content
     provider.check()
 
 
@@ -122,14 +130,17 @@ async def test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later() -
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
-        assert session.phase is Phase.WAITING_NETWORK_RETRY and session.roundtrips == 1
+        assert session.phase is Phase.WAITING_NETWORK_RETRY
+        assert session.roundtrips == 1
         assert not await night.worker.runner.slots.runs(made.graph_key)
-        assert session.waiting is not None and session.waiting["retryAt"] == TWO + 30_000
+        assert session.waiting is not None
+        assert session.waiting["retryAt"] == TWO + 30_000
         assert await night.run_at(TWO + 29_000) == 0
         assert await night.run_at(TWO + 30_000) == 1
         assert await night.run_at(TWO + 2 * MINUTE) == 1
         session = await night.session(made)
-        assert session.end_reason is EndReason.COMPLETED and session.roundtrips == 1
+        assert session.end_reason is EndReason.COMPLETED
+        assert session.roundtrips == 1
     provider.check()
 
 
@@ -158,19 +169,19 @@ async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None
         made = await night.automation()
         night.clock.now = TWO
         await night.scheduler.tick()
-        while not provider.requests:
-            await asyncio.sleep(0.01)
+        await until(lambda: bool(provider.requests))
         async with night.conversations.held("a conversation", facts={"graphKey": made.graph_key}):
             await night.worker.runner.yield_graph(made.graph_key)
-            while not night.scheduler.is_idle:
-                await asyncio.sleep(0.01)
+            await until(lambda: night.scheduler.is_idle)
             session = await night.session(made)
-            assert session.end_reason is EndReason.SUSPENDED and session.phase is Phase.CALLING_AI
+            assert session.end_reason is EndReason.SUSPENDED
+            assert session.phase is Phase.CALLING_AI
             assert await night.run_at(TWO + MINUTE) == 0
         assert await night.run_at(TWO + MINUTE + 20_000) == 0
         assert await night.run_at(TWO + MINUTE + 30_000) == 1
         session = await night.session(made)
-        assert session.end_reason is EndReason.COMPLETED and session.roundtrips == 1
+        assert session.end_reason is EndReason.COMPLETED
+        assert session.roundtrips == 1
     provider.check()
 
 
@@ -180,11 +191,9 @@ async def test_a_run_that_is_left_three_times_without_a_step_ends() -> None:
     async with night_of(provider) as night:
         made = await night.automation()
         night.clock.now = TWO
-        for _ in range(4):
+        for asked in range(4):
             assert await night.scheduler.tick() == 1
-            asked = len(provider.requests)
-            while len(provider.requests) == asked:
-                await asyncio.sleep(0.01)
+            await until(lambda asked=asked: len(provider.requests) > asked)
             await night.scheduler.close()
         await night.run_at(TWO + MINUTE)
         await night.run_at(TWO + 2 * MINUTE)
@@ -198,7 +207,8 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
         made = await night.automation(budget={"activeS": 1})
         await night.run_at(TWO)
         session = await night.session(made)
-        assert session.end_reason is EndReason.TIMEOUT and session.report is not None
+        assert session.end_reason is EndReason.TIMEOUT
+        assert session.report is not None
 
 
 async def test_tokens_end_a_run_and_three_failures_pause_an_automation() -> None:
@@ -211,7 +221,8 @@ async def test_tokens_end_a_run_and_three_failures_pause_an_automation() -> None
         for day in range(3):
             await night.run_at(TWO + day * DAY)
             session = await night.session(made)
-            assert session.end_reason is EndReason.LIMIT_REACHED and session.roundtrips == 2
+            assert session.end_reason is EndReason.LIMIT_REACHED
+            assert session.roundtrips == 2
         automation = (await night.stored(made)).automation
         assert (automation.enabled, automation.paused_reason) == (False, "failures")
         assert await night.run_at(TWO + 3 * DAY) == 0
@@ -239,8 +250,10 @@ async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
         await night.run_at(TWO)
         await night.run_at(TWO + DAY)
         new, old = await night.runs(made)
-        assert old.session is not None and old.session.end_reason is EndReason.CANCELLED
-        assert new.session is not None and new.session.end_reason is EndReason.COMPLETED
+        assert old.session is not None
+        assert old.session.end_reason is EndReason.CANCELLED
+        assert new.session is not None
+        assert new.session.end_reason is EndReason.COMPLETED
         (approval,) = await night.approvals.list(by=REVIEWER)
         assert approval.status == "expired"
         assert any("root" in str(message.content) for message in provider.requests[-1].messages)
@@ -250,8 +263,6 @@ async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
 async def test_two_servers_claim_an_occurrence_once() -> None:
     provider = ScriptedProvider(*[finish()] * 5)
     async with night_of(provider) as night:
-        from tests.support.automations import night_on
-
         other = night_on(night.database, provider, clock=night.clock)
         for number in range(5):
             await night.automation(name=f"check {number}", only_if_changed=False)
