@@ -16,8 +16,7 @@ from graphrag.agent.turn_guard import open_turn, watched
 from graphrag.approvals import Approval, Person
 from graphrag.i18n import Language
 from graphrag.logs import bind_log_context
-from graphrag.sessions.agent_session import AgentSession
-from graphrag.sessions.machine import EndReason, EventName, Phase
+from graphrag.sessions.machine import EventName, Phase
 
 UNLIMITED: Final = 1_000_000
 """Rounds of tools of a run: its calls of the model are limited instead."""
@@ -46,25 +45,6 @@ class SessionAgent(Agent):
             async with aclosing(watched(turn, (), self._loop(turn, partial(self._go_on, turn)))) as watching:
                 async for event in watching:
                     yield event
-
-    async def apply(
-        self,
-        session_id: str,
-        person: Person,
-        order: SessionOrder,
-        *facts: str,
-        reason: EndReason | None = None,
-    ) -> AgentSession:
-        """Apply an event to a session that nobody works on, and store it; return the session.
-
-        Raises: ThreadNotFound, ThreadBusy, SessionPast.
-        """
-        async with self._turn(session_id, person, order, None) as turn:
-            before = turn.agent_session.phase
-            if turn.happened(order.event, *facts, reason=reason) is None:
-                raise SessionPast(session_id=session_id, phase=before.value, event=order.event.value)
-            await turn.store_event()
-            return turn.agent_session
 
     @asynccontextmanager
     async def _turn(

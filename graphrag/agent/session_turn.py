@@ -19,13 +19,12 @@ from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import TurnStatus
 from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.approvals import Approval
-from graphrag.i18n import text
+from graphrag.i18n import Language, text
 from graphrag.llm.base import AssistantMessage, SystemKind, SystemMessage, ToolMessage, UserMessage
 from graphrag.sessions.agent_session import (
     REPORT_CHARS,
     STATUS_OF,
     AgentSession,
-    Outcome,
     RunBudget,
     SessionReport,
     SessionUsage,
@@ -115,25 +114,11 @@ class SessionTurn(RunningTurn):
             return None
         session, transition = made
         self._update(session=session)
-        for action in transition.actions:
-            kind = _NOTED.get(action)
-            if kind is not None:
-                self.note(kind)
+        self.messages += notes_of(transition, session, self.language)
         self.is_last_call = (
             session.roundtrip_limit is not None and session.roundtrips >= session.roundtrip_limit
         )
         return transition
-
-    def note(self, kind: SystemKind, **facts: str) -> None:
-        """Add a message of the service to the conversation."""
-        session = self.agent_session
-        values = {"calls": str(session.roundtrips), "tokens": str(session.usage.tokens), **facts}
-        said = text(f"note_{kind.lower()}", self.language, **values)
-        self.messages.append(
-            SystemMessage(
-                content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=kind in _FOR_PEOPLE
-            )
-        )
 
     async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
         """Store the run as it is now; instructions are made again for each call and are not stored."""
@@ -170,7 +155,9 @@ class SessionTurn(RunningTurn):
             last = self.messages[-1] if self.messages else None
             if isinstance(last, AssistantMessage):
                 self.messages[-1] = replace(last, invalid=True)
-            self.note("FORMAT_ERROR", what=text(f"format_{what}", self.language))
+            self.messages.append(
+                _note("FORMAT_ERROR", self.language, what=text(f"format_{what}", self.language))
+            )
             self.happened(EventName.RETRY_SCHEDULED)
 
     def accept(self, reply: Reply, writes: Callable[[str], bool]) -> Requested:
@@ -292,9 +279,7 @@ class SessionTurn(RunningTurn):
         reason = str(waiting.get("reason") or session.end_reason or "")
         if session.finish is not None and reason == EndReason.COMPLETED:
             return session.finish
-        outcome: Outcome = "failed"
-        said = self.text.strip() or text("run_said_nothing", self.language)
-        return SessionReport(outcome=outcome, text=said[:REPORT_CHARS])
+        return failed_report(self.text, self.language)
 
     async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
         """Store that the run waits for people; its slot is free meanwhile."""
@@ -328,13 +313,6 @@ class SessionTurn(RunningTurn):
         self.edit(report=SessionReport(outcome="failed", text=fault.message(self.language)[:REPORT_CHARS]))
         await self.save("running")
 
-    async def store_event(self) -> None:
-        """Store what an event did to a run that nobody works on; one that ends has a report."""
-        if self.is_over and self.agent_session.report is None:
-            self.answer_rest("interrupted")
-            self.edit(report=self._report())
-        await self.save("running")
-
     def take_question(self) -> UserMessage:
         """Take the task out of the conversation: it is put at its end again, behind its context."""
         asked = [m for m in self.messages if isinstance(m, UserMessage)]
@@ -343,3 +321,22 @@ class SessionTurn(RunningTurn):
         segments = tuple(s for message in asked for s in message.segments)
         first = asked[0] if asked else UserMessage(content="")
         return replace(first, content=words, segments=segments)
+
+
+def notes_of(transition: Transition, session: AgentSession, language: Language) -> list[SystemMessage]:
+    """Return the notes that a row of the table asks for, but for that of a wrong form."""
+    kinds: list[SystemKind] = [_NOTED[action] for action in transition.actions if action in _NOTED]
+    calls, tokens = str(session.roundtrips), str(session.usage.tokens)
+    return [_note(kind, language, calls=calls, tokens=tokens) for kind in kinds]
+
+
+def _note(kind: SystemKind, language: Language, **facts: str) -> SystemMessage:
+    said = text(f"note_{kind.lower()}", language, **facts)
+    hidden = kind in _FOR_PEOPLE
+    return SystemMessage(content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=hidden)
+
+
+def failed_report(said: str, language: Language) -> SessionReport:
+    """Return the report of a run that ended without one: what it had said by then."""
+    words = said.strip() or text("run_said_nothing", language)
+    return SessionReport(outcome="failed", text=words[:REPORT_CHARS])

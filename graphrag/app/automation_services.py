@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.wiring import Services
 from graphrag.automations.automation_store import Automations
@@ -27,7 +26,6 @@ def automation_service(
     store = Automations(records, workspace=services.settings.workspace, clock=clock)
     control = SessionControl(
         store,
-        Threads(records, kind=SESSION_KIND, clock=clock),
         TurnLeases(records, clock=clock),
         chats=services.threads,
         approvals=services.approvals,

@@ -26,6 +26,7 @@ from graphrag.agent.thread_store import (
     StoredThread,
     StoredTurn,
     Thread,
+    ThreadBusy,
     ThreadError,
     now_ms,
     read_thread,
@@ -174,6 +175,16 @@ class Automations:
         if record is None or record.data.get("workspace") != self.workspace:
             raise SessionNotFound(session_id=key)
         return read_thread(record)
+
+    async def put_session(self, thread: Thread, version: str | None) -> StoredThread:
+        """Store a run over the version that was read. Raises: ThreadBusy."""
+        changed = thread.model_copy(update={"last_updated_time": self.clock()})
+        record = Record(kind=SESSION_KIND, key=thread.key, data=thread_data(changed))
+        try:
+            kept = await self.records.put(record, expected_version=version)
+        except RecordConflict as exc:
+            raise ThreadBusy(thread_id=thread.key) from exc
+        return StoredThread(thread=changed, version=kept.version)
 
     async def sessions(
         self, where: Mapping[str, str | int | bool], *, order_by: str = "scheduledTime", limit: int = 100

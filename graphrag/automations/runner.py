@@ -16,14 +16,15 @@ from datasources.errors import SourceError
 from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation import Automation, Budget
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.errors import AutomationError
+from graphrag.automations.errors import AutomationError, SessionRefused
+from graphrag.automations.session_events import SessionEvents, session_of
 from graphrag.roles import ROLE_ORDER, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
-from graphrag.sessions.machine import EndReason, EventName, Phase, SessionLimits
+from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class Runner:
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         self.automations, self.agent, self.slots = automations, agent, slots
-        self.limits = limits or SessionLimits()
+        self.events = SessionEvents(automations, agent.leases, limits=limits)
+        self.limits = self.events.limits
         self._sleep = sleep
         self.on_event: Callable[[str, Event], None] | None = None
         """Called with each event of a run, for those who follow it; it may not raise."""
@@ -74,7 +76,7 @@ class Runner:
         while True:
             automation = await self._automation(thread)
             person = await self._person(thread, automation)
-            session = _session(thread)
+            session = session_of(thread)
             order = SessionOrder(event=event, budget=self._budget(automation, thread), limits=self.limits)
             try:
                 async with asyncio.timeout(max(0.0, order.budget.active_ms - session.active_ms) / 1000):
@@ -85,45 +87,38 @@ class Runner:
                             if self.on_event is not None:
                                 self.on_event(thread.key, each)
             except TimeoutError:
-                overdue = SessionOrder(event=EventName.SCHEDULER_HEARTBEAT, limits=self.limits)
-                await self.agent.apply(thread.key, person, overdue, "overdue")
-            session = await self._confirmed(thread.key, person)
-            thread = (await self.automations.session(thread.key)).thread
+                overdue = SessionEvent(name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"}))
+                await self.events.apply(thread.key, overdue)
+            thread = await self._confirmed(thread.key)
+            session = session_of(thread)
             await self.account(thread)
             if session.phase is not Phase.CALLING_AI or session.end_reason is not None:
                 return session
             event = EventName.SESSION_ACTIVATION_REQUESTED  # a person wants it to go on
 
-    async def _confirmed(self, session_id: str, person: Person) -> AgentSession:
-        """Wait until an announced end has its time, unless a person decides before; return the session."""
-        session = _session((await self.automations.session(session_id)).thread)
+    async def _confirmed(self, session_id: str) -> Thread:
+        """Wait until an announced end has its time, unless a person decides before; return the run."""
+        thread = (await self.automations.session(session_id)).thread
+        session = session_of(thread)
         if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
-            return session
+            return thread
         at = int((session.waiting or {}).get("at", 0))
         await self._sleep(max(0, at - self.automations.clock()) / 1000)
-        with suppress(SessionPast, ThreadBusy):
-            return await self.confirm(session_id, person)
-        return _session((await self.automations.session(session_id)).thread)
-
-    async def confirm(self, session_id: str, person: Person) -> AgentSession:
-        """End a run whose end was announced. Raises: ThreadBusy, SessionPast, ThreadNotFound."""
-        order = SessionOrder(event=EventName.COMPLETION_CONFIRMED, limits=self.limits)
-        return await self.agent.apply(session_id, person, order)
+        with suppress(SessionRefused, ThreadBusy):
+            return await self.events.apply(session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED))
+        return (await self.automations.session(session_id)).thread
 
     async def give_up(
         self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
     ) -> None:
         """End a run that nobody works on: its process died too often, or the network stayed away."""
-        thread = stored.thread
-        order = SessionOrder(event=name, limits=self.limits)
-        person = Person(thread.user_id, "viewer", thread.workspace)
-        with suppress(ThreadBusy, SessionPast):
-            await self.agent.apply(thread.key, person, order, reason=reason)
-            await self.account((await self.automations.session(thread.key)).thread)
+        with suppress(ThreadBusy, SessionRefused):
+            thread = await self.events.apply(stored.thread.key, SessionEvent(name=name, reason=reason))
+            await self.account(thread)
 
     async def account(self, thread: Thread) -> None:
         """Note on the automation what the run used so far, and how it ended."""
-        session = _session(thread)
+        session = session_of(thread)
 
         def noted(automation: Automation) -> Automation:
             spent = automation.spent_on(self.automations.clock())
@@ -157,7 +152,7 @@ class Runner:
 
     async def _automation(self, thread: Thread) -> Automation | None:
         try:
-            return (await self.automations.get(_session(thread).automation_id)).automation
+            return (await self.automations.get(session_of(thread).automation_id)).automation
         except AutomationError:
             return None
 
@@ -183,9 +178,3 @@ class Runner:
             cost_usd=min(limits) if limits else None,
             active_ms=budget.active_s * 1000,
         )
-
-
-def _session(thread: Thread) -> AgentSession:
-    if thread.session is None:
-        raise ThreadError(f"{thread.key!r} is no session")
-    return thread.session

@@ -23,9 +23,9 @@ from graphrag.automations.errors import (
     SessionNotFound,
     SessionRefused,
 )
+from graphrag.automations.session_events import SessionEvents, refused, session_of
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person
-from graphrag.sessions.agent_session import STATUS_OF, AgentSession
 from graphrag.sessions.machine import (
     EndReason,
     EventName,
@@ -42,12 +42,11 @@ MAX_LISTED: Final = 1_000
 
 
 class SessionControl:
-    """The runs of one workspace. `sessions` stores them, `chats` conversations."""
+    """The runs of one workspace. `chats` stores conversations."""
 
     def __init__(
         self,
         store: Automations,
-        sessions: Threads,
         leases: TurnLeases,
         *,
         chats: Threads,
@@ -55,9 +54,9 @@ class SessionControl:
         limits: SessionLimits | None = None,
         on_changed: Callable[[], None] | None = None,
     ) -> None:
-        self.store, self._sessions, self._leases = store, sessions, leases
+        self.store, self._leases = store, leases
+        self._events = SessionEvents(store, leases, limits=limits)
         self._chats, self._approvals = chats, approvals
-        self._limits = limits or SessionLimits()
         self.on_changed = on_changed or (lambda: None)
         """Called when the scheduler has to look again."""
 
@@ -94,7 +93,7 @@ class SessionControl:
         if not person.at_least("reviewer"):
             where["userId"] = person.user_id
         found = await self.store.sessions(where, limit=MAX_LISTED)
-        runs = [each.thread for each in found if _session(each.thread).kind is SessionKind.AUTOMATION]
+        runs = [each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION]
         return runs[:limit]
 
     async def _known(self, session_id: str, person: Person) -> StoredThread:
@@ -107,7 +106,7 @@ class SessionControl:
     async def _run(self, session_id: str, person: Person) -> Thread:
         """Return a run that a person may act on. Raises: as `get`, AutomationRefused for a template."""
         thread = (await self._known(session_id, person)).thread
-        if _session(thread).kind is not SessionKind.AUTOMATION:
+        if session_of(thread).kind is not SessionKind.AUTOMATION:
             raise AutomationRefused("template_not_run")
         return thread
 
@@ -124,9 +123,9 @@ class SessionControl:
     async def stop(self, session_id: str, person: Person) -> Thread:
         """End a run; what it proposed stays to be decided. Raises: SessionRefused when it is over."""
         thread = await self._own(session_id, person)
-        session = _session(thread)
+        session = session_of(thread)
         if session.phase is Phase.COMPLETED:
-            raise _past(thread)
+            raise refused(thread)
         return await self.cancel(thread)
 
     async def cancel(self, thread: Thread, *, withdraw: bool = False) -> Thread:
@@ -138,14 +137,14 @@ class SessionControl:
             while True:
                 if await self._leases.ask_to_stop(thread.key):
                     thread = await self._left(thread)
-                    if _session(thread).phase is Phase.COMPLETED:
+                    if session_of(thread).phase is Phase.COMPLETED:
                         break
                 try:
-                    thread = await self._apply(thread.key, ended)
+                    thread = await self._events.apply(thread.key, ended)
                     break
                 except SessionRefused:  # it ended meanwhile
                     thread = (await self.store.session(thread.key)).thread
-                    if _session(thread).phase is Phase.COMPLETED:
+                    if session_of(thread).phase is Phase.COMPLETED:
                         break
                     raise
                 except ThreadBusy:
@@ -167,13 +166,13 @@ class SessionControl:
         Raises: SessionRefused for any other.
         """
         thread = await self._own(session_id, person)
-        session = _session(thread)
+        session = session_of(thread)
         if session.phase is Phase.WAITING_NETWORK_RETRY:
             event = SessionEvent(name=EventName.NETWORK_RETRY_SCHEDULED, data={"retryAt": self.store.clock()})
         else:
             event = SessionEvent(name=EventName.SESSION_ACTIVATION_REQUESTED, facts=frozenset({"slot_free"}))
             if session.phase is not Phase.COMPLETED:
-                raise _past(thread)
+                raise refused(thread)
         return await self._changed(session_id, event)
 
     async def confirm(self, session_id: str, person: Person, *, end: bool) -> Thread:
@@ -194,7 +193,7 @@ class SessionControl:
             graph_key=thread.graph_key, thread_id=thread.key, status="pending", limit=MAX_LISTED, by=person
         )
         if not waiting:
-            raise AutomationRefused("session_no_question", phase=_session(thread).phase.value)
+            raise AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
         decision = Approve(feedback) if approved else Reject(feedback)
         decided: list[Approval] = []
         for approval in sorted(waiting, key=lambda each: (each.created, each.id)):
@@ -203,7 +202,7 @@ class SessionControl:
             except (AlreadyDecided, ProposalExpired):  # somebody was faster: theirs stands
                 continue
         if not decided:
-            raise AutomationRefused("session_no_question", phase=_session(thread).phase.value)
+            raise AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
         self.on_changed()
         return (await self.store.session(session_id)).thread, decided
 
@@ -225,27 +224,9 @@ class SessionControl:
         return (await self._chats.save(stored, copied)).thread
 
     async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
-        thread = await self._apply(session_id, event)
+        thread = await self._events.apply(session_id, event)
         self.on_changed()
         return thread
-
-    async def _apply(self, session_id: str, event: SessionEvent) -> Thread:
-        """Apply an event to a run that nobody works on. Raises: SessionRefused, ThreadBusy."""
-        async with self._leases.held(session_id):
-            stored = await self.store.session(session_id)
-            thread = stored.thread
-            moved = _session(thread).after(event, self._limits, self.store.clock())
-            if moved is None:
-                raise _past(thread)
-            session, made = moved
-            if made.row.number in (45, 46):
-                session = session.model_copy(update={"last_person_time": self.store.clock()})
-            changes: dict[str, Any] = {
-                "session": session,
-                "turn": thread.turn.model_copy(update={"status": STATUS_OF[session.phase]}),
-            }
-            changed = replace(stored, thread=thread.model_copy(update=changes))
-            return (await self._sessions.save(changed, thread.messages)).thread
 
     async def _note_last(self, thread: Thread) -> None:
         def noted(automation: Automation) -> Automation:
@@ -254,21 +235,9 @@ class SessionControl:
             return automation.model_copy(update={"last_session_id": thread.key})
 
         try:
-            await self.store.update(_session(thread).automation_id, noted)
+            await self.store.update(session_of(thread).automation_id, noted)
         except AutomationError:  # it is removed
             return
-
-
-def _session(thread: Thread) -> AgentSession:
-    if thread.session is None:
-        raise SessionNotFound(session_id=thread.key)
-    return thread.session
-
-
-def _past(thread: Thread) -> SessionRefused:
-    session = _session(thread)
-    end = session.end_reason.value if session.end_reason else None
-    return SessionRefused(session_id=thread.key, phase=session.phase.value, reason=end)
 
 
 def decided_documents(decided: Sequence[Approval]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from graphrag.automations.automation import Automation, LastSeen, PauseReason, S
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.errors import AutomationError
 from graphrag.automations.runner import MEMBER_KIND, Runner
+from graphrag.automations.session_events import session_of
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
@@ -313,12 +314,6 @@ class Worker:
         listed = "\n".join(f"- {each}" for each in titles)
         said = text("replaced_proposals", automation.language, proposals=listed)
         return [SystemMessage(content=said, stable=False)]
-
-
-def session_of(thread: Thread) -> AgentSession:
-    """Return the session of a thread that is one."""
-    assert thread.session is not None, "only sessions are stored under their kind"
-    return thread.session
 
 
 def _first(pair: tuple[int, Start]) -> int:

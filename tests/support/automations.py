@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,8 @@ from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.runner import Runner
 from graphrag.automations.scheduler import Scheduler
-from graphrag.automations.worker import Worker, session_of
+from graphrag.automations.session_events import session_of
+from graphrag.automations.worker import Worker
 from graphrag.llm.base import LLMProvider, UserMessage
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
@@ -166,6 +167,6 @@ def night_on(
 
 
 @asynccontextmanager
-async def night_of(provider: LLMProvider, **more: Any) -> AsyncIterator[Night]:
+async def night_of(provider: LLMProvider, **more: Any) -> AsyncGenerator[Night]:
     async with open_nba("default") as database:
         yield night_on(database, provider, **more)

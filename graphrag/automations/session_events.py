@@ -1,0 +1,76 @@
+"""Applies events to runs that nobody works on: a person's, the clock's, or those of a process that died."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphrag.agent.session_turn import failed_report, notes_of
+from graphrag.agent.thread_messages import to_stored
+from graphrag.agent.thread_store import Thread
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.automations.automation_store import Automations
+from graphrag.automations.errors import SessionRefused
+from graphrag.i18n import Language
+from graphrag.llm.base import AssistantMessage
+from graphrag.sessions.agent_session import STATUS_OF, AgentSession
+from graphrag.sessions.machine import Phase, SessionEvent, SessionLimits
+
+_BY_PEOPLE: Final = frozenset({46})
+"""Rows that only a person takes; the others say so themselves."""
+
+
+class SessionEvents:
+    """The stored runs of one workspace, each changed under its lease."""
+
+    def __init__(
+        self, store: Automations, leases: TurnLeases, *, limits: SessionLimits | None = None
+    ) -> None:
+        self.store, self.leases, self.limits = store, leases, limits or SessionLimits()
+
+    async def apply(self, session_id: str, event: SessionEvent, *, language: Language = "en") -> Thread:
+        """Store what an event makes of a run, and return it; one that ends has a report.
+
+        Raises: SessionNotFound, SessionRefused (it is past that), ThreadBusy (a process works on it).
+        """
+        async with self.leases.held(session_id):
+            stored = await self.store.session(session_id)
+            thread = stored.thread
+            before = session_of(thread)
+            moved = before.after(event, self.limits, self.store.clock())
+            if moved is None:
+                raise refused(thread)
+            session, made = moved
+            if made.row.number in _BY_PEOPLE:
+                session = session.model_copy(update={"last_person_time": self.store.clock()})
+            ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
+            if session.phase in ends and session.report is None:
+                session = session.model_copy(update={"report": failed_report(_said(thread), language)})
+            changed = thread.model_copy(
+                update={
+                    "session": session,
+                    "turn": thread.turn.model_copy(update={"status": STATUS_OF[session.phase]}),
+                    "conversation_history": [
+                        *thread.conversation_history,
+                        *to_stored(notes_of(made, session, language)),
+                    ],
+                }
+            )
+            return (await self.store.put_session(changed, stored.version)).thread
+
+
+def session_of(thread: Thread) -> AgentSession:
+    """Return the session of a thread that is one."""
+    assert thread.session is not None, "only sessions are stored under their kind"
+    return thread.session
+
+
+def refused(thread: Thread) -> SessionRefused:
+    """Return the error for what a session is past."""
+    session = session_of(thread)
+    end = session.end_reason.value if session.end_reason else None
+    return SessionRefused(session_id=thread.key, phase=session.phase.value, reason=end)
+
+
+def _said(thread: Thread) -> str:
+    said = (message.content for message in reversed(thread.messages) if isinstance(message, AssistantMessage))
+    return next((content for content in said if content.strip()), "")
