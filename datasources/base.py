@@ -353,7 +353,10 @@ class MemoryGraphProvider(Protocol):
 
 RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "thread": ("graphKey", "userId", "lastUpdatedTime"),
-    "approval": ("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
+    "approval": (
+        *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
+        *("automationId", "proposalHash"),
+    ),
     "audit": ("graphKey", "sequence", "userId", "approvalId"),
     "lease": ("owner", "expiresTime", "graphKey"),
     "journal": ("graphKey", "sequence"),

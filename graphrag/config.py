@@ -5,14 +5,30 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_args
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "NODIUS_"
 CONFIG_FILE = "nodius.toml"
+
+
+ActionClass = Literal["layout", "content", "structure", "delete", "code", "types"]
+
+
+def _names(value: Any) -> Any:
+    """Return names that are separated by commas as a list."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
 class SettingsError(Exception):
@@ -149,6 +165,12 @@ class Settings(BaseSettings):
         description="who decides a proposed change: asker (an editor in their own threads, or a reviewer), "
         "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it); "
         "live edits and imports by editors need no decision",
+    )
+    require_validation: Annotated[tuple[ActionClass, ...], NoDecode, BeforeValidator(_names)] = Field(
+        default=get_args(ActionClass),
+        description="kinds of proposed change that a person must decide, separated by commas: layout, "
+        "content, structure, delete, code, types; others are applied by policy, unless the workspace, the "
+        "graph or a node type demands a person",
     )
 
     timezone: Annotated[str, AfterValidator(_zone)] = Field(
@@ -326,6 +348,8 @@ def settings_table() -> list[tuple[str, str, str, str]]:
             [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []
         )
         variable = choices[0] if choices else PREFIX + name.upper()
-        default = "" if field.default is None else str(field.default)
+        given: Any = field.default
+        given = ", ".join(cast(tuple[str, ...], given)) if isinstance(given, tuple) else given
+        default = "" if given is None else str(given)
         rows.append((name, variable, default, field.description or ""))
     return rows

@@ -123,6 +123,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "NotAllowed": _as("forbidden"),
     "ProposalRefused": _as("invalid"),
     "AlreadyProposed": _as("conflict"),
+    "RejectedBefore": _as("conflict"),
     "AlreadyDecided": _as("conflict"),
     "ProposalExpired": _as("stale", http_status=410),
     "ProposalWaits": _as("conflict", retryable=True),

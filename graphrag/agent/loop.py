@@ -194,6 +194,8 @@ class Agent:
                 chosen = approval_id or await self._oldest(turn)
                 await self._approvals.decide(chosen, decision, person, thread_id=thread_id)
             events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
+            decided, waiting = await turn.decide_by_policy(self._approvals, waiting)
+            events += decided
             status = turn.state.status
             if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
                 raise NothingToResume(thread_id=thread_id, status=status)
@@ -326,6 +328,10 @@ class Agent:
                     yield event
             turn.stepped(waiting)
             if waiting:
+                events, waiting = await turn.decide_by_policy(self._approvals, waiting)
+                for event in events:
+                    yield event
+            if waiting:
                 yield await turn.wait(waiting)
                 return
             requested = None
@@ -364,4 +370,5 @@ class Agent:
             model=self._caller.provider.model,
             round=turn.state.rounds_used,
             write_guard=turn.hold.write,
+            session=turn.session,
         )

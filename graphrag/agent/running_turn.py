@@ -27,7 +27,16 @@ from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.agent.turn_lease import CANCELLED, TurnLease
-from graphrag.approvals import Approval, ApprovalNotFound, Approvals, Person, outcome_facts, outcome_text
+from graphrag.approvals import (
+    CHAT_SESSION,
+    Approval,
+    ApprovalNotFound,
+    Approvals,
+    Person,
+    ProposingSession,
+    outcome_facts,
+    outcome_text,
+)
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.prompts.library import load_phrases
@@ -44,7 +53,7 @@ class RunningTurn:
 
     `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
     TurnStarted. `interactive`: a person can be asked for more rounds of tools. `features`: what else the
-    person's client can show.
+    person's client can show. `session` proposes.
     """
 
     threads: Threads
@@ -61,7 +70,11 @@ class RunningTurn:
     interactive: bool = True
     corrections: int = 0
     features: frozenset[str] = NO_FEATURES
-    session_kind: SessionKind = "chat"
+    session: ProposingSession = CHAT_SESSION
+
+    @property
+    def session_kind(self) -> SessionKind:
+        return self.session.kind
 
     @property
     def thread_id(self) -> str:
@@ -303,6 +316,15 @@ class RunningTurn:
         self.has_outcomes = self.has_outcomes or bool(late or events)
         # Those made in the same millisecond stay in the order in which the model asked for them.
         return events, sorted(waiting, key=lambda approval: approval.created)
+
+    async def decide_by_policy(
+        self, approvals: Approvals, waiting: list[Approval]
+    ) -> tuple[list[Event], list[Approval]]:
+        """Apply what waits if none of it needs a person; return the events of that, and what still waits."""
+        if not waiting or any(approval.needs_person for approval in waiting):
+            return [], waiting
+        await approvals.decide_by_policy([approval.id for approval in waiting], fence=self.hold)
+        return await self.collect_outcomes(approvals, keep_waiting=True)
 
     def _outcome(self, approval: Approval | None) -> str:
         if approval is None:

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from datasources.errors import SourceError
 from graphrag.agent.call_log import CallLog, CallRecord, Outcome
@@ -26,15 +26,27 @@ from graphrag.agent.requested_calls import (
     unchanged,
 )
 from graphrag.agent.thread_store import ThreadBusy
-from graphrag.approvals import AlreadyProposed, Approval, ApprovalError, Approvals, Person, ProposalRefused
+from graphrag.approvals import (
+    CHAT_SESSION,
+    AlreadyProposed,
+    Approval,
+    ApprovalError,
+    Approvals,
+    Person,
+    ProposalRefused,
+    ProposingSession,
+    RejectedBefore,
+)
 from graphrag.approvals.store import WriteGuard
 from graphrag.leases import now_ms
 from graphrag.llm.base import ToolCall
 from tools.arguments import parse_arguments
-from tools.base import Problem, Tool, ToolBox, ToolContext, ToolResult, failure
+from tools.base import Problem, ToolBox, ToolContext, ToolResult, failure
 from tools.proposals import MalformedProposal
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REMEMBERED = 256
 """Results of reads, and errors, that are stored to be given again; the oldest goes first."""
@@ -47,7 +59,8 @@ _UNSURE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlace:
-    """Where the calls of a step run, and for whom. `write_guard` stores proposals while the turn is held.
+    """Where the calls of a step run, for whom and in which session. `write_guard` stores proposals while the
+    turn is held.
 
     `round` counts the steps of a turn.
     """
@@ -59,6 +72,7 @@ class CallPlace:
     model: str
     round: int = 0
     write_guard: WriteGuard | None = None
+    session: ProposingSession = CHAT_SESSION
 
 
 class ToolCalls:
@@ -223,8 +237,10 @@ class ToolCalls:
             action=result.data,
             asker=place.person,
             model=place.model,
-            reason=_reason(self._box.get(call.name), call),
+            reason=_argument(call, "reason", ""),
             write_guard=place.write_guard,
+            session=place.session,
+            ask_first=_argument(call, "askFirst", False),
         )
         stored.append(approval)
         log.debug("hitl_interrupt", extra={"tool": call.name, "approvalId": approval.id})
@@ -250,7 +266,7 @@ async def _with_refusals(work: Awaitable[ToolResult]) -> ToolResult:
     except ProposalRefused as exc:
         problems = exc.problems[:8]
         return failure("invalid_arguments", *problems)
-    except AlreadyProposed as exc:
+    except (AlreadyProposed, RejectedBefore) as exc:
         return ToolResult(text=f"{exc}.")
     except (ApprovalError, MalformedProposal) as exc:
         return failure("invalid_arguments", Problem(what=str(exc)))
@@ -259,6 +275,7 @@ async def _with_refusals(work: Awaitable[ToolResult]) -> ToolResult:
         return failure("unavailable", Problem(what="the proposal could not be stored; tell the person"))
 
 
-def _reason(tool: Tool[Any] | None, call: ToolCall) -> str:
-    reason = parse_arguments(call.arguments).values.get("reason")
-    return reason if tool is not None and isinstance(reason, str) else ""
+def _argument(call: ToolCall, name: str, default: T) -> T:
+    """Return an argument of a call that was run, where it is of the default's type."""
+    value = parse_arguments(call.arguments).values.get(name)
+    return value if isinstance(value, type(default)) else default

@@ -132,6 +132,7 @@ class TurnLease:
         self._lease, self._thread_id = lease, thread_id
         self.write = lease.write
         """Carries out a write if the thread is still held (see `Lease.write`)."""
+        self.fence, self.read = lease.fence, lease.read
         self._ended = asyncio.Event()
         self._working: asyncio.Task[Any] | None = None
 

@@ -276,7 +276,11 @@ class Shared:
             retriever=retriever,
             threads=Threads(records),
             approvals=Approvals(
-                saved, records, policy=Policy.of(settings.deciders), on_applied=queue.applied
+                saved,
+                records,
+                policy=Policy.of(settings.deciders),
+                require_validation=frozenset(settings.require_validation),
+                on_applied=queue.applied,
             ),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS)),

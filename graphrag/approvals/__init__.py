@@ -1,4 +1,4 @@
-"""Proposals that wait for people, and their decisions: nothing changes a graph without one.
+"""Proposals and their decisions, by people or by policy: nothing changes a graph without one.
 
 From outside: the names below, `errors`, `audit` and `imported_changes`.
 """
@@ -28,13 +28,16 @@ from graphrag.approvals.errors import (
     ProposalExpired,
     ProposalRefused,
     ProposalWaits,
+    RejectedBefore,
     UndoRefused,
 )
 from graphrag.approvals.outcome import outcome_facts, outcome_text, reason_text
+from graphrag.approvals.proposing import CHAT_SESSION, ProposingSession
 from graphrag.approvals.titles import title
 from graphrag.roles import Person, Policy
 
 __all__ = [
+    "CHAT_SESSION",
     "AlreadyDecided",
     "AlreadyProposed",
     "Approval",
@@ -54,8 +57,10 @@ __all__ = [
     "ProposalExpired",
     "ProposalRefused",
     "ProposalWaits",
+    "ProposingSession",
     "Reason",
     "Reject",
+    "RejectedBefore",
     "Status",
     "UndoRefused",
     "outcome_facts",

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from datasources.base import Record, RecordWrite
 from datasources.errors import BadDocument
+from graphrag.approvals.validation import Demand
 from graphrag.roles import Person
 from tools.proposals import BatchAction, ProposedAction, SingleAction, to_document
 
@@ -18,6 +19,8 @@ KIND = "approval"
 SCHEMA_VERSION = 1
 SYSTEM = "system"
 """Who decides when nobody does: proposals expire."""
+POLICY = "policy"
+"""Who decides what no level demands a person for; its role is `SYSTEM`."""
 
 Action = SingleAction | BatchAction
 CLAIMED = "claimed"
@@ -61,6 +64,7 @@ class _StoredModel(BaseModel):
 class Decided(_StoredModel):
     """Who decided what and when. Of an edit both actions are kept: this one was carried out.
 
+    `levels` are the classes that each level demanded, where it was decided by policy.
     Units: `at` in milliseconds since 1970.
     """
 
@@ -72,6 +76,7 @@ class Decided(_StoredModel):
     action: ProposedAction | None = None
     action_hash: str | None = None
     preview: dict[str, Any] | None = None
+    levels: dict[str, list[str]] | None = None
 
     @field_serializer("action")
     def _plain(self, action: Action | None) -> dict[str, Any] | None:
@@ -112,6 +117,9 @@ class Approval(_StoredModel):
 
     `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
     takes back with it; `undone_by` is the other way round.
+    `reasons` are the levels that demand a person; without any, `needs_person` is false and it may be decided
+    by policy. `proposal_hash` is the same for every proposal of this change. `automation_id`,
+    `scheduled_time` and `seed_version` name the run that proposed it, where that was no conversation.
     Units: times in milliseconds since 1970.
     """
 
@@ -132,6 +140,12 @@ class Approval(_StoredModel):
     created: int = _named("createdTime")
     expires: int = _named("expiresTime")
     status: Status = "pending"
+    reasons: tuple[Demand, ...] = ()
+    needs_person: bool = True
+    automation_id: str | None = None
+    scheduled_time: int | None = None
+    seed_version: int | None = None
+    proposal_hash: str | None = None
     depends_on: tuple[str, ...] = ()
     names: dict[str, str] = Field(default_factory=dict[str, str])
     labels: dict[str, str] = Field(default_factory=dict[str, str])
@@ -150,6 +164,11 @@ class Approval(_StoredModel):
     @property
     def is_open(self) -> bool:
         return self.status == "pending"
+
+    @property
+    def is_by_policy(self) -> bool:
+        """Whether no person decided it, because no level demanded one."""
+        return self.decision is not None and (self.decision.by, self.decision.role) == (POLICY, SYSTEM)
 
     @property
     def effective_action(self) -> Action:

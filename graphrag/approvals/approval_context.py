@@ -23,6 +23,7 @@ from graphrag.approvals.approval import SYSTEM, Approval, Decided, Outcome, Reas
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.errors import AlreadyDecided, ApprovalBusy, ApprovalNotFound
 from graphrag.approvals.store import ApprovalStore
+from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.roles import Person, Policy
 from tools.proposals import hash_of
 
@@ -83,6 +84,8 @@ class ApprovalContext:
     clock: Callable[[], int]
     ids: Callable[[], str]
     ttl_ms: int
+    application: frozenset[ActionClass] = CLASSES
+    """The classes for which the operator demands a person."""
     queues: GraphQueues = field(default_factory=GraphQueues)
 
     async def known(self, approval_id: str, by: Person, thread_id: str | None = None) -> Approval:
@@ -189,12 +192,16 @@ def audit_facts(approval: Approval, event: str) -> dict[str, Any]:
         "userId": decision.by if decision else SYSTEM,
         "role": decision.role if decision else SYSTEM,
         "verdict": decision.verdict if decision else None,
+        "levels": decision.levels if decision else None,
         "feedback": (decision.feedback or None) if decision else None,
         "asker": approval.asker,
         "threadId": approval.thread_id,
         "turn": approval.turn,
         "toolCallId": approval.tool_call_id,
         "model": approval.model,
+        "automationId": approval.automation_id,
+        "scheduledTime": approval.scheduled_time,
+        "seedVersion": approval.seed_version,
         "actionHash": approval.action_hash,
         "editedActionHash": decision.action_hash if decision else None,
         "revision": revision,

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
 from datasources.base import GraphDataSource, MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict
-from graphrag.approvals import decisions, imported_changes, proposing, undo
+from graphrag.approvals import decisions, imported_changes, policy_decisions, proposing, undo
 from graphrag.approvals.approval import Action, Approval, Decision, Status
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.pending_changes import PendingView, additions_of
-from graphrag.approvals.store import ApprovalStore, WriteGuard
+from graphrag.approvals.store import ApprovalStore, Fence, WriteGuard
+from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.leases import now_ms
 from graphrag.roles import Person, Policy
 
@@ -44,10 +45,12 @@ class Approvals:
         ids: Callable[[], str] = new_approval_id,
         four_eyes: bool = False,
         ttl_ms: int = TTL_MS,
+        require_validation: frozenset[ActionClass] = CLASSES,
         on_applied: Callable[[Approval], Awaitable[None]] | None = None,
     ) -> None:
         """`on_applied` is called with every change that a decision or an undo applied; what it raises is
-        logged."""
+        logged. `require_validation`: the classes for which the operator demands a person.
+        """
         self._on_applied = on_applied
         self.on_decided: Callable[[Approval], None] | None = None
         """Called with every decision and undo that was carried out; what it raises is logged."""
@@ -61,6 +64,7 @@ class Approvals:
             clock=clock,
             ids=ids,
             ttl_ms=ttl_ms,
+            application=require_validation,
         )
 
     async def propose(
@@ -75,11 +79,15 @@ class Approvals:
         model: str,
         reason: str = "",
         write_guard: WriteGuard | None = None,
+        session: proposing.ProposingSession = proposing.CHAT_SESSION,
+        ask_first: bool = False,
     ) -> Approval:
-        """Review an action and keep it for a person to decide. Nothing of the graph changes.
+        """Review an action and keep it for a decision. Nothing of the graph changes.
 
-        Raises: ProposalRefused with what is wrong, AlreadyProposed, NotAllowed, ApprovalNotFound (the asker
-        is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
+        `needs_person` of what is returned says whether a person must decide it.
+        Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed,
+        ApprovalNotFound (the asker is of another workspace), MalformedProposal, GraphNotFound, and what
+        `write_guard` raises.
         """
         asked = proposing.Asked(
             graph_key=graph_key,
@@ -90,6 +98,8 @@ class Approvals:
             model=model,
             reason=reason,
             write_guard=write_guard,
+            session=session,
+            ask_first=ask_first,
         )
         return await proposing.propose(self._context, action, asked)
 
@@ -118,6 +128,7 @@ class Approvals:
         thread_id: str | None = None,
         status: Status | None = None,
         asker: str | None = None,
+        automation_id: str | None = None,
         limit: int = 100,
         by: Person,
     ) -> list[Approval]:
@@ -128,7 +139,12 @@ class Approvals:
         found: list[Approval] = []
         for one in stored:
             found += await self._context.store.find(
-                graph_key=graph_key, thread_id=thread_id, status=one, asker=asker, limit=limit
+                graph_key=graph_key,
+                thread_id=thread_id,
+                status=one,
+                asker=asker,
+                automation_id=automation_id,
+                limit=limit,
             )
         current = [self._current(approval) for approval in found]
         wanted = [approval for approval in current if status in (None, approval.status)]
@@ -158,6 +174,20 @@ class Approvals:
         return await self._announced(
             await decisions.decide(self._context, approval_id, decision, by, thread_id=thread_id)
         )
+
+    async def decide_by_policy(
+        self, approval_ids: Sequence[str], *, fence: Fence | None = None
+    ) -> list[Approval]:
+        """Apply the proposals of a step for which no level demands a person; return them as they are then.
+
+        Judged as a whole: where one of them needs a person, or builds on what waits, nothing is applied.
+        `fence` lets it write only as long as its caller may. Raises: what `fence` raises, ApprovalBusy.
+        """
+        done = await policy_decisions.decide_by_policy(self._context, approval_ids, fence)
+        for approval in done:
+            if not approval.is_open:
+                await self._announced(approval)
+        return done
 
     async def undo(
         self, graph_key: str, approval_id: str | None = None, *, by: Person, turn: bool = False

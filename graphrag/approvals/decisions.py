@@ -7,7 +7,7 @@ any moment, of several decisions one wins, and nothing has to be claimed beforeh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from graphrag.approvals.approval import (
 )
 from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
 from graphrag.approvals.errors import NotAllowed, ProposalExpired, ProposalRefused, ProposalWaits
+from graphrag.approvals.store import Fence
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot
@@ -95,24 +96,53 @@ async def _carry_out(
     taken = decided(decision, by, context.clock())
     if isinstance(decision, Reject):
         return await context.close(approval, "rejected", taken)
+    edit = decision if isinstance(decision, ApproveEdited) else None
+
+    async def apply() -> Approval:
+        done = await _apply_edited(context, approval, edit, by) if edit else None
+        return done or await apply_as_shown(context, approval, taken)
+
+    return await or_failed(context, approval, taken, apply)
+
+
+async def or_failed(
+    context: ApprovalContext, approval: Approval, taken: Decided, work: Callable[[], Awaitable[Approval]]
+) -> Approval:
+    """Do `work`; close the approval as failed when its graph is gone or refuses the change."""
     try:
-        if isinstance(decision, ApproveEdited):
-            done = await _apply_edited(context, approval, decision, by)
-            if done is not None:
-                return done
-        lost = await _look_at_others(context, approval)
-        if lost is not None:
-            return await context.close(approval, "stale", taken, lost)
-        snapshot = await load_near(context.source, approval.graph_key, approval.action, _cut(approval))
-        current = validate(approval, snapshot)
-        if isinstance(current, Ended):
-            return await context.close(approval, current.status, taken, current.reason)
-        return await _apply(context, approval, taken, current, snapshot)
+        return await work()
     except GraphNotFound:
-        return await context.close(approval, "failed", taken, Reason(code="failed_graph_gone"))
+        reason = Reason(code="failed_graph_gone")
     except (InvalidMutation, BadDocument) as exc:
         reason = Reason(code="failed_refused", facts={"problem": str(exc)})
-        return await context.close(approval, "failed", taken, reason)
+    return await context.close(approval, "failed", taken, reason)
+
+
+async def apply_as_shown(
+    context: ApprovalContext,
+    approval: Approval,
+    taken: Decided,
+    *,
+    snapshot: Snapshot | None = None,
+    fence: Fence | None = None,
+) -> Approval:
+    """Apply what was proposed, or close the approval as stale or failed.
+
+    Raises: ProposalWaits, RevisionConflict also when the graph is not as in `snapshot`, RecordConflict.
+    """
+    lost = await _look_at_others(context, approval)
+    if lost is not None:
+        return await context.close(approval, "stale", taken, lost)
+    snapshot = snapshot or await load_for(context, approval)
+    current = validate(approval, snapshot)
+    if isinstance(current, Ended):
+        return await context.close(approval, current.status, taken, current.reason)
+    return await _apply(context, approval, taken, current, snapshot, fence)
+
+
+async def load_for(context: ApprovalContext, approval: Approval) -> Snapshot:
+    """Read what carrying out a proposal needs. Raises: GraphNotFound."""
+    return await load_near(context.source, approval.graph_key, approval.action, _cut(approval))
 
 
 def _cut(approval: Approval) -> list[str]:
@@ -195,7 +225,12 @@ def _essence(preview: Mapping[str, Any]) -> str:
 
 
 async def _apply(
-    context: ApprovalContext, approval: Approval, taken: Decided, reviewed: Reviewed, snapshot: Snapshot
+    context: ApprovalContext,
+    approval: Approval,
+    taken: Decided,
+    reviewed: Reviewed,
+    snapshot: Snapshot,
+    fence: Fence | None = None,
 ) -> Approval:
     """Apply, record and audit in one transaction."""
     revision = snapshot.graph.revision
@@ -208,6 +243,7 @@ async def _apply(
 
     async def write(entry: Sequence[RecordWrite]) -> None:
         timed = replace(mutation, changed_at=outcome.at)
-        await context.source.apply(timed, expected_revision=revision, records=[applied.write(), *entry])
+        records = [applied.write(), *entry, *([fence.fence()] if fence else [])]
+        await context.source.apply(timed, expected_revision=revision, records=records)
 
     return await context.commit(applied, facts, write)

@@ -5,6 +5,7 @@ ApprovalError
 ├── NotAllowed         this person may not do that; `code` says why
 ├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
 ├── AlreadyProposed    the same change waits for a decision in this conversation
+├── RejectedBefore     a person rejected the same change, and nothing it touches has changed since
 ├── AlreadyDecided     somebody decided it
 ├── ProposalExpired    nobody decided it in time
 ├── ProposalWaits      it needs others that are not decided yet
@@ -59,6 +60,12 @@ class ProposalRefused(ApprovalError):
 
 class AlreadyProposed(ApprovalError):
     code = "already_proposed"
+
+
+class RejectedBefore(ApprovalError):
+    def __init__(self, *, approval_id: str, by: str, feedback: str) -> None:
+        self.code = "rejected_before_why" if feedback else "rejected_before"
+        super().__init__(approval_id=approval_id, by=by, **({"feedback": feedback} if feedback else {}))
 
 
 class AlreadyDecided(ApprovalError):

@@ -64,6 +64,8 @@ def _code(approval: Approval) -> str:
             return "undone"
         case "applied" if approval.undoes is not None:
             return "undo"
+        case "applied" if approval.is_by_policy:
+            return "policy"
         case "applied":
             return "applied" if _edited(approval) is None else "edited"
         case _:

@@ -96,10 +96,11 @@ def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> A
     meant = {name: key for name, key in names.items() if name not in created and name not in known}
     if not meant or not nodes_named(action) & meant.keys():
         return action
-    return parse_action(_renamed(to_document(action), meant))
+    return parse_action(with_names(to_document(action), meant))
 
 
-def _renamed(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def with_names(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a stored action with other keys in the place of node keys."""
     payload = dict(document["payload"])
     for field in _NODE_FIELDS:
         if field in payload:
@@ -114,7 +115,7 @@ def _renamed(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
     for position in payload.get("positions", ()):
         position["nodeKey"] = names.get(position["nodeKey"], position["nodeKey"])
     if document["type"] == "batch":
-        payload["actions"] = [_renamed(inner, names) for inner in payload["actions"]]
+        payload["actions"] = [with_names(inner, names) for inner in payload["actions"]]
     return {**document, "payload": payload}
 
 

@@ -4,28 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from graphrag.approvals.action_review import Reviewed, review
 from graphrag.approvals.approval import Action, Approval, clean
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import AlreadyProposed, ApprovalNotFound, NotAllowed, ProposalRefused
+from graphrag.approvals.asked_before import proposal_hash, refuse_repeated
+from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, ProposalRefused
+from graphrag.approvals.levels import demands_of, levels_of, protected_fields
 from graphrag.approvals.pending_changes import additions_of, own_names, renamed, used_by, with_additions
 from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
+from graphrag.approvals.validation import Demand
 from graphrag.roles import Person
+from tools.base import Problem
 from tools.proposals import canonical_hash, parse_action
-from tools.write_tools import Snapshot, load_snapshot
+from tools.write_tools import Snapshot, load_snapshot, resolve_action
 
 MAX_WAITING = 100
 """Pending proposals of one thread that a new one may build on."""
+_PROTECTED = "only people say what they must be asked for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposingSession:
+    """The session that proposes. `require_validation`: a person decides all that it proposes.
+
+    An automation's names its run. Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as
+    long as others); `scheduled_time` in milliseconds since 1970.
+    """
+
+    kind: Literal["chat", "automation"] = "chat"
+    automation_id: str | None = None
+    scheduled_time: int | None = None
+    seed_version: int | None = None
+    require_validation: bool = False
+    ttl_ms: int | None = None
+
+
+CHAT_SESSION = ProposingSession()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """Where a proposal comes from. `model` is `person` for what somebody proposes by hand.
 
-    `write_guard` stores it only as long as its turn is not another process's.
+    `ask_first`: the model itself wants a person to decide. `write_guard` stores it only as long as its turn
+    is not another process's.
     """
 
     graph_key: str
@@ -36,13 +61,15 @@ class Asked:
     model: str
     reason: str = ""
     write_guard: WriteGuard | None = None
+    session: ProposingSession
+    ask_first: bool = False
 
 
 async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
     """Review an action and store it as pending.
 
-    Raises: ProposalRefused, AlreadyProposed, NotAllowed, ApprovalNotFound (another workspace),
-    MalformedProposal, GraphNotFound, and what `write_guard` raises.
+    Raises: ProposalRefused, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound (another
+    workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
     asker = asked.asker
     if not context.is_home(asker):
@@ -56,13 +83,48 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     meant = renamed(proposed, names, snapshot.nodes)
     if meant is not proposed:
         snapshot = await load_snapshot(context.source, asked.graph_key, meant)
+    whole = with_additions(snapshot, [additions_of(approval) for approval in waiting])
+    digest = proposal_hash(resolve_action(meant, whole)[0])
+    await refuse_repeated(
+        context,
+        digest,
+        whole,
+        thread_id=asked.thread_id,
+        turn=asked.turn,
+        automation_id=asked.session.automation_id,
+    )
     reviewed, depends_on = _reviewed(meant, snapshot, waiting)
-    digest = canonical_hash(reviewed.action)
-    same = next((approval for approval in waiting if approval.action_hash == digest), None)
-    if same is not None:
-        raise AlreadyProposed(approval_id=same.id)
-    now = context.clock()
-    approval = Approval(
+    if protected := protected_fields(snapshot, reviewed.mutation):
+        raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
+    reasons = await _reasons(context, asked, reviewed.action, whole)
+    approval = _approval(context, asked, reviewed, snapshot).changed(
+        reasons=reasons,
+        needs_person=bool(reasons),
+        proposal_hash=digest,
+        depends_on=depends_on,
+        names=own_names(meant, reviewed.action),
+        labels=labels_of(reviewed.action, snapshot, waiting),
+    )
+    return await context.store.put(approval, write_guard=asked.write_guard)
+
+
+async def _reasons(
+    context: ApprovalContext, asked: Asked, action: Action, snapshot: Snapshot
+) -> tuple[Demand, ...]:
+    levels = await levels_of(
+        context,
+        action,
+        snapshot,
+        session=asked.session.require_validation,
+        request=asked.ask_first,
+        unattended=asked.session.kind == "automation",
+    )
+    return demands_of(action, levels, snapshot)
+
+
+def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapshot: Snapshot) -> Approval:
+    now, session = context.clock(), asked.session
+    return Approval(
         id=context.ids(),
         workspace=context.source.workspace,
         graph_key=asked.graph_key,
@@ -70,20 +132,19 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         turn=asked.turn,
         tool_call_id=asked.tool_call_id,
         action=reviewed.action,
-        action_hash=digest,
+        action_hash=canonical_hash(reviewed.action),
         base_revision=snapshot.graph.revision,
         touched=dict(reviewed.touched),
         preview=reviewed.preview.to_document(),
         reason=clean(asked.reason),
-        asker=asker.user_id,
+        asker=asked.asker.user_id,
         model=asked.model,
         created=now,
-        expires=now + context.ttl_ms,
-        depends_on=depends_on,
-        names=own_names(meant, reviewed.action),
-        labels=labels_of(reviewed.action, snapshot, waiting),
+        expires=now + (context.ttl_ms if session.ttl_ms is None else session.ttl_ms),
+        automation_id=session.automation_id,
+        scheduled_time=session.scheduled_time,
+        seed_version=session.seed_version,
     )
-    return await context.store.put(approval, write_guard=asked.write_guard)
 
 
 async def _waiting(context: ApprovalContext, asked: Asked) -> list[Approval]:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from datasources.base import Record, RecordStore, RecordWrite
 from graphrag.approvals.approval import CLAIMED, KIND, Approval, Status, from_record
 
 WriteGuard = Callable[[RecordWrite], Awaitable[None]]
 """Carries out a write together with a check of its own, or raises."""
+
+
+class Fence(Protocol):
+    """Lets a transaction through only as long as its caller may still write; see `graphrag.leases.Lease`."""
+
+    def fence(self) -> RecordWrite: ...
+
+    async def read(self) -> None:
+        """Make the next `fence` fit what is stored. Raises: what says that the caller may not."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +53,13 @@ class ApprovalStore:
         thread_id: str | None = None,
         status: Status | None = None,
         asker: str | None = None,
+        automation_id: str | None = None,
+        proposal_hash: str | None = None,
         limit: int = 100,
     ) -> list[Approval]:
         """Return the latest approvals, newest first."""
         given = {"graphKey": graph_key, "threadId": thread_id, "status": status, "userId": asker}
+        given |= {"automationId": automation_id, "proposalHash": proposal_hash}
         where = {name: value for name, value in given.items() if value is not None}
         found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
         return [from_record(record) for record in found if record.data.get("workspace") == self.workspace]

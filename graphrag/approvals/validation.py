@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
+from graphrag.config import ActionClass
 from tools.proposals import (
     BatchAction,
     ConfigureNodeTypeAction,
@@ -27,7 +28,6 @@ from tools.proposals import (
     single_actions,
 )
 
-ActionClass = Literal["layout", "content", "structure", "delete", "code", "types"]
 CLASSES: Final[frozenset[ActionClass]] = frozenset(get_args(ActionClass))
 Level = Literal["application", "workspace", "graph", "nodeType", "session", "request", "floor"]
 FLOOR: Final[frozenset[ActionClass]] = frozenset({"delete", "code", "types"})
@@ -58,16 +58,28 @@ class Levels:
     request: bool = False
     unattended: bool = False
     """An automation's session: the floor holds."""
+    four_eyes: bool = False
+    """Nobody decides what they asked for: the floor is everything."""
+
+    def to_document(self) -> dict[str, list[str]]:
+        """Return what each level that stands somewhere demands, as it is stored with a decision."""
+        named = {f"nodeType/{name}": asked for name, asked in sorted(self.node_types.items()) if asked}
+        levels = {"application": self.application, "workspace": self.workspace, "graph": self.graph, **named}
+        return {name: sorted(asked) for name, asked in levels.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """One level's demand: the classes of the action for which it wants a person."""
+    """One level's demand: the classes of the action for which it wants a person, in their order.
+
+    `where` is the place of the part within a batch, as `actions.2`, "" for an action alone. `name` is the
+    node type that demands it.
+    """
 
     level: Level
-    classes: frozenset[ActionClass]
+    classes: tuple[ActionClass, ...]
     where: str = ""
-    """The place of the part within a batch, as `actions.2`; "" for an action alone."""
+    name: str = ""
 
 
 def classes_of(action: SingleAction) -> frozenset[ActionClass]:
@@ -107,20 +119,24 @@ def required(
     Args:
         types_of: the names of the node types that a part of the action touches.
     """
+    floor = CLASSES if levels.four_eyes else FLOOR if levels.unattended else frozenset[ActionClass]()
     found: list[Demand] = []
     for where, single in single_actions(action):
-        classes = classes_of(single)
-        demands: list[tuple[Level, frozenset[ActionClass]]] = [
-            ("application", levels.application),
-            ("workspace", levels.workspace),
-            ("graph", levels.graph),
-            *(("nodeType", levels.node_types.get(name, frozenset())) for name in types_of(single)),
-            ("session", CLASSES if levels.session else frozenset()),
-            ("request", CLASSES if levels.request else frozenset()),
-            ("floor", FLOOR if levels.unattended else frozenset()),
+        demands: list[tuple[Level, str, frozenset[ActionClass]]] = [
+            ("application", "", levels.application),
+            ("workspace", "", levels.workspace),
+            ("graph", "", levels.graph),
+            *(("nodeType", name, levels.node_types.get(name, frozenset())) for name in types_of(single)),
+            ("session", "", CLASSES if levels.session else frozenset()),
+            ("request", "", CLASSES if levels.request else frozenset()),
+            ("floor", "", floor),
         ]
-        reasons = [Demand(level=lv, classes=classes & asked, where=where) for lv, asked in demands]
-        found += [one for one in reasons if one.classes]
+        classes = classes_of(single)
+        found += [
+            Demand(level=level, classes=tuple(sorted(classes & asked)), where=where, name=name)
+            for level, name, asked in demands
+            if classes & asked
+        ]
     return found
 
 

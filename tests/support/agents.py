@@ -18,6 +18,7 @@ from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person, Policy
+from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageLimits, UsageMeter
@@ -70,12 +71,14 @@ def setting_on(
     calls: CallLimits | None = None,
     usage: UsageLimits | None = None,
     policy: Policy | None = None,
+    free: frozenset[ActionClass] = frozenset(),
     language: Any = "en",
     leases: TurnLeases | None = None,
 ) -> Setting:
     source, records = database.source("default"), database.records("default")
     retriever = Retriever(source, None)
-    box, approvals, threads = ToolBox(tools), Approvals(source, records, policy=policy), Threads(records)
+    box, threads = ToolBox(tools), Threads(records)
+    approvals = Approvals(source, records, policy=policy, require_validation=CLASSES - free)
     meter = UsageMeter(usage)
     agent = Agent(
         source=source,

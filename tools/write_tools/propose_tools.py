@@ -43,14 +43,15 @@ MAX_PROBLEMS = 8
 
 
 class Reasoned(Part):
-    """What every proposal says besides what it is."""
+    """What every proposal says besides what it is. `ask_first`: a person is to decide it in any case."""
 
     reason: Annotated[str, Field(min_length=1, max_length=1_000)]
+    ask_first: bool = False
 
 
 def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
     async def propose(arguments: Part, context: ToolContext) -> ToolResult:
-        payload = arguments.model_dump(by_alias=True, exclude={"reason"}, exclude_none=True)
+        payload = arguments.model_dump(by_alias=True, exclude={"reason", "ask_first"}, exclude_none=True)
         action = parse_action({"type": kind, "payload": payload})
         snapshot = await load_near(context.source, context.graph_key, action)  # nothing is placed yet
         resolved, problems = resolve_action(action, snapshot)

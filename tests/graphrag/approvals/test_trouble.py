@@ -181,7 +181,7 @@ async def test_more_decisions_of_a_graph_than_may_wait_are_refused_and_stay_pend
     monkeypatch.setattr(approval_context, "MAX_QUEUED", 2)
     bench = await a_bench()
     approvals = bench.approvals()
-    made = [await bench.propose("create_node", typeKey="task") for _ in range(4)]
+    made = [await bench.propose("create_node", typeKey="task", data={"n": n}) for n in range(4)]
     done = await asyncio.gather(
         *(approvals.decide(a.id, Approve(), EDITOR) for a in made), return_exceptions=True
     )

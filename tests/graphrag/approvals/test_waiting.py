@@ -75,8 +75,8 @@ async def test_independent_proposals_of_a_turn_are_applied_in_any_order(order: t
 async def test_new_nodes_of_one_turn_get_places_of_their_own() -> None:
     bench = await a_bench()
     places = []
-    for _ in range(3):
-        approval = await bench.propose("create_node", typeKey="task")
+    for number in range(3):
+        approval = await bench.propose("create_node", typeKey="task", data={"n": number})
         (node,) = approval.preview["nodesAdded"]
         places.append((node["posX"], node["posY"]))
         assert approval.depends_on == ()
