@@ -84,7 +84,7 @@ class Decided(_StoredModel):
 
 
 class Reason(_StoredModel):
-    """Why it came to nothing: a message's code and what stands in its places."""
+    """Why it came to nothing, or what to know before: a message's code and what stands in its places."""
 
     code: str
     facts: dict[str, str] = Field(default_factory=dict[str, str])
@@ -118,8 +118,9 @@ class Approval(_StoredModel):
     `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
     takes back with it; `undone_by` is the other way round.
     `reasons` are the levels that demand a person; without any, `needs_person` is false and it may be decided
-    by policy. `proposal_hash` is the same for every proposal of this change. `automation_id`,
-    `scheduled_time` and `seed_version` name the run that proposed it, where that was no conversation.
+    by policy. `warnings` are for who decides, as things were when it was made. `proposal_hash` is the same
+    for every proposal of this change. `automation_id`, `scheduled_time` and `seed_version` name the run that
+    proposed it, where that was no conversation.
     Units: times in milliseconds since 1970.
     """
 
@@ -142,6 +143,7 @@ class Approval(_StoredModel):
     status: Status = "pending"
     reasons: tuple[Demand, ...] = ()
     needs_person: bool = True
+    warnings: tuple[Reason, ...] = ()
     automation_id: str | None = None
     scheduled_time: int | None = None
     seed_version: int | None = None

@@ -62,8 +62,12 @@ async def refuse_repeated(
     for earlier in found:
         if earlier.is_open and earlier.expires > now:
             raise AlreadyProposed(approval_id=earlier.id)
-    last = next((one for one in found if one.status in ("applied", "rejected")), None)
-    if last is None or last.status == "applied" or (automation_id is None and last.turn != turn):
-        return
-    if last.decision and not changed_since(last.touched, touched(last.action, snapshot)):
-        raise RejectedBefore(approval_id=last.id, by=last.decision.by, feedback=last.decision.feedback)
+    for earlier in found:
+        if earlier.status == "applied":
+            return  # a person changed their mind since
+        holds = automation_id is not None or earlier.turn == turn
+        if earlier.status != "rejected" or earlier.decision is None or not holds:
+            continue
+        if not changed_since(earlier.touched, touched(earlier.action, snapshot)):
+            decision = earlier.decision
+            raise RejectedBefore(approval_id=earlier.id, by=decision.by, feedback=decision.feedback)

@@ -31,7 +31,7 @@ async def decide_by_policy(
             return approvals
         if await _builds_on_others(context, approval, approval_ids):
             return approvals
-        if (await _judged(context, approval)).needs_person:
+        if (await _reviewed(context, approval)).needs_person:
             return [await context.store.get(one.id) or one for one in approvals]
     return [await _decided(context, one, fence) if one.is_open else one for one in approvals]
 
@@ -41,7 +41,7 @@ async def _builds_on_others(context: ApprovalContext, approval: Approval, ids: S
     return any(other is not None and other.is_open for other in others)
 
 
-async def _judged(context: ApprovalContext, approval: Approval) -> Approval:
+async def _reviewed(context: ApprovalContext, approval: Approval) -> Approval:
     """Return a proposal with what is demanded now, stored if that is a person."""
     try:
         snapshot = await load_for(context, approval)
@@ -73,9 +73,9 @@ async def _decided(context: ApprovalContext, approval: Approval, fence: Fence | 
 
         async def apply() -> Approval:
             snapshot = await load_for(context, current)
-            judged, levels = await _with_demands(context, current, snapshot)
-            if judged.needs_person:
-                return judged
+            looked_at, levels = await _with_demands(context, current, snapshot)
+            if looked_at.needs_person:
+                return looked_at
             seen = taken.model_copy(update={"levels": levels.to_document()})
             return await apply_as_shown(context, current, seen, snapshot=snapshot, fence=fence)
 

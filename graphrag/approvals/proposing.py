@@ -13,6 +13,7 @@ from graphrag.approvals.asked_before import proposal_hash, refuse_repeated
 from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, ProposalRefused
 from graphrag.approvals.levels import demands_of, levels_of, protected_fields
 from graphrag.approvals.pending_changes import additions_of, own_names, renamed, used_by, with_additions
+from graphrag.approvals.review_words import warnings_of
 from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
 from graphrag.approvals.validation import Demand
@@ -105,7 +106,8 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         names=own_names(meant, reviewed.action),
         labels=labels_of(reviewed.action, snapshot, waiting),
     )
-    return await context.store.put(approval, write_guard=asked.write_guard)
+    warnings = await warnings_of(context, approval, snapshot)
+    return await context.store.put(approval.changed(warnings=warnings), write_guard=asked.write_guard)
 
 
 async def _reasons(

@@ -69,6 +69,12 @@ def title(approval: Approval, language: Language, action: Action | None = None) 
     return _Titles(approval.labels, language).of(action or approval.effective_action)
 
 
+def part_titles(approval: Approval, language: Language) -> list[tuple[str, str]]:
+    """Return each action of a proposal as (its place, as `actions.2`; what it does)."""
+    titles = _Titles(approval.labels, language)
+    return [(where, titles.of(single)) for where, single in single_actions(approval.action)]
+
+
 def _short(text: str) -> str:
     return cut_name(text, MAX_CHARS)
 

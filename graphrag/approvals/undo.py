@@ -205,6 +205,7 @@ def _record_of(
         undoes_also=tuple(one.id for one in approvals[1:]),
         undone_by=None,
         reasons=(),
+        warnings=(),
         proposal_hash=None,
         decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=at),
         result=outcome_of(now, mutation, inverse_mutation(now, mutation), at=at),

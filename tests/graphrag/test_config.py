@@ -147,6 +147,7 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
     others = {
         "language": "fr",
         "deciders": "four-eyes",
+        "require_validation": "delete",
         "embeddings": "none",
         "mode": "text",
         "log_level": "debug",

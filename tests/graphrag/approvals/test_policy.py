@@ -125,7 +125,7 @@ async def test_under_four_eyes_every_change_needs_a_person() -> None:
         assert (await propose(bench, action)).needs_person
 
 
-async def test_a_step_is_judged_as_a_whole_and_again_when_it_is_applied() -> None:
+async def test_a_step_is_looked_at_as_a_whole_and_again_when_it_is_applied() -> None:
     bench = await a_bench()
     free = bench.approvals(require_validation=FREE)
     asked = [await propose(bench, MOVE), await propose(bench, ACTIONS["content"], ask_first=True)]
