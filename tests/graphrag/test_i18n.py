@@ -24,11 +24,8 @@ OURS = re.compile(r"\{\w+\}|\{\{.*?\}\}|Node-RED|`[^`]*`|“[^”]*”|max_\w+")
 ENGLISH_ONLY = {"reason", "problems", "sentence"}
 """Facts that the program writes in English; the French sentence says the same without them."""
 MADE_UP = re.compile(
-<<<<<<< HEAD
-    r"title_|schedule_wrong_|weekday_|month_short_|outcome_(?!feedback)|keys_|usage_(limit|tokens|dollars)|already_(?!proposed)|stale_|failed_|token_|import_"
-=======
-    r"title_|outcome_(?!feedback)|keys_|usage_(limit|tokens|dollars)|already_(?!proposed)|stale_|failed_|token_|import_|class_|level_"
->>>>>>> 211945d (Say who wants a person for a proposal, and what to know before deciding)
+    r"title_|schedule_wrong_|weekday_|month_short_|outcome_(?!feedback)|keys_|usage_(limit|tokens|dollars)"
+    r"|already_(?!proposed)|stale_|failed_|token_|import_|class_|level_"
 )
 """Beginnings of keys that the rooms put together from a kind."""
 

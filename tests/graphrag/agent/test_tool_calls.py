@@ -56,13 +56,13 @@ class Bench:
         return ToolCalls(box, self.approvals, limits=CallLimits(**limits), clock=self.clock)
 
     async def run(
-        self, guard: ToolCalls, calls: Sequence[ToolCall], by: Person = EDITOR, **more: Any
+        self, guard: ToolCalls, calls: Sequence[ToolCall], by: Person = EDITOR, turn: int = 1, **more: Any
     ) -> list[Answered]:
         place = CallPlace(
             context=ToolContext(source=self.source, graph_key=GRAPH, role=by.role),
             person=by,
             thread_id="t",
-            turn=1,
+            turn=turn,
             model="m",
         )
         found = [answered async for answered in guard.run(Requested(calls=calls, **more), place)]
@@ -317,7 +317,7 @@ async def test_ten_thousand_random_and_hostile_calls_change_nothing_without_a_de
     tools = (*READ_TOOLS, *WRITE_TOOLS)
     guard = bench.guard()
     answered = proposed = 0
-    for _ in range(1_000):
+    for turn in range(1_000):
         calls: list[ToolCall] = []
         for _ in range(10):
             tool = chance.choice(tools)
@@ -330,7 +330,7 @@ async def test_ten_thousand_random_and_hostile_calls_change_nothing_without_a_de
             raw = written if isinstance(written, str) else json.dumps(written)
             calls.append(call(name, raw[: chance.choice([10, 900, 900])]))
         by = chance.choice([EDITOR, VIEWER, Person("stranger", "admin", "other")])
-        answers = await bench.run(guard, calls, by=by)
+        answers = await bench.run(guard, calls, by=by, turn=turn)
         answered += len(answers)
         for made in (a.approval for a in answers if a.approval is not None):
             proposed += 1
