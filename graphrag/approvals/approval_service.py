@@ -180,8 +180,9 @@ class Approvals:
     ) -> list[Approval]:
         """Apply the proposals of a step for which no level demands a person; return them as they are then.
 
-        A step is looked at as a whole: where one of them needs a person, or builds on what waits, nothing is applied.
-        `fence` lets it write only as long as its caller may. Raises: what `fence` raises, ApprovalBusy.
+        A step is looked at as a whole: where one of them needs a person, or builds on what waits, nothing is
+        applied. `fence` lets it write only as long as its caller may.
+        Raises: what `fence` raises, ApprovalBusy.
         """
         done = await policy_decisions.decide_by_policy(self._context, approval_ids, fence)
         for approval in done:
