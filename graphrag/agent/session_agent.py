@@ -9,11 +9,12 @@ from typing import Final
 
 from graphrag.agent.events import Ending, Event
 from graphrag.agent.loop import Agent
+from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.session_turn import SessionOrder, SessionTurn
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agent.tool_calls import Requested
 from graphrag.agent.turn_guard import open_turn, watched
-from graphrag.approvals import Approval, Person
+from graphrag.approvals import Approval, Person, ProposingSession
 from graphrag.i18n import Language
 from graphrag.logs import bind_log_context
 from graphrag.sessions.machine import EventName, Phase
@@ -53,6 +54,7 @@ class SessionAgent(Agent):
         bind_log_context(threadId=session_id)
         async with self.leases.held(session_id) as hold:
             stored = await self._threads.get(session_id, person)
+            run = stored.thread.session
             yield SessionTurn(
                 self._threads,
                 stored,
@@ -62,7 +64,13 @@ class SessionAgent(Agent):
                 hold,
                 order=order,
                 clock=self._threads.clock,
-                session_kind="automation",
+                session=ProposingSession(
+                    kind="automation",
+                    automation_id=run.automation_id if run else None,
+                    scheduled_time=run.scheduled_time if run else None,
+                    seed_version=run.automation_version if run else None,
+                    require_validation=run is None or run.require_validation,
+                ),
                 interactive=False,
             )
 
@@ -104,6 +112,7 @@ class SessionAgent(Agent):
                 decided, waiting = await self._decided(turn)
                 turn.carried_out(decided, open_left=bool(waiting))
             else:
+                await self._decided(turn)  # a process may have ended before it applied what was free
                 await turn.collect_outcomes(self._approvals, keep_waiting=False)
             turn.repair_history()
         await turn.save("running")
@@ -113,6 +122,7 @@ class SessionAgent(Agent):
         """Answer the calls of proposals that were decided; return these proposals, and those that wait."""
         ids = list(turn.state.open.values())
         _, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
+        _, waiting = await RunningTurn.decide_by_policy(turn, self._approvals, waiting)
         left = {approval.id for approval in waiting}
         decided = [await self._approvals.get(each, turn.person) for each in ids if each not in left]
         return decided, waiting

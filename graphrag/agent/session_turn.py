@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from graphrag.agent.events import Completed, ProposalPending, UsageReported
+from graphrag.agent.events import Completed, Event, ProposalPending, UsageReported
 from graphrag.agent.failures import TurnFault
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import TurnStatus
 from graphrag.agent.tool_calls import Answered, Requested
-from graphrag.approvals import Approval
+from graphrag.approvals import Approval, Approvals
 from graphrag.i18n import Language, text
 from graphrag.llm.base import AssistantMessage, SystemKind, SystemMessage, ToolMessage, UserMessage
 from graphrag.sessions.agent_session import (
@@ -201,9 +201,7 @@ class SessionTurn(RunningTurn):
         facts = ("calls", finish, "proposals" if made else "", "needs_validation" if needs else "")
         ids = [approval.id for approval in made]
         data = (
-            {"approvalIds": ids, "reasons": {a.id: list(getattr(a, "reasons", ())) for a in made}}
-            if needs
-            else {}
+            {"approvalIds": ids, "reasons": {a.id: a.to_document()["reasons"] for a in made}} if needs else {}
         )
         if ran or made or finish or self.is_last_call:
             self.edit(parse_errors=0, proposed=self.agent_session.proposed + len(made))
@@ -216,6 +214,16 @@ class SessionTurn(RunningTurn):
                 return
             self.happened(EventName.AI_RESPONSE_PARSED, "calls", "reads")
         self.happened(EventName.DATA_QUERIES_EXECUTED, *facts, data=data)
+
+    async def decide_by_policy(
+        self, approvals: Approvals, waiting: list[Approval]
+    ) -> tuple[list[Event], list[Approval]]:
+        """Apply what no level demands a person for, and say what became of it."""
+        events, left = await RunningTurn.decide_by_policy(self, approvals, waiting)
+        if waiting and self.agent_session.phase is Phase.EXECUTING_ACTIONS:
+            now = [await approvals.get(one.id, self.person) for one in waiting]
+            self.carried_out(now, open_left=bool(left))
+        return events, left
 
     def carried_out(self, decided: Sequence[Approval], *, open_left: bool = False) -> None:
         """Say what became of actions: those that policy allowed, or that people approved."""
