@@ -17,7 +17,19 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from graphrag.agent.loop import Agent
-from graphrag.app.wiring import Model, Services, Shared, agent_of, open_model, open_shared
+from graphrag.app.wiring import (
+    Model,
+    Services,
+    Shared,
+    agent_of,
+    open_model,
+    open_shared,
+    worker_of,
+    workspaces_with_automations,
+)
+from graphrag.approvals import Approval
+from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.worker import Worker
 from graphrag.config import Settings
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
@@ -42,6 +54,7 @@ class Workspace:
     services: Services
     agent: Agent
     reviews: ReviewFeed
+    worker: Worker
 
 
 class ServerState:
@@ -60,6 +73,10 @@ class ServerState:
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
         self._provider = provider
+        self.scheduler = Scheduler(
+            self._workspaces_to_tick, self._worker, at_once=settings.automations_at_once
+        )
+        """Begins and resumes the runs of automations."""
         self._stack = AsyncExitStack()
         self._shared: Shared | None = None
         self._live: LiveGraphs | None = None
@@ -115,9 +132,24 @@ class ServerState:
         await self.live.recover(name)
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
-        services.approvals.on_decided = self.metrics.decided
+        services.approvals.on_decided = partial(self._decided, name)
         agent = agent_of(services, self._answering)
-        return Workspace(services=services, agent=agent, reviews=ReviewFeed(services.approvals))
+        return Workspace(
+            services=services,
+            agent=agent,
+            reviews=ReviewFeed(services.approvals),
+            worker=worker_of(services, self._answering),
+        )
+
+    def _decided(self, workspace: str, approval: Approval) -> None:
+        self.metrics.decided(approval)
+        self.scheduler.wake(workspace)
+
+    async def _workspaces_to_tick(self) -> list[str]:
+        return await workspaces_with_automations(self.shared.database)
+
+    async def _worker(self, name: str) -> Worker:
+        return (await self.workspace(name)).worker
 
     async def _expire(self) -> None:
         """Close proposals of the opened workspaces that nobody decided in time, again and again."""
@@ -149,6 +181,7 @@ class ServerState:
         self._shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
         expiring = asyncio.create_task(self._expire())
         self._stack.callback(expiring.cancel)
+        await self._stack.enter_async_context(self.scheduler.ticking())
         return self
 
     async def __aexit__(

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from datasources.arango import ArangoAddress, is_arango, parse_address
 from datasources.base import Database, Finding, MutableGraphDataSource
@@ -21,11 +21,17 @@ from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.call_log import CallLog
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
-from graphrag.agent.thread_store import Threads
+from graphrag.agent.session_agent import SessionAgent
+from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.backups import back_up_folder, check_audit, restore_folder
 from graphrag.approvals import Approvals, Person, Policy
+from graphrag.automations.automation import KIND as AUTOMATION_KIND
+from graphrag.automations.automation_store import Automations
+from graphrag.automations.making_way import SLOT, MakingWay
+from graphrag.automations.runner import Runner
+from graphrag.automations.worker import Worker
 from graphrag.config import Settings
 from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingProvider
@@ -53,6 +59,8 @@ if TYPE_CHECKING:
 LOCAL_USER = "local"
 
 log = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Agent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,17 +388,46 @@ async def open_model(
 
 
 def agent_of(services: Services, model: Model) -> Agent:
-    """Return the agent of a workspace."""
+    """Return the agent of a workspace's conversations; the runs of automations make way for them."""
+    records = services.database.records(services.settings.workspace)
+    agent = _agent(Agent, services, model, services.threads, TurnLeases(records))
+    if services.settings.automations_yield:
+        agent.on_turn = MakingWay(records).pause_run_of
+    return agent
+
+
+def session_agent_of(services: Services, model: Model) -> SessionAgent:
+    """Return the agent of a workspace's runs of automations."""
+    records = services.database.records(services.settings.workspace)
+    return _agent(SessionAgent, services, model, Threads(records, kind=SESSION_KIND), TurnLeases(records))
+
+
+def _agent(kind: type[A], services: Services, model: Model, threads: Threads, leases: TurnLeases) -> A:
     caller = ModelCaller(
         model.provider, services.box, services.source, meter=services.meter, pricing=model.pricing
     )
-    return Agent(
+    return kind(
         source=services.source,
         retriever=services.retriever,
         caller=caller,
         calls=ToolCalls(services.box, services.approvals, log=services.call_log),
-        threads=services.threads,
-        leases=TurnLeases(services.database.records(services.settings.workspace)),
+        threads=threads,
+        leases=leases,
         approvals=services.approvals,
         context_options=services.context_options,
     )
+
+
+def worker_of(services: Services, model: Model) -> Worker:
+    """Return what ticks for the automations of a workspace."""
+    workspace = services.settings.workspace
+    records = services.database.records(workspace)
+    automations = Automations(records, workspace=workspace)
+    agent, slots = session_agent_of(services, model), TurnLeases(records, prefix=SLOT)
+    runner = Runner(automations, agent, slots)
+    return Worker(automations, runner, services.approvals, TurnLeases(records))
+
+
+async def workspaces_with_automations(database: Database) -> list[str]:
+    """Return the workspaces for which a scheduler ticks."""
+    return await database.workspaces(AUTOMATION_KIND)

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
-from datasources.errors import SourceError
 from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
@@ -31,7 +30,6 @@ log = logging.getLogger(__name__)
 FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LIMIT_REACHED})
 MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
-SUSPENDED: Final = EndReason.SUSPENDED.value
 MEMBER_KIND: Final = "member"
 
 
@@ -140,15 +138,6 @@ class Runner:
             await self.automations.update(session.automation_id, noted)
         if self.on_changed is not None:
             self.on_changed(thread)
-
-    async def yield_graph(self, graph_key: str) -> None:
-        """Ask the run that works on a graph to pause: a conversation about the graph begins."""
-        try:
-            holder = await self.slots.holder(graph_key)
-            if holder is not None:
-                await self.agent.leases.ask_to_stop(str(holder.get("sessionId")), SUSPENDED)
-        except SourceError as exc:
-            log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})
 
     async def _automation(self, thread: Thread) -> Automation | None:
         try:

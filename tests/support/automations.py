@@ -18,6 +18,7 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Policy
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.making_way import SLOT
 from graphrag.automations.runner import Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_events import session_of
@@ -142,7 +143,7 @@ def night_on(
         context_options=ContextOptions(),
     )
     automations = Automations(records, workspace="default", clock=clock)
-    slots = TurnLeases(records, prefix="slot", look_s=0.05)
+    slots = TurnLeases(records, prefix=SLOT, look_s=0.05)
     runner = Runner(automations, agent, slots, limits=limits, sleep=clock.sleep)
     conversations = TurnLeases(records)
     worker = Worker(automations, runner, approvals, conversations)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from graphrag.approvals import Approve, Reject
+from graphrag.automations.making_way import MakingWay
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.sessions.machine import EndReason, EventName, Phase
@@ -171,7 +172,7 @@ async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None
         await night.scheduler.tick()
         await until(lambda: bool(provider.requests))
         async with night.conversations.held("a conversation", facts={"graphKey": made.graph_key}):
-            await night.worker.runner.yield_graph(made.graph_key)
+            await MakingWay(night.automations.records).pause_run_of(made.graph_key)
             await until(lambda: night.scheduler.is_idle)
             session = await night.session(made)
             assert session.end_reason is EndReason.SUSPENDED
