@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from datasources.arango.errors import NO_INDEX, ServerRefused
-from datasources.arango.keys import end_key
+from datasources.arango.graph_documents import end_key
 from datasources.arango.shared_state import NO_LIMIT, GraphName, SharedState
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW

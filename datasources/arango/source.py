@@ -15,10 +15,14 @@ from typing import Any
 from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
 from datasources.arango.applying import GraphChange
-from datasources.arango.documents import (
-    config_document,
-    config_keys,
+from datasources.arango.errors import UNIQUE, ServerRefused
+from datasources.arango.graph_documents import (
+    config_row,
+    document_key,
+    encoded,
     graph_document,
+    local_key,
+    node_id,
     read_config,
     read_edge,
     read_graph,
@@ -26,9 +30,8 @@ from datasources.arango.documents import (
     read_part,
     read_vector,
     vector_fields,
+    vectors_key,
 )
-from datasources.arango.errors import UNIQUE, ServerRefused
-from datasources.arango.keys import document_key, encoded, local_key, node_id, own_key, vectors_key
 from datasources.arango.records import prepared
 from datasources.arango.search import SearchRequest, read_links, search
 from datasources.arango.shared_state import NO_LIMIT, SeenTypes, SharedState
@@ -327,9 +330,8 @@ class ArangoSource:
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
-        plain, own = config_keys(self.workspace, config.key)
-        row = {"plain": plain, "own": own, "key": config.key, "document": config_document(config)}
-        await self.state.connection.query(write.PUT_CONFIGS, docs=[row], workspace=self.workspace)
+        rows = [config_row(self.workspace, config)]
+        await self.state.connection.query(write.PUT_CONFIGS, docs=rows, workspace=self.workspace)
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
         try:
@@ -354,7 +356,7 @@ def _words_of(row: Mapping[str, Any]) -> NodeTypeConfig:
     node = {name: value for name, value in row["node"].items() if value is not None}
     fields = {"displayName": row["displayName"] or "", "description": row["description"] or "", "node": node}
     return parse_document(
-        NodeTypeConfig, {"_key": own_key(row), "workspace": row["workspace"], **fields}, "node_configs"
+        NodeTypeConfig, {"_key": local_key(row), "workspace": row["workspace"], **fields}, "node_configs"
     )
 
 

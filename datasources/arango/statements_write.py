@@ -5,7 +5,7 @@ Each statement modifies a collection once and reads none of it afterwards.
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, compose, writing
+from datasources.arango.statements import Statement, writing
 
 CREATE_GRAPH = writing(
     """
@@ -78,17 +78,17 @@ LET stored = FIRST(
 LET nodes = (
   FOR n IN @@nodes
     FILTER n._key IN @nodeKeys
-    RETURN { key: n._key, graphKey: n.graphKey }
+    RETURN [n._key, n.graphKey == @graphKey]
 )
 LET edges = (
   FOR e IN @@edges
     FILTER e._key IN @edgeKeys
-    RETURN { key: e._key, graphKey: e.graphKey }
+    RETURN [e._key, e.graphKey == @graphKey]
 )
 LET configs = (
   FOR c IN @@configs
-    FILTER c._key IN @configKeys
-    RETURN { key: c._key, workspace: c.workspace }
+    FILTER c._key IN @configKeys AND c.workspace == @workspace
+    RETURN c._key
 )
 RETURN { stored, nodes, edges, configs }""")
 
@@ -136,13 +136,10 @@ FOR d IN @documents
   INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
   OPTIONS { overwriteMode: "replace" }""")
 
-_PUT = """
+APPLY_PUT_EDGES = writing("""
 FOR d IN @documents
-  INSERT d INTO @@$collection
-  OPTIONS { overwriteMode: "replace" }"""
-
-APPLY_PUT_EDGES = writing(compose(_PUT, collection="edges"))
-APPLY_PUT_CONFIGS = writing(compose(_PUT, collection="configs"))
+  INSERT d INTO @@edges
+  OPTIONS { overwriteMode: "replace" }""")
 
 APPLY_PUT_VECTORS = writing("""
 FOR v IN @vectors

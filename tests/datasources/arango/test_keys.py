@@ -7,8 +7,17 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from datasources.arango.documents import edge_document, node_document, read_edge, read_node
-from datasources.arango.keys import MAX_BYTES, document_key, encoded, is_plain, node_id
+from datasources.arango.graph_documents import (
+    MAX_BYTES,
+    document_key,
+    edge_document,
+    encoded,
+    is_plain,
+    node_document,
+    node_id,
+    read_edge,
+    read_node,
+)
 from tests.contracts.samples import a_node, an_edge
 
 TAKEN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")

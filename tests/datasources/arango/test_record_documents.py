@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.keys import is_plain
+from datasources.arango.graph_documents import is_plain
 from datasources.arango.names import THREADS
 from datasources.arango.record_documents import from_document, names_of, to_document
 from datasources.base import Record

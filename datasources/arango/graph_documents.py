@@ -1,0 +1,197 @@
+"""Documents at the border: ours with local keys, ArangoDB's with document keys and fields of its own.
+
+Decision: a key that the server takes is stored as Nodius writes it, `{graphKey}-{localKey}`. Any
+other is percent-encoded, or where that is too long replaced by a digest; the document then holds
+its local key in `localKey`, which is what readers go by.
+
+Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then share
+a document key; the later write is refused by name, and neither reads or overwrites the other. To
+encode them would lose the documents of Nodius, which a key alone does not tell from ours, or cost
+two look-ups a key. To occupy keys of a graph in advance one must own the graph of the part
+before a hyphen and guess local keys: those made for editors and proposals are random.
+
+Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import orjson
+
+from datasources.arango import names
+from datasources.arango.names import LOCAL_KEY, NODES
+from datasources.arango.words import own_words
+from datasources.mutations import encode_document
+from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig, NodeVector, Vector, parse_document
+
+D = TypeVar("D", bound=Document)
+Keyed = Graph | Node | Edge | NodeTypeConfig
+Stored = Mapping[str, Any]
+
+MAX_BYTES = 254
+_PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*':%]+")
+_ENCODED = re.compile(r"%[0-9A-F]{2}")
+_REFUSED = re.compile(r"[^A-Za-z0-9_\-.@()+,=;$!*':]")
+_SERVERS = ("_id", "_rev", "_key", LOCAL_KEY, *names.HIDDEN)
+
+
+def is_plain(key: str) -> bool:
+    """Say whether the server takes the key as it is, and it does not read like an encoded one."""
+    return len(key) <= MAX_BYTES and bool(_PLAIN.fullmatch(key)) and not _ENCODED.search(key)
+
+
+def encoded(key: str) -> str:
+    """Return a key that the server takes; a plain one unchanged, two keys never the same."""
+    if is_plain(key):
+        return key
+    written = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), key)
+    if len(written) <= MAX_BYTES:
+        return written
+    return "%%" + hashlib.sha256(_bytes(key)).hexdigest().upper()  # no other key is written with two %
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def document_key(graph_key: str, local_key: str) -> str:
+    """Return the `_key` of a node or an edge of a graph."""
+    if is_plain(graph_key) and is_plain(local_key):
+        return encoded(f"{graph_key}-{local_key}")
+    # A zero byte is in no key: graph and local key cannot run into each other.
+    return encoded(f"{graph_key}\0{local_key}")
+
+
+def node_id(graph_key: str, local_key: str) -> str:
+    return f"{NODES}/{document_key(graph_key, local_key)}"
+
+
+def vectors_key(graph_key: str) -> str:
+    """Return the `_key` of what marks a graph's vectors, among the facts about the database."""
+    return encoded(f"vectors:{graph_key}")
+
+
+def config_keys(workspace: str, key: str) -> tuple[str, str]:
+    """Return the two keys under which a workspace's type may be stored: as it is, or as this workspace's."""
+    return encoded(key), encoded(f"{workspace}\0{key}")
+
+
+def local_key(document: Stored, graph_key: str | None = None) -> str:
+    """Return our key of a stored document: of a node or an edge of a graph, or of what belongs to none."""
+    return _local(document.get(LOCAL_KEY), str(document["_key"]), graph_key)
+
+
+def end_key(document: Stored, end: str, graph_key: str) -> str:
+    """Return the local key of the node at an end (`_from`, `_to`) of a stored edge."""
+    kept = document.get("source" if end == "_from" else "target")
+    return _local(kept, str(document[end]).partition("/")[2], graph_key)
+
+
+def _local(kept: Any, key: str, graph_key: str | None) -> str:
+    if isinstance(kept, str):
+        return kept
+    return key if graph_key is None else key[len(graph_key) + 1 :]
+
+
+def graph_document(graph: Graph) -> dict[str, Any]:
+    """Return a graph as it is stored. Raises: BadDocument."""
+    return _stored(graph, "graphs", encoded(graph.key))
+
+
+def config_row(workspace: str, config: NodeTypeConfig) -> dict[str, Any]:
+    """Return a node type and the keys that it may be stored under. Raises: BadDocument."""
+    plain, own = config_keys(workspace, config.key)
+    return {"plain": plain, "own": own, "key": config.key, "document": _stored(config, "node_configs", plain)}
+
+
+def node_document(node: Node) -> dict[str, Any]:
+    """Return a node as it is stored, with its words. Raises: BadDocument."""
+    stored = _stored(node, "nodes", document_key(node.graph_key, node.key), node.graph_key)
+    return {**stored, names.TEXT: own_words(node)}
+
+
+def edge_document(edge: Edge) -> dict[str, Any]:
+    """Return an edge as it is stored, with the ids of its ends. Raises: BadDocument."""
+    stored = _stored(edge, "edges", document_key(edge.graph_key, edge.key), edge.graph_key)
+    for name, end, local in (("source", "_from", edge.source), ("target", "_to", edge.target)):
+        stored[end] = node_id(edge.graph_key, local)
+        # What can be read off the ids is not written twice; Nodius does not write it either.
+        if end_key({end: stored[end]}, end, edge.graph_key) == local:
+            stored.pop(name, None)
+    return stored
+
+
+def _stored(document: Keyed, collection: str, key: str, graph_key: str | None = None) -> dict[str, Any]:
+    """Return the document as JSON has it, with its local key where `key` does not tell it."""
+    plain = orjson.loads(encode_document(document, collection, document.key))
+    told = local_key({"_key": key}, graph_key) == document.key
+    return {**plain, "_key": key} if told else {**plain, "_key": key, LOCAL_KEY: document.key}
+
+
+def read_graph(stored: Stored) -> Graph:
+    """Raises: BadDocument."""
+    return _read(Graph, stored, "graphs")
+
+
+def read_config(stored: Stored) -> NodeTypeConfig:
+    """Raises: BadDocument."""
+    return _read(NodeTypeConfig, stored, "node_configs")
+
+
+def read_node(stored: Stored, graph_key: str) -> Node:
+    """Raises: BadDocument."""
+    return _read(Node, stored, "nodes", graph_key)
+
+
+def read_edge(stored: Stored, graph_key: str) -> Edge:
+    """Raises: BadDocument."""
+    ends = {"source": end_key(stored, "_from", graph_key), "target": end_key(stored, "_to", graph_key)}
+    own = {name: value for name, value in stored.items() if name not in ("_from", "_to")}
+    return _read(Edge, {**own, **ends}, "edges", graph_key)
+
+
+def _read(kind: type[D], stored: Stored, collection: str, graph_key: str | None = None) -> D:
+    ours = {name: value for name, value in stored.items() if name not in _SERVERS}
+    return parse_document(kind, {"_key": local_key(stored, graph_key), **ours}, collection)
+
+
+def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
+    """Return the fields of a node that hold its vectors; null removes what an earlier vector left.
+
+    `indexed_dim` is the length that the server's vector index takes, None where there is none.
+    """
+    fits = indexed_dim is None or vector.content.size == indexed_dim
+    content = vector.content.tolist()
+    name = None if vector.name is None else vector.name.tolist()
+    return {
+        names.EMBEDDING: content if fits else None,
+        names.NAME_EMBEDDING: name if fits else None,
+        names.OTHER_EMBEDDING: None if fits else content,
+        names.OTHER_NAME_EMBEDDING: None if fits else name,
+        names.EMBEDDING_BITS: None,
+        names.EMBEDDING_MODEL: vector.model,
+        names.EMBEDDING_HASH: vector.hash,
+    }
+
+
+def read_vector(row: Stored, key: str) -> NodeVector | None:
+    """Return a stored vector; None for what is none, as another program may have written."""
+    content, name = (read_part(row.get(part)) for part in ("content", "name"))
+    if content is None:
+        return None
+    return NodeVector(key=key, model=row["model"], hash=row.get("hash") or "", content=content, name=name)
+
+
+def read_part(numbers: Any) -> Vector | None:
+    """Return one stored vector; None for what is none."""
+    if not isinstance(numbers, list) or not numbers:
+        return None
+    try:
+        return np.array(numbers, dtype=np.float32)
+    except (TypeError, ValueError):
+        return None
