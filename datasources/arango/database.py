@@ -15,6 +15,7 @@ from datasources.arango.examination import examine
 from datasources.arango.names import RECORD_COLLECTIONS
 from datasources.arango.record_documents import is_storable
 from datasources.arango.records import ArangoRecords
+from datasources.arango.search import EXACT_NODES, SharedState
 from datasources.arango.setup import (
     VERSION,
     indexed_dimension,
@@ -25,7 +26,6 @@ from datasources.arango.setup import (
     stored_version,
     version_of,
 )
-from datasources.arango.shared_state import EXACT_NODES, SharedState
 from datasources.arango.source import ArangoSource
 from datasources.arango.statements_read import ORDER, RECORD_WORKSPACES, WORKSPACES
 from datasources.base import Finding, MutableGraphDataSource, RecordStore

@@ -29,7 +29,7 @@ _READ_ALL = frozenset(
 _SAMPLES: Mapping[str, Any] = {
     **dict.fromkeys(("depth", "limit", "most", "candidates", "links", "first", "prefix", "version"), 1),
     "document": {"_key": "x"}, "mark": {"_key": "x"},
-    "least": 0, "typed": True, "marked": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
+    "least": 0, "typed": True, "whole": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
     "workspaces": ["x", "root"], "kept": ["x"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),
 }  # fmt: skip
 """Values to explain a statement with; other names in the plural are lists, the rest is text."""

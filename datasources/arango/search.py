@@ -2,21 +2,23 @@
 
 A graph of few nodes is searched exactly; in one that is too large to be read for every question the View
 finds words. A statement whose index is missing or not trained is left alone for a while, and the next simpler
-one answers: vector index and View, View and exact cosine, all exact.
+one answers: vector index and View, View and exact cosine, all exact. What was learnt of server and graphs is
+shared by the sources of a database.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
 from datasources.arango.graph_documents import end_key
-from datasources.arango.shared_state import NO_LIMIT, GraphName, SharedState
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW
 from datasources.arango.words import NO_WORDS, TypeWords, terms_of
@@ -24,9 +26,56 @@ from datasources.base import BatchHits
 from datasources.errors import DatabaseUnprepared
 from datasources.types import Hit, Link, NodeTypeConfig, Vector
 
+GraphName = tuple[str, str]
+"""A workspace and a graph's key."""
+
+EXACT_NODES = 5_000
+"""Graphs of so many nodes are searched exactly."""
+
+KNOWN_FOR_S = 60.0
+"""So long a graph is taken for large, and a statement whose index is missing or not trained is not tried."""
+
+MAX_KNOWN = 2_000
+NO_LIMIT = 1_000_000_000
 MAX_VIEW_TERMS = 64
 CANDIDATES = 400
 """So many nodes of the View's best are looked at, of which those of equal scores come by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTypes:
+    """The types that a workspace sees, as they were when a graph was read."""
+
+    types: Mapping[str, NodeTypeConfig]
+    at: float
+
+
+@dataclass(slots=True)
+class SharedState:
+    """`exact` is the most nodes of a graph that is searched exactly.
+
+    `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the server
+    orders text as Python does, so that it can cut pages. `exact_only`: no statement for large graphs is used.
+    """
+
+    connection: ArangoConnection
+    exact: int = EXACT_NODES
+    indexed_dim: int | None = None
+    by_code_point: bool = True
+    exact_only: bool = False
+    seen_types: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
+    known_until: dict[GraphName | Statement, float] = field(
+        default_factory=dict[GraphName | Statement, float]
+    )
+
+    def is_noted(self, what: GraphName | Statement) -> bool:
+        """Say whether a graph was large, or a statement without its index, a moment ago."""
+        return time.monotonic() < self.known_until.get(what, 0.0)
+
+    def note(self, what: GraphName | Statement) -> None:
+        if len(self.known_until) > MAX_KNOWN:
+            self.known_until.clear()
+        self.known_until[what] = time.monotonic() + KNOWN_FOR_S
 
 
 class Ask(Protocol):

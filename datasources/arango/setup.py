@@ -8,7 +8,7 @@ those that one server leads (`sharding: "single"`, OneShard). Elsewhere each ser
 itself, and a crash may leave some of them behind. What an earlier version noted of such commits in
 `nodius_ai_intents` is ignored: on the databases used it is only a note of what was done whole.
 
-Decision: a graph of few nodes (see `shared_state.EXACT_NODES`) is searched exactly, which finds all there is
+Decision: a graph of few nodes (see `search.EXACT_NODES`) is searched exactly, which finds all there is
 and sees a vector as soon as it is stored. A vector index is made where a database has many more vectors,
 all of one length. An index refuses vectors of any other length, so those are kept beside it.
 

@@ -33,8 +33,14 @@ from datasources.arango.graph_documents import (
     vectors_key,
 )
 from datasources.arango.records import prepared
-from datasources.arango.search import SearchRequest, read_links, search
-from datasources.arango.shared_state import NO_LIMIT, SeenTypes, SharedState
+from datasources.arango.search import (
+    NO_LIMIT,
+    SearchRequest,
+    SeenTypes,
+    SharedState,
+    read_links,
+    search,
+)
 from datasources.arango.statements import Statement
 from datasources.arango.transactions import in_transaction
 from datasources.base import BatchHits, RecordWrite
@@ -165,12 +171,9 @@ class ArangoSource:
         self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
     ) -> list[Link]:
         most = NO_LIMIT if limit is None else max(0, limit)
-        common: dict[str, Any] = {"prefix": len(graph_key) + 1, "limit": most}
-        if keys is None:
-            return read_links(await self._rows(read.LINKS, graph_key, **common), graph_key)
-        return read_links(
-            await self._rows(read.LINKS_OF, graph_key, ids=_ids(graph_key, keys), **common), graph_key
-        )
+        statement, ids = (read.LINKS, {}) if keys is None else (read.LINKS_OF, {"ids": _ids(graph_key, keys)})
+        rows = await self._rows(statement, graph_key, prefix=len(graph_key) + 1, limit=most, **ids)
+        return read_links(rows, graph_key)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         wanted = None if types is None else list(types)
@@ -269,25 +272,22 @@ class ArangoSource:
         return around, self._visible([read_config(stored) for stored in row["types"]])
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        rows = await self._rows(read.VECTOR_INFO, graph_key, keys=_keys(graph_key, keys))
-        return {local_key(row, graph_key): VectorInfo(row["model"] or "", row["hash"] or "") for row in rows}
+        rows = await self._vectors(graph_key, keys, whole=False)
+        return {key: VectorInfo(row["model"] or "", row["hash"] or "") for key, row in rows.items()}
 
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
-        rows = await self._vectors(graph_key, keys, marked=False)
-        found = {key: read_part(row["content"]) for key, row in rows.items()}
+        rows = await self._vectors(graph_key, keys, whole=True)
+        found = {key: read_part(row["content"]) for key, row in rows.items() if row["model"] is None}
         return {key: vector for key, vector in found.items() if vector is not None}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
-        rows = await self._vectors(graph_key, keys, marked=True)
-        found = {key: read_vector(row, key) for key, row in rows.items()}
+        rows = await self._vectors(graph_key, keys, whole=True)
+        found = {key: read_vector(row, key) for key, row in rows.items() if row["model"] is not None}
         return {key: vector for key, vector in found.items() if vector is not None}
 
-    async def _vectors(
-        self, graph_key: str, keys: Sequence[str], *, marked: bool
-    ) -> dict[str, dict[str, Any]]:
-        names = _keys(graph_key, keys)
-        rows = await self._rows(read.VECTORS_BY_KEY, graph_key, keys=names, marked=marked)
+    async def _vectors(self, graph_key: str, keys: Sequence[str], *, whole: bool) -> dict[str, Any]:
+        rows = await self._rows(read.VECTORS, graph_key, keys=_keys(graph_key, keys), whole=whole)
         return {local_key(row, graph_key): row for row in rows}
 
     async def create_graph(

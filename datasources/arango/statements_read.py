@@ -115,36 +115,27 @@ EDGES_OF = of_graph("""
     FILTER e.graphKey == @graphKey
     RETURN e""")
 
-LINKS = of_graph("""
+_LINKS = """
   FOR e IN @@edges
+    $where
     FILTER e.graphKey == @graphKey
     SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
     LIMIT @limit
-    RETURN [e._from, e._to, e.source, e.target]""")
+    RETURN [e._from, e._to, e.source, e.target]"""
 
-LINKS_OF = of_graph("""
-  FOR e IN @@edges
-    FILTER e._from IN @ids OR e._to IN @ids
-    FILTER e.graphKey == @graphKey
-    SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
-    LIMIT @limit
-    RETURN [e._from, e._to, e.source, e.target]""")
+LINKS = of_graph(compose(_LINKS, where=""))
+LINKS_OF = of_graph(compose(_LINKS, where="FILTER e._from IN @ids OR e._to IN @ids"))
 
-VECTORS_BY_KEY = of_graph("""
-  FOR n IN @@nodes
-    FILTER n._key IN @keys AND n.graphKey == @graphKey
-    FILTER (n.embeddingModel != null) == @marked
-    RETURN {
-      _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash,
-      content: NOT_NULL(n.embedding, n.otherEmbedding), name: NOT_NULL(n.nameEmbedding, n.otherNameEmbedding)
-    }""")
-"""Not `marked` are vectors that the editor wrote, which does not say of which model they are."""
-
-VECTOR_INFO = of_graph("""
+VECTORS = of_graph("""
   FOR n IN @@nodes
     FILTER n._key IN @keys AND n.graphKey == @graphKey
     FILTER n.embeddingModel != null OR n.embedding != null
-    RETURN { _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash }""")
+    RETURN {
+      _key: n._key, localKey: n.localKey, model: n.embeddingModel, hash: n.embeddingHash,
+      content: @whole ? NOT_NULL(n.embedding, n.otherEmbedding) : null,
+      name: @whole ? NOT_NULL(n.nameEmbedding, n.otherNameEmbedding) : null
+    }""")
+"""Vectors, or without `@whole` whose they are: those that the editor wrote do not say of which model."""
 
 _AROUND = """
 WITH @@nodes

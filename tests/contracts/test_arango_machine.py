@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.shared_state import EXACT_NODES
+from datasources.arango.search import EXACT_NODES
 from datasources.base import Database
 from tests.contracts.machine import SourceMachine
 from tests.support.arango import ArangoServer, prepare
