@@ -51,79 +51,76 @@ def parse_address(url: str) -> ArangoAddress:
     Options after `?`: `password_file=PATH`, `verify=no` or `verify=PATH`, `timeout=SECONDS`.
     Raises: InvalidDatabaseUrl, which does not show the password.
     """
-    parts = _split(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:  # brackets that enclose no address
+        raise InvalidDatabaseUrl(url=url, reason=f"it must read {_FORM}") from exc
+    try:
+        return _address(parts)
+    except _Wrong as exc:
+        raise InvalidDatabaseUrl(url=url, reason=str(exc)) from exc
+
+
+class _Wrong(Exception):
+    """What is wrong with an address."""
+
+
+def _address(parts: SplitResult) -> ArangoAddress:
     scheme = SCHEMES.get(parts.scheme)
     if scheme is None:
-        raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {parts.scheme!r}")
+        raise _Wrong(f"unknown scheme {parts.scheme!r}")
     login, _, places = parts.netloc.rpartition("@")
     if "@" in parts.path or "@" in parts.fragment or ("@" in parts.query and not login):
-        raise InvalidDatabaseUrl(url=url, reason=_ENCODE)
+        raise _Wrong(_ENCODE)
     user, _, password = login.partition(":")
     database = unquote(parts.path.removeprefix("/"))
     if not places or not database or "/" in database:
-        raise InvalidDatabaseUrl(url=url, reason=f"it must read {_FORM}")
-    options = _options(url, parts.query)
-    if "password_file" in options:
-        password = _password(url, Path(options["password_file"]))
+        raise _Wrong(f"it must read {_FORM}")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in options.keys() - set(_OPTIONS):
+        raise _Wrong(f"unknown option {name!r}; there are {', '.join(_OPTIONS)}")
+    file = options.get("password_file")
     return ArangoAddress(
-        hosts=tuple(f"{scheme}://{_place(url, place)}" for place in places.split(",")),
+        hosts=tuple(f"{scheme}://{_place(place)}" for place in places.split(",")),
         database=database,
         user=unquote(user) or "root",
-        password=password if "password_file" in options else unquote(password),
-        verify=_verify(url, options.get("verify", "yes")),
-        timeout_s=_timeout(url, options.get("timeout")),
+        password=unquote(password) if file is None else _password(Path(file)),
+        verify=_verify(options.get("verify", "yes")),
+        timeout_s=_timeout(options.get("timeout", str(DEFAULT_TIMEOUT_S))),
     )
 
 
-def _split(url: str) -> SplitResult:
-    try:
-        return urlsplit(url)
-    except ValueError as exc:  # brackets that enclose no address
-        raise InvalidDatabaseUrl(url=url, reason=f"it must read {_FORM}") from exc
-
-
-def _options(url: str, query: str) -> dict[str, str]:
-    found = dict(parse_qsl(query, keep_blank_values=True))
-    for name in found:
-        if name not in _OPTIONS:
-            reason = f"unknown option {name!r}; there are {', '.join(_OPTIONS)}"
-            raise InvalidDatabaseUrl(url=url, reason=reason)
-    return found
-
-
-def _place(url: str, place: str) -> str:
+def _place(place: str) -> str:
     try:
         parts = urlsplit(f"//{place}")
         host, port = parts.hostname, parts.port or DEFAULT_PORT
     except ValueError as exc:
-        raise InvalidDatabaseUrl(url=url, reason=f"host {place!r}: {exc}") from exc
+        raise _Wrong(f"host {place!r}: {exc}") from exc
     if not host:
-        raise InvalidDatabaseUrl(url=url, reason="a host is missing")
+        raise _Wrong("a host is missing")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _password(url: str, file: Path) -> str:
+def _password(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as exc:
-        raise InvalidDatabaseUrl(url=url, reason=f"the password file {file} cannot be read: {exc}") from exc
+        raise _Wrong(f"the password file {file} cannot be read: {exc}") from exc
 
 
-def _verify(url: str, given: str) -> bool | str:
+def _verify(given: str) -> bool | str:
     if given in ("yes", "no"):
         return given == "yes"
     if not Path(given).exists():
-        reason = f"verify: there is no file {given!r} of a certificate authority"
-        raise InvalidDatabaseUrl(url=url, reason=reason)
+        raise _Wrong(f"verify: there is no file {given!r} of a certificate authority")
     return given
 
 
-def _timeout(url: str, given: str | None) -> float:
+def _timeout(given: str) -> float:
     try:
-        seconds = DEFAULT_TIMEOUT_S if given is None else float(given)
+        seconds = float(given)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= MAX_TIMEOUT_S:
-        reason = f"timeout must be a number of seconds up to {MAX_TIMEOUT_S:g}"
-        raise InvalidDatabaseUrl(url=url, reason=reason)
+        raise _Wrong(f"timeout must be a number of seconds up to {MAX_TIMEOUT_S:g}")
     return seconds

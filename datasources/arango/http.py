@@ -11,15 +11,13 @@ Source: python-arango 8.3.7, `connection.BaseConnection.process_request`.
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, cast
 
 import requests
 import urllib3
-from arango.http import HTTPClient
+from arango.http import DefaultHTTPClient
 from arango.response import Response
 from requests.adapters import HTTPAdapter
-from requests_toolbelt import MultipartEncoder
 from urllib3.exceptions import (
     ConnectTimeoutError,
     InsecureRequestWarning,
@@ -37,13 +35,13 @@ POOL = 16
 BUSY_STATUS = 503
 
 
-class BoundedHttp(HTTPClient):
+class BoundedHttp(DefaultHTTPClient):
     """One session a host. Units: `timeout_s` bounds the wait for bytes of an answer."""
 
     def __init__(self, *, source: str, timeout_s: float, verify: bool | str) -> None:
+        super().__init__()
+        self.request_timeout = cast(Any, (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s))
         self._source = source
-        self._timeout = (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
-        self._verify = verify
         if verify is False:
             # Said once here, as an event; urllib3 would say it on standard error.
             urllib3.disable_warnings(InsecureRequestWarning)
@@ -53,39 +51,25 @@ class BoundedHttp(HTTPClient):
     def create_session(self, host: str) -> requests.Session:  # noqa: ARG002
         session = requests.Session()
         session.trust_env = False  # neither a proxy nor a .netrc may come between
-        session.verify = self._verify
-        adapter = HTTPAdapter(pool_connections=1, pool_maxsize=POOL, max_retries=Retry(0, read=False))
-        session.mount("http://", adapter)
-        session.mount("https://", adapter)
+        session.max_redirects = 0
+        for scheme in ("http://", "https://"):
+            adapter = HTTPAdapter(pool_connections=1, pool_maxsize=POOL, max_retries=Retry(0, read=False))
+            session.mount(scheme, adapter)
         self.sessions.append(session)
         return session
 
     def send_request(
-        self,
-        session: requests.Session,
-        method: str,
-        url: str,
-        headers: MutableMapping[str, str] | None = None,
-        params: MutableMapping[str, str] | None = None,
-        data: str | bytes | MultipartEncoder | None = None,
-        auth: tuple[str, str] | None = None,
+        self, *args: Any, data: Any = None, auth: tuple[str, str] | None = None, **options: Any
     ) -> Response:
         """Send once.
 
         Raises: requests.ConnectionError where nothing was taken up, requests.Timeout, SourceUnavailable.
         """
+        # As text requests would write a name in Latin-1, and fail where it cannot.
+        login: Any = None if auth is None else (auth[0].encode(), auth[1].encode())
         body: Any = data.encode() if isinstance(data, str) else data
         try:
-            answer = session.request(
-                method,
-                url,
-                params=params,
-                data=body,
-                headers=headers,
-                auth=_login(auth),
-                timeout=self._timeout,
-                allow_redirects=False,
-            )
+            answer = super().send_request(*args, data=body, auth=login, **options)
         except requests.ConnectionError as exc:
             if _never_sent(exc):
                 raise
@@ -96,23 +80,11 @@ class BoundedHttp(HTTPClient):
         if answer.status_code == BUSY_STATUS:
             # It was not taken up: another host may.
             raise requests.ConnectionError("the server is starting, busy or read-only")
-        return Response(
-            method=str(answer.request.method),
-            url=str(answer.url),
-            headers=answer.headers,
-            status_code=answer.status_code,
-            status_text=answer.reason,
-            raw_body=answer.text,
-        )
+        return answer
 
     def close(self) -> None:
         for session in self.sessions:
             session.close()
-
-
-def _login(auth: tuple[str, str] | None) -> Any:
-    # As text requests would write a name in Latin-1, and fail where it cannot.
-    return None if auth is None else (auth[0].encode(), auth[1].encode())
 
 
 def _never_sent(exc: requests.ConnectionError) -> bool:

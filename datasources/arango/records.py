@@ -53,7 +53,7 @@ class ArangoRecords:
         )
         sent = prepared(self.workspace, write)
         version = await self._write_alone(sent)
-        return from_document(record.kind, {**sent.document, "_key": sent.names[0], "_rev": version})
+        return from_document(record.kind, {**sent.document, "_rev": version})
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
@@ -131,8 +131,14 @@ class PreparedWrite:
     def statement(self) -> Statement:
         """The statement that carries it out: for the removal of what must not be there, one that reads."""
         if self.write.expected_version is None:
-            return read.RECORDS_GET if self.write.data is None else aql.RECORDS_INSERT
+            return read.RECORDS_ABSENT if self.write.data is None else aql.RECORDS_INSERT
         return aql.RECORDS_REMOVE if self.write.data is None else aql.RECORDS_REPLACE
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The write as statements take it."""
+        rev = self.write.expected_version
+        return {"key": self.write.key, "names": self.names, "rev": rev, "document": self.document}
 
     def conflict(self) -> RecordConflict:
         w = self.write
@@ -144,7 +150,7 @@ def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
     token = uuid.uuid4().hex
     document = to_document(workspace, write.kind, write.key, write.data or {}, write=token)
     names = names_of(workspace, write.kind, write.key)
-    return PreparedWrite(write=write, names=names, document=document, token=token)
+    return PreparedWrite(write=write, names=names, document={**document, "_key": names[0]}, token=token)
 
 
 def write_records(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) -> None:
@@ -153,66 +159,28 @@ def write_records(at: Statements, workspace: str, writes: Sequence[PreparedWrite
     Neighbours that need the same statement are sent together.
     """
     for _, neighbours in groupby(writes, lambda sent: (sent.write.kind, sent.statement.text)):
-        run = list(neighbours)
-        try:
-            _write_run(at, workspace, run)
-        except ArangoServerError as exc:
-            if exc.error_code == UNIQUE:
-                _refuse_existing(at, workspace, run)  # says which it is
-            raise
+        _write_run(at, workspace, list(neighbours))
 
 
 def _write_run(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) -> dict[str, str]:
-    """Send one statement; return the new revision of each record's key."""
-    kind, statement = writes[0].write.kind, writes[0].statement
-    if statement is read.RECORDS_GET:
-        _refuse_existing(at, workspace, writes)
-        return {}
-    if statement is aql.RECORDS_INSERT:
-        return _insert(at, workspace, writes)
-    _refuse_repeated(writes)
-    changes = [
-        {"key": w.write.key, "names": w.names, "rev": w.write.expected_version, "document": w.document}
-        for w in writes
-    ]
-    rows = at.rows(statement, kind=kind, writes=changes, workspace=workspace)
+    """Send one statement; return the new revision of each record's key. Raises: RecordConflict."""
+    seen: set[str] = set()
+    for sent in writes:
+        if sent.write.key in seen:  # its version is gone with the first
+            raise sent.conflict()
+        seen.add(sent.write.key)
+    kind, bound = writes[0].write.kind, [sent.bound for sent in writes]
+    try:
+        rows = at.rows(writes[0].statement, kind=kind, writes=bound, workspace=workspace)
+    except ArangoServerError as exc:
+        if exc.error_code != UNIQUE:  # another inserts it at the same moment
+            raise
+        raise writes[0].conflict() from exc
     found: dict[str, str] = {row["key"]: row["rev"] for row in rows}
     for sent in writes:
         if sent.write.key not in found:
             raise sent.conflict()
     return found
-
-
-def _refuse_repeated(writes: Sequence[PreparedWrite]) -> None:
-    """Refuse the second write of a record: its version is gone with the first.
-
-    In one statement the server would take it for another writer, and it would be repeated in vain.
-    """
-    seen: set[str] = set()
-    for sent in writes:
-        if sent.write.key in seen:
-            raise sent.conflict()
-        seen.add(sent.write.key)
-
-
-def _insert(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) -> dict[str, str]:
-    documents = [{**sent.document, "_key": sent.names[0]} for sent in writes]
-    if any(len(sent.names) > 1 for sent in writes):
-        _refuse_existing(at, workspace, writes)  # the server refuses no more than the one name
-    revisions = at.rows(aql.RECORDS_INSERT, kind=writes[0].write.kind, writes=documents)
-    return {sent.write.key: rev for sent, rev in zip(writes, revisions, strict=True)}
-
-
-def _refuse_existing(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) -> None:
-    names = [name for sent in writes for name in sent.names]
-    rows = at.rows(read.RECORDS_GET, kind=writes[0].write.kind, workspace=workspace, names=names)
-    there = {row["_key"] for row in rows}
-    taken: set[str] = set()
-    for sent in writes:
-        if there.intersection(sent.names) or sent.write.key in taken:
-            raise sent.conflict()
-        if sent.write.data is not None:
-            taken.add(sent.write.key)
 
 
 def write_alone(at: Statements, workspace: str, sent: PreparedWrite) -> str:
@@ -226,11 +194,12 @@ def write_alone(at: Statements, workspace: str, sent: PreparedWrite) -> str:
     while True:
         try:
             return _write_run(at, workspace, [sent]).get(sent.write.key, "")
-        except (RecordConflict, ArangoServerError, *NOT_REACHED) as exc:
-            if isinstance(exc, RecordConflict) or getattr(exc, "error_code", None) == UNIQUE:
-                if was_sent and (done := _done_before(at, workspace, sent)) is not None:
-                    return done
-                raise sent.conflict() from exc
+        except RecordConflict:
+            done = _done_before(at, workspace, sent) if was_sent else None
+            if done is None:
+                raise
+            return done
+        except (ArangoServerError, *NOT_REACHED) as exc:
             if not may_pass(exc) or not budget.wait():
                 raise
             was_sent = True

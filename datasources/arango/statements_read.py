@@ -188,6 +188,11 @@ FOR d IN @@records
   FILTER d._key IN @names AND d.workspace == @workspace
   RETURN d""")
 
+RECORDS_ABSENT = Statement("""
+FOR w IN @writes
+  FILTER LENGTH(FOR d IN @@records FILTER d._key IN w.names AND d.workspace == @workspace RETURN 1) == 0
+  RETURN { key: w.key, rev: "" }""")
+
 RECORD_WORKSPACES = Statement("""
 FOR d IN @@records
   FILTER @of_kind == null OR d.rag.kind == @of_kind

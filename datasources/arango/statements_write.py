@@ -158,14 +158,15 @@ FOR g IN @@graphs
 
 RECORDS_INSERT = writing("""
 FOR w IN @writes
-  INSERT w INTO @@records
-  RETURN NEW._rev""")
+  FILTER LENGTH(FOR d IN @@records FILTER d._key IN w.names AND d.workspace == @workspace RETURN 1) == 0
+  INSERT w.document INTO @@records
+  RETURN { key: w.key, rev: NEW._rev }""")
 
 RECORDS_REPLACE = writing("""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
-    REPLACE d WITH w.document IN @@records OPTIONS { ignoreRevs: false }
+    REPLACE d WITH UNSET(w.document, "_key") IN @@records OPTIONS { ignoreRevs: false }
     RETURN { key: w.key, rev: NEW._rev }""")
 
 RECORDS_REMOVE = writing("""
