@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import chain, zip_longest
-from typing import Final
+from typing import Final, Self
 
 from graphrag.automations.worker import Start, Worker
 
@@ -53,23 +54,28 @@ class Scheduler:
             self._decided.add(workspace)
         self._wake.set()
 
-    async def serve(self) -> None:
-        """Tick until cancelled; then the runs of this process are left as they are stored."""
+    @asynccontextmanager
+    async def ticking(self) -> AsyncGenerator[Self]:
+        """Tick during the block; at its end the runs of this process are left as they are stored."""
+        ticking = asyncio.create_task(self._serve())
         try:
-            while True:
-                try:
-                    await self.tick()
-                except Exception:
-                    log.exception("tick_failed")
-                wait_s = self._tick_s * random.uniform(1 - SPREAD, 1 + SPREAD)
-                try:
-                    async with asyncio.timeout(wait_s):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
-                self._wake.clear()
+            yield self
         finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
             await self.close()
+
+    async def _serve(self) -> None:
+        while True:
+            try:
+                await self.tick()
+            except Exception:
+                log.exception("tick_failed")
+            wait_s = self._tick_s * random.uniform(1 - SPREAD, 1 + SPREAD)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+            self._wake.clear()
 
     async def tick(self) -> int:
         """Look once at every workspace; return how many runs were started."""
