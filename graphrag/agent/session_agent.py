@@ -70,6 +70,7 @@ class SessionAgent(Agent):
                     scheduled_time=run.scheduled_time if run else None,
                     seed_version=run.automation_version if run else None,
                     require_validation=run is None or run.require_validation,
+                    ttl_ms=order.proposal_ttl_ms,
                 ),
                 interactive=False,
             )

@@ -63,6 +63,8 @@ class SessionOrder:
     event: EventName
     budget: RunBudget = field(default_factory=RunBudget)
     limits: SessionLimits = field(default_factory=SessionLimits)
+    proposal_ttl_ms: int | None = None
+    """For how long a proposal of the run waits for people; None: as long as any other."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,7 +199,7 @@ class SessionTurn(RunningTurn):
         """Say what became of the calls of a step, with the proposals that were made in it."""
         ran = self.ran
         finish = "finish" if self.agent_session.finish is not None and self.finish_call else ""
-        needs = any(getattr(approval, "needs_person", True) for approval in made)
+        needs = any(approval.needs_person for approval in made)
         facts = ("calls", finish, "proposals" if made else "", "needs_validation" if needs else "")
         ids = [approval.id for approval in made]
         data = (

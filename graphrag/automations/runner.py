@@ -75,7 +75,12 @@ class Runner:
             automation = await self._automation(thread)
             person = await self._person(thread, automation)
             session = session_of(thread)
-            order = SessionOrder(event=event, budget=self._budget(automation, thread), limits=self.limits)
+            order = SessionOrder(
+                event=event,
+                budget=self._budget(automation, thread),
+                limits=self.limits,
+                proposal_ttl_ms=automation.proposal_ttl_s * 1000 if automation else None,
+            )
             try:
                 async with asyncio.timeout(max(0.0, order.budget.active_ms - session.active_ms) / 1000):
                     language = automation.language if automation else None

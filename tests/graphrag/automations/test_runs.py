@@ -257,7 +257,7 @@ async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
         assert new.session.end_reason is EndReason.COMPLETED
         (approval,) = await night.approvals.list(by=REVIEWER)
         assert approval.status == "expired"
-        assert any("root" in str(message.content) for message in provider.requests[-1].messages)
+        assert any("replaced" in str(message.content) for message in provider.requests[-1].messages)
     provider.check()
 
 
