@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from cli import render
+from cli.blocks import PointerOption, SinceOption, UseOption, blocks_of
 from cli.common import (
     EXIT_FAILED,
     Common,
@@ -38,17 +39,20 @@ def ask(
     role: RoleOption = "admin",
     provider: ProviderOption = None,
     model: ModelOption = None,
+    use: UseOption = None,
+    pointer: PointerOption = None,
+    since: SinceOption = None,
 ) -> None:
     """Ask one question. Changes are only proposed: they are shown and wait for a decision."""
     check_question(question)
     settings = common.settings(provider=provider, model=model)
-    as_role = role_of(role)
+    as_role, blocks = role_of(role), blocks_of(use, pointer, since)
 
     async def work(services: Services) -> tuple[Ending | None, TurnView]:
         await graph_or_fail(services.source, graph)
         person, view = services.local_person(as_role), TurnView(settings.language, quiet=common.as_json)
         async with open_agent(services) as agent:
-            ending = await view.show(agent.run(thread, graph, question, person))
+            ending = await view.show(agent.run(thread, graph, question, person, blocks=blocks))
             if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
                 ending = await view.show(agent.resume(ending.thread_id, person, grant_rounds=False))
         return ending, view

@@ -93,6 +93,7 @@ async def _run_dry(services: Services, graph: str, role: Role, calls: list[ToolC
             role=role,
             language=services.settings.language,
             search=services.retriever.search,
+            history=services.history,
         ),
         person=services.local_person(role),
         thread_id="dry-run",

@@ -158,6 +158,9 @@ class Settings(BaseSettings):
         default=200, ge=0, le=100_000, description="characters of data shown of a node"
     )
     budget_tokens: int = Field(default=4000, ge=100, le=1_000_000, description="tokens of a context")
+    block_tokens: int = Field(
+        default=8000, ge=100, le=1_000_000, description="tokens that the blocks of a message find at most"
+    )
     cache_ttl_s: float = Field(default=120, ge=0, description="seconds a retrieval is remembered (0: never)")
 
     deciders: Literal["asker", "reviewer", "four-eyes"] = Field(

@@ -150,6 +150,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "SessionPast": _as("conflict"),
     "TurnUnwanted": _as("conflict"),  # caught where the turn is watched
     "WindowTooSmall": _as("context_length"),
+    # blocks of messages
+    "BlockRefused": _as("invalid"),
+    "TooManyBlocks": _as("too_large"),
     # live editing
     "EditRefused": _as("invalid"),
     "EditNotFound": _as("not_found"),

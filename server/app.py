@@ -15,6 +15,7 @@ from server import (
     health,
     pages,
     rest_ai,
+    rest_blocks,
     rest_calls,
     rest_graphs,
     rest_live,
@@ -26,7 +27,18 @@ from server.access import Access
 from server.limits import BodyLimit
 from server.server_state import ServerState
 
-ROUTERS = (rest_ai, rest_graphs, rest_live, rest_review, rest_people, rest_calls, health, ws, pages)
+ROUTERS = (
+    rest_ai,
+    rest_blocks,
+    rest_graphs,
+    rest_live,
+    rest_review,
+    rest_people,
+    rest_calls,
+    health,
+    ws,
+    pages,
+)
 """The modules with endpoints: a new endpoint stands in one of them, its bodies beside it."""
 
 TITLE = "nodius-graphrag"

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.commands import SentBlock
 from graphrag.i18n import Language
 from server.chat_answer import ChatAnswer, collect
 from server.openapi_errors import ERRORS, MODEL_ERRORS
@@ -37,6 +38,7 @@ class ChatRequest(RequestBody):
     thread_id: Id | None = None
     context_type: ContextType | None = None
     interactive: bool = False
+    blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
 
 
 CHAT_EXAMPLES: dict[str, Example] = {
@@ -73,6 +75,7 @@ async def chat(
         context_type=body.context_type,
         language=language,
         interactive=body.interactive,
+        blocks=body.blocks,
     )
     return await collect(state, request, events)
 

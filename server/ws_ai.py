@@ -72,6 +72,7 @@ class Conversations:
             place.person,
             context_type=asked.context_type,
             language=self._language,
+            blocks=asked.blocks,
         )
         await self._begin(asked.id, place, events, asked.thread_id, sign_in, question=asked.message)
 

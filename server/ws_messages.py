@@ -8,6 +8,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from graphrag.commands import SentBlock
+
 MAX_CHARS = 4 * 1024 * 1024
 """Longest frame that is read at all. Units: characters."""
 MAX_TEXT = 100_000
@@ -61,6 +63,7 @@ class AiChat(_AiMessage):
     message: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
     thread_id: Key | None = None
     context_type: Literal["graph", "nodeConfig", "htmlClass", "home"] | None = None
+    blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
 
 
 class AiResume(_AiMessage):

@@ -73,6 +73,53 @@ class Search(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """Which changes of a graph are asked for: of a node, an edge, a sheet or a type, or all.
+
+    `start` (None: the beginning) and `end` are NOW, instants or calendar units, as `-1_WEEK`.
+    """
+
+    node: str | None = None
+    edge: str | None = None
+    sheet: str | None = None
+    node_type: str | None = None
+    start: str | None = None
+    end: str = "NOW"
+    limit: int = 50
+    language: Literal["en", "fr"] = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastChange:
+    """One change: an edit by hand, an applied proposal, or an undo of either. `time`: ISO 8601."""
+
+    time: str
+    kind: Literal["edit", "change", "undo"]
+    who: str
+    what: str
+    proposal: str = ""
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastChanges:
+    """Changes, newest first, with the instants of their period. `more`: older ones are left out."""
+
+    changes: Sequence[PastChange]
+    start: str | None
+    end: str
+    more: bool = False
+
+
+class History(Protocol):
+    """Reads what changed in a graph; graphrag's history of edits and approvals is passed in as this."""
+
+    async def __call__(self, graph_key: str, past: Past) -> PastChanges:
+        """Return the changes asked for. Raises: ValueError where the period is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
     """Bounds of a result. Units: characters of a field, of a page of a field; rows; nodes.
 
@@ -102,6 +149,7 @@ class ToolContext:
     features: frozenset[str] = NO_FEATURES
     language: Literal["en", "fr"] = "en"
     search: Search | None = None
+    history: History | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +35,7 @@ from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_guard import begin, open_turn, watched
 from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
 from graphrag.approvals import Approval, Approvals, Decision, Person
+from graphrag.commands import BlockReader, SentBlock
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage
 from graphrag.llm.message_text import clean
@@ -81,6 +82,7 @@ class Agent:
         threads: Threads,
         leases: TurnLeases,
         approvals: Approvals,
+        blocks: BlockReader,
         context_options: ContextOptions,
         limits: AgentLimits | None = None,
     ) -> None:
@@ -91,6 +93,7 @@ class Agent:
         self.on_turn: Callable[[str], Awaitable[None]] | None = None
         """Called with the key of a graph when a turn about it begins, beside the turn; it may not raise."""
         self._calling = set[asyncio.Future[None]]()
+        self.blocks = blocks
 
     @property
     def provider(self) -> LLMProvider:
@@ -108,15 +111,16 @@ class Agent:
         language: Language | None = None,
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
+        blocks: Sequence[SentBlock] = (),
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
         Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
-        `features`: what else the person's client can show (`questions`).
+        `features`: what else the person's client can show (`questions`); `blocks`: those of the message.
         The last event comes when the thread can be used again.
 
         Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
-        GraphNotFound. Later failures are `Failed`.
+        GraphNotFound, TooManyBlocks, BlockRefused. Later failures are `Failed`.
         """
         message = clean(message)
         if not message.strip():
@@ -129,6 +133,7 @@ class Agent:
         if thread.graph_key != graph_key:
             raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
         language = language or self._context_options.language
+        said = await self.blocks.checked(graph_key, message, blocks, language)
         bind_log_context(threadId=thread.key)
         facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})
@@ -142,9 +147,8 @@ class Agent:
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
             await self._caller.prepare()
-            await open_turn(
-                turn, message, self._source, self._retriever, options, self._caller, rounds=rounds
-            )
+            source, retriever = self._source, self._retriever
+            await open_turn(turn, said, self.blocks, source, retriever, options, self._caller, rounds=rounds)
             await begin(turn)
             async with aclosing(watched(turn, events, self._loop(turn))) as watching:
                 async for event in watching:
@@ -363,6 +367,7 @@ class Agent:
                 features=turn.features,
                 language=turn.language,
                 search=self._retriever.search,
+                history=self.blocks.history,
             ),
             person=turn.person,
             thread_id=turn.thread_id,

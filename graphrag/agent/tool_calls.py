@@ -42,6 +42,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import ToolCall
 from tools.arguments import parse_arguments
 from tools.base import Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.compact import cut
 from tools.proposals import MalformedProposal
 
 log = logging.getLogger(__name__)
@@ -175,6 +176,11 @@ class ToolCalls:
             self._remembered.move_to_end(key)
             _forget_oldest(self._remembered)
         return answered
+
+    async def guarded(self, name: str, work: Awaitable[ToolResult]) -> ToolResult:
+        """Return what a read gave that no model called, within the same limits."""
+        answered = await self._guarded(ToolCall(id=name, name=name, arguments="{}"), work)
+        return replace(answered.result, text=cut(answered.result.text, self.limits.result_chars))
 
     async def _guarded(self, call: ToolCall, work: Awaitable[ToolResult]) -> Answered:
         """Return what a tool gave, whatever becomes of it."""

@@ -16,7 +16,8 @@ from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import ThreadBusy, ThreadError
 from graphrag.agent.turn_lease import TurnUnwanted
-from graphrag.llm.base import SystemMessage
+from graphrag.commands import BlockReader
+from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import prepare_prompt
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 
 async def open_turn(
     turn: RunningTurn,
-    message: str,
+    said: UserMessage,
+    blocks: BlockReader,
     source: GraphDataSource,
     retriever: Retriever,
     options: ContextOptions,
@@ -35,25 +37,30 @@ async def open_turn(
     *,
     rounds: int,
 ) -> None:
-    """Retrieve for the message and put context and message at the conversation's end.
+    """Retrieve for the message and put context, message and what its blocks find at the conversation's end.
 
     A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
     """
     known = next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)
+    data = await blocks.read(said, turn.graph_key, turn.person.role, turn.language)
+    sent = said.content if data is None else f"{said.content}\n{data.content}"
     prepared = await prepare_prompt(
         source,
         retriever,
         turn.graph_key,
-        message,
+        said.content,
         role=turn.person.role,
         options=replace(options, language=turn.language),
         instructions=known,
         compact=caller.is_small,
-        context_room=lambda system_tokens: caller.context_room(turn, system_tokens, message),
+        context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),
     )
     if known is None:
         turn.messages.insert(0, prepared.instructions)
-    turn.begin(prepared.context_message, prepared.question, rounds=rounds)
+    question = replace(said, retrieved=prepared.question.retrieved)
+    turn.begin(prepared.context_message, question, rounds=rounds)
+    if data is not None:
+        turn.messages.append(data)
     turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
     turn.words_only = prepared.retrieval.words_only
 

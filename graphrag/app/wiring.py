@@ -32,6 +32,7 @@ from graphrag.automations.automation_store import Automations
 from graphrag.automations.making_way import SLOT, MakingWay
 from graphrag.automations.runner import Runner
 from graphrag.automations.worker import Worker
+from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings
 from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingProvider
@@ -48,6 +49,7 @@ from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.rules import RulesProvider
+from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
@@ -75,6 +77,7 @@ class Services:
     retriever: Retriever
     threads: Threads
     approvals: Approvals
+    history: GraphHistory
     meter: UsageMeter
     box: ToolBox
     call_log: CallLog
@@ -290,11 +293,19 @@ class Shared:
                 require_validation=frozenset(settings.require_validation),
                 on_applied=queue.applied,
             ),
+            history=GraphHistory(records=records, calendar=calendar_of(settings)),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS)),
             call_log=self.call_log,
             of=partial(self.services, live_graphs=live_graphs),
         )
+
+
+def calendar_of(settings: Settings) -> Calendar:
+    """Return how days and weeks are counted where no automation or browser says otherwise."""
+    return Calendar(
+        timezone=settings.timezone, day_start_hour=settings.day_start_hour, first_day=settings.first_day
+    )
 
 
 @asynccontextmanager
@@ -406,11 +417,19 @@ def _agent(kind: type[A], services: Services, model: Model, threads: Threads, le
     caller = ModelCaller(
         model.provider, services.box, services.source, meter=services.meter, pricing=model.pricing
     )
+    calls = ToolCalls(services.box, services.approvals, log=services.call_log)
     return kind(
         source=services.source,
         retriever=services.retriever,
         caller=caller,
-        calls=ToolCalls(services.box, services.approvals, log=services.call_log),
+        calls=calls,
+        blocks=BlockReader(
+            source=services.source,
+            box=services.box,
+            guard=calls.guarded,
+            history=services.history,
+            budget=services.settings.block_tokens,
+        ),
         threads=threads,
         leases=leases,
         approvals=services.approvals,

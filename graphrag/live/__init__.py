@@ -15,6 +15,7 @@ from graphrag.live.errors import (
     LiveError,
     LiveGraphClosed,
 )
+from graphrag.live.journal import journalled_history
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
 from graphrag.live.live_source import LiveSource, SavedSource
@@ -38,5 +39,6 @@ __all__ = [
     "PastEdit",
     "SaveStatus",
     "SavedSource",
+    "journalled_history",
     "past_edits",
 ]

@@ -6,7 +6,7 @@ no other request of the graph has: that is the edit's id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -96,14 +96,26 @@ def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
 
 
 async def past_edits(
-    records: RecordStore, graph_key: str, unsaved: Sequence[Entry], *, limit: int
+    records: RecordStore,
+    graph_key: str,
+    unsaved: Sequence[Entry],
+    *,
+    limit: int,
+    start: int = 0,
+    end: int | None = None,
+    about: Callable[[Entry], bool] | None = None,
 ) -> list[PastEdit]:
-    """Return the latest edits of a graph, newest first. Raises: SourceError."""
+    """Return the latest edits of a graph, newest first.
+
+    Only those from `start` on and before `end`, in milliseconds since 1970, and `about` what is asked for.
+    Raises: SourceError.
+    """
     newest: list[PastEdit] = []
     async for edit in _newest_first(records, graph_key, unsaved):
-        newest.append(edit)
-        if len(newest) == limit:
+        if edit.at < start or len(newest) == limit:
             break
+        if (end is None or edit.at < end) and (about is None or any(map(about, edit.entries))):
+            newest.append(edit)
     by = {edit.undoes: edit.id for edit in reversed(newest) if edit.undoes is not None}
     return [replace(edit, undone_by=by.get(edit.id)) for edit in newest]
 

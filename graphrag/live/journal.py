@@ -153,6 +153,19 @@ class Journal:
         self.cleared()
 
 
+async def journalled_history(records: RecordStore, graph_key: str) -> list[Mapping[str, Any]]:
+    """Return what was done to a graph since its last save, on whichever server, oldest first.
+
+    What of a journal cannot be read is left out. Raises: SourceError.
+    """
+    found = await records.query(KIND, {"graphKey": graph_key}, order_by="sequence", limit=_ALL)
+    entries: list[Mapping[str, Any]] = []
+    for record in found:
+        for change in record.data.get("changes") or ():
+            entries += change.get("history") or ()
+    return entries
+
+
 async def journalled_graphs(records: RecordStore) -> list[str]:
     """Return the keys of the graphs that have a journal; of each one small record is read."""
     marks = await records.query(KIND, {"sequence": MARK}, limit=_ALL)

@@ -14,6 +14,7 @@ from datasources import errors as data
 from graphrag.agent.failures import FAULT_CODES, classify
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
+from graphrag.commands import BlockRefused
 from graphrag.config import SettingsError
 from graphrag.embedding import base
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
@@ -126,6 +127,8 @@ def made(kind: type[Exception]) -> Exception:
         return kind(code="four_eyes", user_id="ed", role="editor")
     if issubclass(kind, AutomationRefused):
         return kind("automation_name_length", most=80)
+    if issubclass(kind, BlockRefused):
+        return kind(number=2, why="id_twice", id="b1")
     if issubclass(kind, AuthError):
         return kind(code="token_claims", claim="aud")
     if issubclass(kind, approvals.ProposalRefused):

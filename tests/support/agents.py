@@ -19,6 +19,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
+from graphrag.commands import BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageLimits, UsageMeter
@@ -80,6 +81,7 @@ def setting_on(
     box, threads = ToolBox(tools), Threads(records)
     approvals = Approvals(source, records, policy=policy, require_validation=CLASSES - free)
     meter = UsageMeter(usage)
+    running = ToolCalls(box, approvals, limits=calls)
     agent = Agent(
         source=source,
         retriever=retriever,
@@ -90,7 +92,10 @@ def setting_on(
             meter=meter,
             pricing=Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE),
         ),
-        calls=ToolCalls(box, approvals, limits=calls),
+        calls=running,
+        blocks=BlockReader(
+            source=source, box=box, guard=running.guarded, history=GraphHistory(records=records)
+        ),
         threads=threads,
         leases=leases or TurnLeases(records),
         approvals=approvals,

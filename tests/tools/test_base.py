@@ -106,7 +106,7 @@ async def test_failing_store_is_an_error_result_without_its_insides(
 
 def test_schemas_are_openai_functions_of_names_types_and_what_is_required() -> None:
     schemas = ToolBox(READ_TOOLS).schemas("viewer")
-    assert len(schemas) == 9
+    assert len(schemas) == 10
     for schema in schemas:
         function = schema["function"]
         assert schema["type"] == "function"

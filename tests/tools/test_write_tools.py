@@ -51,12 +51,12 @@ def test_write_tools_are_not_offered_to_a_viewer() -> None:
     assert all(tool.writes for tool in WRITE_TOOLS)
 
 
-def test_all_tools_take_1620_tokens_without_losing_an_argument() -> None:
+def test_all_tools_take_1700_tokens_without_losing_an_argument() -> None:
     tools = (*READ_TOOLS, *WRITE_TOOLS)
     schemas = [tool.schema() for tool in tools]
     text = json.dumps(schemas, separators=(",", ":"))
-    assert len(tools) == 19
-    assert count_tokens(text) <= 1_620, tokenizer_name()
+    assert len(tools) == 20
+    assert count_tokens(text) <= 1_700, tokenizer_name()
     assert "positions" not in text  # chosen by us
     for tool, schema in zip(tools, schemas, strict=True):
         shown = schema["function"]["parameters"]

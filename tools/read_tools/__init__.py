@@ -13,6 +13,7 @@ from tools.read_tools.check import CHECK_GRAPH
 from tools.read_tools.detail import READ_NODE_DETAIL
 from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_SUBGRAPH
 from tools.read_tools.overview import READ_GRAPH_OVERVIEW
+from tools.read_tools.read_history import READ_HISTORY
 from tools.read_tools.search_nodes import SEARCH_NODES
 from tools.read_tools.type_tools import LIST_NODE_TYPES, READ_NODE_CONFIG
 
@@ -26,4 +27,5 @@ READ_TOOLS: tuple[Tool[Any], ...] = (
     LIST_NODE_EDGES,
     READ_SUBGRAPH,
     CHECK_GRAPH,
+    READ_HISTORY,
 )

@@ -1,0 +1,207 @@
+"""Blocks of a message: what a person points at, uses, creates or configures, without writing keys.
+
+A block is stored in the message's `segments`, at its place among the words. Its summary is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from graphrag.commands.graph_history import iso
+from graphrag.i18n import Language, LocalizedError, text
+from graphrag.sessions.periods import Calendar, PeriodError, Span, is_relative, resolve
+from graphrag.sessions.schedules import zone_of
+
+MAX_BLOCKS = 10
+MAX_ID_CHARS = 64
+
+BlockType = Literal["POINTER", "USE", "CREATE", "MODIFY_CONFIG"]
+TargetKind = Literal["graph", "sheet", "node", "edge", "nodeType"]
+TARGETS: Mapping[BlockType, tuple[TargetKind, ...]] = {
+    "POINTER": ("graph", "sheet", "node", "edge", "nodeType"),
+    "USE": ("node",),
+    "CREATE": ("nodeType",),
+    "MODIFY_CONFIG": ("nodeType", "node"),
+}
+"""What a block may be about."""
+
+
+class BlockRefused(LocalizedError):
+    """A block cannot be used. `number` counts from 1; `why` names the text, whose facts are the rest."""
+
+    def __init__(self, *, number: int, why: str, **facts: Any) -> None:
+        self.number, self.code, self._facts = number, f"block_{why}", facts
+        super().__init__(number, why, *facts.values())
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"number": self.number, **self._facts}
+
+
+class TooManyBlocks(LocalizedError):
+    """A message has more blocks than are read."""
+
+    code = "too_many_blocks"
+
+    def __init__(self, *, found: int) -> None:
+        self.found = found
+        super().__init__(found)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"found": self.found, "limit": MAX_BLOCKS}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+End = Annotated[str, Field(min_length=1, max_length=40)]
+
+
+class Period(_Part):
+    """From the beginning of one unit or instant to the end of another; see `sessions.periods`."""
+
+    start: Annotated[End, Field(alias="from")]
+    end: Annotated[End, Field(alias="to")]
+
+    @property
+    def is_relative(self) -> bool:
+        return is_relative(self.start) or is_relative(self.end)
+
+
+class Target(_Part):
+    kind: TargetKind
+    key: Annotated[str, Field(min_length=1, max_length=400)]
+
+
+class Block(_Part):
+    """One block. `id` is unique in its message."""
+
+    id: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+    type: BlockType
+    target: Target
+    period: Period | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        allowed = TARGETS[self.type]
+        if self.target.kind not in allowed:
+            raise ValueError(f"a {self.type} block is about: {', '.join(allowed)}; not {self.target.kind}")
+        return self
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as it is stored."""
+        return self.model_dump(by_alias=True, exclude_none=True, exclude={"at"})
+
+
+class SentBlock(Block):
+    """A block as a client sends it: `at` is its place in the message in characters, default its end."""
+
+    at: Annotated[int | None, Field(ge=0, le=1_000_000)] = None
+
+
+def blocks_of(segments: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Return the blocks of a stored message, in order. Raises: ValidationError."""
+    return [Block.model_validate(segment["block"]) for segment in segments if "block" in segment]
+
+
+def check_blocks(blocks: Sequence[SentBlock]) -> None:
+    """Raises: TooManyBlocks, BlockRefused (an id that another block has)."""
+    if len(blocks) > MAX_BLOCKS:
+        raise TooManyBlocks(found=len(blocks))
+    seen: set[str] = set()
+    for number, block in enumerate(blocks, start=1):
+        if block.id in seen:
+            raise BlockRefused(number=number, why="id_twice", id=block.id)
+        seen.add(block.id)
+
+
+def with_instants(blocks: Sequence[SentBlock], reference: int, calendar: Calendar) -> list[SentBlock]:
+    """Return the blocks with instants for what their periods mean at the reference. Raises: BlockRefused.
+
+    Units: `reference` in milliseconds since 1970.
+    """
+    zone = zone_of(calendar.timezone)
+    made: list[SentBlock] = []
+    for number, block in enumerate(blocks, start=1):
+        if block.period is None:
+            made.append(block)
+            continue
+        span = _span(block.period, reference, calendar, number)
+        period = Period(start=iso(span.start, zone), end=iso(span.end, zone))
+        made.append(block.model_copy(update={"period": period}))
+    return made
+
+
+def _span(period: Period, reference: int, calendar: Calendar, number: int) -> Span:
+    try:
+        return resolve(period.start, period.end, reference, calendar)
+    except PeriodError as exc:
+        facts = {"part": exc.part, "value": exc.value}
+        raise BlockRefused(number=number, why=f"period_{exc.reason}", **facts) from exc
+
+
+def summary(block: Block, name: str, language: Language, calendar: Calendar) -> str:
+    """Return a block in one line, as “uses Check amount, 1–7 Nov”; `name` is what its target is called."""
+    said = text(f"block_{block.type}", language, what=name)
+    if block.period is None:
+        return said
+    return f"{said}, {period_words(block.period, language, calendar)}"
+
+
+def period_words(period: Period, language: Language, calendar: Calendar) -> str:
+    """Return a period in words: days where it is made of whole ones, else times; relative ones as written."""
+    if period.is_relative:
+        return text("period_relative", language, start=period.start, end=period.end)
+    zone = zone_of(calendar.timezone)
+    start, end = (datetime.fromisoformat(part).astimezone(zone) for part in (period.start, period.end))
+    if not (_is_day(start, calendar) and _is_day(end, calendar)) or start >= end:
+        return f"{_time(start, language)} – {_time(end, language)}"
+    last = datetime.fromtimestamp(end.timestamp() - 1, zone)
+    if calendar.day_start_hour:
+        last = datetime.fromtimestamp(last.timestamp() - calendar.day_start_hour * 3_600, zone)
+    if last.date() <= start.date():
+        return _day(start, language)
+    same = (last.year, last.month) == (start.year, start.month)
+    return f"{start.day if same else _day(start, language)}–{_day(last, language)}"
+
+
+def _is_day(at: datetime, calendar: Calendar) -> bool:
+    return (at.hour, at.minute, at.second, at.microsecond) == (calendar.day_start_hour, 0, 0, 0)
+
+
+def _day(at: datetime, language: Language) -> str:
+    return f"{at.day} {text(f'month_short_{at.month}', language)} {at.year}"
+
+
+def _time(at: datetime, language: Language) -> str:
+    return f"{_day(at, language)} {at:%H:%M}"
+
+
+def segments_of(
+    words: str, blocks: Sequence[SentBlock], summaries: Mapping[str, str]
+) -> tuple[str, tuple[dict[str, Any], ...]]:
+    """Return a message with blocks as linear text and as segments: each block stands at its place."""
+    parts: list[dict[str, Any]] = []
+    linear: list[str] = []
+    done = 0
+    for block in sorted(blocks, key=lambda block: len(words) if block.at is None else block.at):
+        at = len(words) if block.at is None else min(block.at, len(words))
+        if at > done:
+            parts.append({"text": words[done:at]})
+            linear.append(words[done:at])
+        done = max(done, at)
+        parts.append({"block": block.to_document()})
+        before = "" if not linear or linear[-1][-1].isspace() else " "
+        after = " " if words[done : done + 1].strip() else ""
+        linear.append(f"{before}[{summaries[block.id]}]{after}")
+    if done < len(words):
+        parts.append({"text": words[done:]})
+        linear.append(words[done:])
+    return "".join(linear), tuple(parts)

@@ -1,0 +1,159 @@
+"""Runs the commands of a message's blocks and writes the one system message that says what they found.
+
+The commands of a block are a cascade: after one that fails the rest of the block is not run. A command that
+stands twice in a message runs once. All results together have at most so many tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from graphrag.commands.command_reads import CommandPlace, run
+from graphrag.commands.transform import ExecutableCommand
+from graphrag.i18n import Language, text
+from graphrag.llm.base import SystemMessage
+from graphrag.llm.tokens import count_tokens
+from tools.base import ToolResult
+from tools.compact import cut, cut_name
+
+CommandStatus = Literal["SUCCESS", "FAILED", "CANCELLED", "CACHED"]
+Guard = Callable[[str, Awaitable[ToolResult]], Awaitable[ToolResult]]
+"""Runs a read under the limits of a model's calls, and gives an error for whatever goes wrong."""
+
+SUMMARY_CHARS = 300
+ERROR_CHARS = 500
+KEY_CHARS = 60
+_LEAST_TOKENS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What came of one command. Units: `ms` milliseconds, `tokens` of its text as the model gets it."""
+
+    command_id: str
+    title: str
+    status: CommandStatus
+    text: str = ""
+    tokens: int = 0
+    ms: int = 0
+    error: str = ""
+    is_cut: bool = False
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as it is stored: without its text, which stands in the message's data."""
+        document = {
+            "commandId": self.command_id,
+            "title": self.title,
+            "status": self.status,
+            "ms": self.ms,
+            "tokens": self.tokens,
+        }
+        return document | ({"error": self.error} if self.error else {})
+
+
+async def execute(
+    cascades: Sequence[Sequence[ExecutableCommand]], place: CommandPlace, guard: Guard, *, budget: int
+) -> list[CommandResult]:
+    """Return the results in order; one entry of `cascades` is one block. Units: `budget` in tokens."""
+    known: dict[tuple[str, str], CommandResult] = {}
+    results: list[CommandResult] = []
+    for cascade in cascades:
+        failed = False
+        for command in cascade:
+            key = (command.command_id, command.resource)
+            if failed:
+                result = _result(command, place.context.language, "CANCELLED")
+            elif key in known:
+                result = _again(known[key])
+            else:
+                result = known[key] = await _run(command, place, guard)
+            failed = failed or result.status == "FAILED"
+            results.append(result)
+    return _within(results, budget, place.context.language)
+
+
+async def _run(command: ExecutableCommand, place: CommandPlace, guard: Guard) -> CommandResult:
+    language = place.context.language
+    if command.fault:
+        return _result(command, language, "FAILED", error=cut(command.fault, ERROR_CHARS))
+    began = time.perf_counter()
+    found = await guard(f"{command.resource}.{command.operation}", run(command, place))
+    ms = round((time.perf_counter() - began) * 1e3)
+    if found.error is not None:
+        why = "; ".join(problem.what for problem in found.error.problems)
+        return replace(_result(command, language, "FAILED", error=cut(why, ERROR_CHARS)), ms=ms)
+    said = found.text.strip() or text("command_empty", language)
+    return replace(_result(command, language, "SUCCESS"), text=said, ms=ms)
+
+
+def _result(
+    command: ExecutableCommand, language: Language, status: CommandStatus, *, error: str = ""
+) -> CommandResult:
+    named = next((str(command.params[k]) for k in _NAMING if k in command.params), "")
+    said = text(f"command_{command.type}", language, what=cut_name(named, KEY_CHARS)).strip()
+    return CommandResult(command_id=command.command_id, title=said, status=status, error=error)
+
+
+_NAMING = ("node", "nodeType", "edge", "sheet", "graph")
+
+
+def _again(result: CommandResult) -> CommandResult:
+    """Return the result of a command that was run before: what it found stands there."""
+    if result.status != "SUCCESS":
+        return replace(result, ms=0)
+    return replace(result, status="CACHED", text="", ms=0)
+
+
+def _within(results: Sequence[CommandResult], budget: int, language: Language) -> list[CommandResult]:
+    """Count tokens; cut texts where all together have more than the budget, the last ones first."""
+    made: list[CommandResult] = []
+    left = budget
+    for result in results:
+        tokens = count_tokens(result.text) if result.text else 0
+        if tokens > left:
+            result = replace(result, text=_cut(result.text, tokens, left, language), is_cut=True)
+            tokens = count_tokens(result.text)
+        left = max(0, left - tokens)
+        made.append(replace(result, tokens=tokens))
+    return made
+
+
+def _cut(said: str, tokens: int, left: int, language: Language) -> str:
+    """Return as much of a text as so many tokens hold, and a note that it was cut."""
+    note = text("command_cut", language)
+    chars: int = len(said)
+    while left > _LEAST_TOKENS and tokens > left - _LEAST_TOKENS and chars:
+        chars = int(min(chars - 1, chars * max(left - _LEAST_TOKENS, 1) // tokens))
+        tokens = count_tokens(said[:chars])
+    return f"{said[:chars]}\n{note}" if left > _LEAST_TOKENS else note
+
+
+def data_added(results: Sequence[CommandResult], head: str, language: Language) -> SystemMessage:
+    """Return the message that the model and people see of results; `head` says what it is."""
+    parts = [head]
+    for result in results:
+        said = result.text or text(f"command_is_{result.status}", language, why=result.error)
+        parts.append(f"## {result.title}\n{said}")
+    return SystemMessage(
+        content="\n\n".join(parts),
+        stable=False,
+        kind="DATA_ADDED",
+        summary=summary_of(results, language),
+        results=tuple(result.to_document() for result in results),
+    )
+
+
+def summary_of(results: Sequence[CommandResult], language: Language) -> str:
+    """Return for people what was read, what failed and what was cut."""
+    read = [result.title for result in results if result.status == "SUCCESS"]
+    parts = [text("data_added", language, titles=", ".join(read))] if read else []
+    failed = [f"{result.title}: {result.error}" for result in results if result.status == "FAILED"]
+    parts += [text("data_failed", language, titles="; ".join(failed))] if failed else []
+    for status in ("CANCELLED", "CACHED"):
+        count = sum(result.status == status for result in results)
+        parts += [text(f"data_{status}", language, n=count)] if count else []
+    parts += [text("data_cut", language)] if any(result.is_cut for result in results) else []
+    return cut_name(" ".join(parts), SUMMARY_CHARS)

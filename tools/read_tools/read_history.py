@@ -1,0 +1,82 @@
+"""`read_history`: what changed in a graph in a period, who changed it, and by which proposal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tools.base import Past, PastChanges, Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.compact import cut_name
+from tools.read_tools.views import NodeKey, Row, table, unknown_node
+
+MAX_CHANGES = 200
+MAX_WHAT_CHARS = 160
+
+PERIODS = (
+    "NOW, an instant (ISO 8601 with its offset), n_HOUR, n_DAY, n_WEEK, n_MONTH or n_YEAR; not later than now"
+)
+
+Moment = Annotated[str, Field(min_length=1, max_length=40)]
+
+
+class ReadHistory(ToolArguments):
+    """Units of `from` and `to`: an instant, or a calendar unit counted from today, as `-1_WEEK`."""
+
+    node: NodeKey | None = None
+    from_: Annotated[Moment | None, Field(alias="from")] = None
+    to: Moment | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_CHANGES)] = 50
+
+
+async def read_history(arguments: ReadHistory, context: ToolContext) -> ToolResult:
+    graph = await context.source.get_graph(context.graph_key)
+    if context.history is None:
+        return failure("unavailable", Problem(what="the history of graphs cannot be read here"))
+    past = Past(
+        node=arguments.node,
+        start=arguments.from_,
+        end=arguments.to or "NOW",
+        limit=arguments.limit,
+        language=context.language,
+    )
+    try:
+        found = await context.history(graph.key, past)
+    except ValueError as exc:  # the period is none
+        problem = Problem(what=str(exc), where="from, to", allowed=PERIODS)
+        return failure("invalid_arguments", problem, example={"from": "-7_DAY", "to": "NOW"})
+    node = arguments.node
+    if not found.changes and node and not await context.source.get_nodes_by_key(graph.key, [node]):
+        return await unknown_node(context, graph, node, "node")
+    return history_result(found)
+
+
+def history_result(found: PastChanges) -> ToolResult:
+    """Return changes as a table, newest first."""
+    rows: list[Row] = [
+        {
+            "time": change.time,
+            "kind": change.kind,
+            "who": cut_name(change.who, 80),
+            "what": cut_name(change.what, MAX_WHAT_CHARS),
+            "proposal": change.proposal or None,
+            "undone": "yes" if change.undone else None,
+        }
+        for change in found.changes
+    ]
+    head = f"From {found.start or 'the beginning'} to {found.end}, newest first."
+    if not rows:
+        return ToolResult(text=f"{head} Nothing changed.", data={"changes": [], "more": False})
+    parts = [head, table("changes", rows, ["time", "kind", "who", "what", "proposal", "undone"])]
+    if found.more:
+        parts.append("There are more, older ones: ask for a period that ends earlier.")
+    return ToolResult(text="\n".join(parts), data={"changes": rows, "more": found.more})
+
+
+READ_HISTORY = Tool(
+    name="read_history",
+    description="Changes, newest first. from, to: NOW, -7_DAY or ISO time.",
+    arguments=ReadHistory,
+    run=read_history,
+    example={"node": "fetch-api", "from": "-7_DAY", "to": "NOW"},
+)
