@@ -52,7 +52,7 @@ from graphrag.rules import RulesProvider
 from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
-from tools.session_tools import SESSION_TOOLS
+from tools.session_tools import SESSION_TOOLS, refresh_embeddings
 from tools.write_tools import WRITE_TOOLS
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class Shared:
             ),
             history=GraphHistory(records=records, calendar=calendar_of(settings)),
             meter=self.meter,
-            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS)),
+            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))),
             call_log=self.call_log,
             of=partial(self.services, live_graphs=live_graphs),
         )

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from datasources.base import MutableGraphDataSource
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, SourceUnavailable
@@ -93,7 +93,7 @@ class EmbeddingQueue:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_batch: Callable[[EmbedReport], None] = lambda _: None,
     ) -> None:
-        self._sources, self._embedder, self._options = sources, embedder, options
+        self.sources, self._embedder, self._options = sources, embedder, options
         self._clock, self._sleep, self.on_batch = clock, sleep, on_batch
         self.embedders: Callable[[str], EmbeddingProvider | None] = lambda _: embedder
         """Gives the embedder for the texts of a workspace, where it is not the same for all."""
@@ -206,7 +206,7 @@ class EmbeddingQueue:
 
     async def _batch(self, workspace: str, graph_key: str, graph: _Graph) -> None:
         """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then nothing is forgotten."""
-        source, embedder = self._sources(workspace), self.embedders(workspace)
+        source, embedder = self.sources(workspace), self.embedders(workspace)
         assert embedder is not None
         if not graph.is_checked:
             is_usable = True
@@ -305,6 +305,23 @@ class WorkspaceQueue:
     def pending(self, graph_key: str | None = None) -> int:
         """Return how many nodes of a graph, or of the workspace, wait."""
         return self.queue.pending(self.workspace, graph_key)
+
+    async def renew(self, graph_key: str) -> dict[str, Any]:
+        """Embed what is missing or of an older text of a graph soon; return how many nodes have no vector.
+
+        Facts: `nodes`, `missing`, `queued`, `model`. A graph of another model is not queued, and nothing is
+        without an embedder. Raises: SourceError.
+        """
+        stats = await self.queue.sources(self.workspace).get_stats(graph_key)
+        embedder = self.queue.embedders(self.workspace)
+        if isinstance(embedder, WorkspaceEmbedder):
+            await embedder.resolve()
+        model = embedder.model if embedder else None
+        queued = model is not None and not is_of_another_model(stats, model)
+        if queued:
+            self.add(graph_key, None)
+        missing = max(0, stats.nodes - stats.vectors.get(model or "", 0))
+        return {"nodes": stats.nodes, "missing": missing, "queued": queued, "model": model}
 
     async def applied(self, approval: Approval) -> None:
         """Embed what an approval changed; of a changed type the whole graph, whose texts name it."""

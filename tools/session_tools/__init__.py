@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tools.base import Tool
+from tools.session_tools.embeddings import refresh_embeddings
 from tools.session_tools.finishing import FINISH_AUTOMATION, FinishAutomation
 from tools.session_tools.questions import ASK_PERSON, QUESTIONS, AskPerson, Response, WrongResponse
 
@@ -22,4 +23,5 @@ __all__ = [
     "FinishAutomation",
     "Response",
     "WrongResponse",
+    "refresh_embeddings",
 ]

@@ -1,0 +1,61 @@
+"""Prepared automations as data: `templates.toml` holds schedule, mode and budget, and words by language."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from graphrag.i18n import Language
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A prepared automation in one language; people change what they want before it is added.
+
+    `about` is one sentence for people, `message` what the run is told. `budget` is by fields of `Budget`.
+    """
+
+    id: str
+    name: str
+    about: str
+    message: str
+    cron: str
+    mode: Literal["report", "propose"]
+    only_if_changed: bool = True
+    budget: Mapping[str, int | float] = field(default_factory=dict[str, int | float])
+
+    def fields(self, graph_key: str) -> dict[str, Any]:
+        """Return the fields of a new automation of a graph, as `draft_of` reads them."""
+        budget = {_camel(name): value for name, value in self.budget.items()}
+        return {
+            "graphKey": graph_key,
+            "name": self.name,
+            "message": self.message,
+            "cron": self.cron,
+            "mode": self.mode,
+            "onlyIfChanged": self.only_if_changed,
+            "budget": budget,
+        }
+
+
+@cache
+def templates(language: Language) -> Mapping[str, Template]:
+    """Return the templates of a language by their ids, in the order of the file."""
+    raw: dict[str, dict[str, Any]] = tomllib.loads(
+        resources.files("graphrag.automations").joinpath("templates.toml").read_text("utf-8")
+    )
+    found: dict[str, Template] = {}
+    for key, table in raw.items():
+        common = {name: value for name, value in table.items() if name not in ("en", "fr")}
+        words = {name: value.strip() for name, value in table[language].items()}
+        found[key] = Template(id=key, **common, **words)
+    return found
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
