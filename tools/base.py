@@ -179,13 +179,15 @@ class ToolError:
 class ToolResult:
     """What a call gave: `text` for the model, `data` (JSON-like) for the client, or an error.
 
-    `repaired` says that the arguments were not valid JSON and were put right.
+    `repaired` says that the arguments were not valid JSON and were put right. `outcome` are facts about a
+    proposal that was made before: its `status`, and why.
     """
 
     text: str
     data: Any = None
     error: ToolError | None = None
     repaired: bool = False
+    outcome: Mapping[str, Any] | None = None
 
     @property
     def is_error(self) -> bool:

@@ -58,6 +58,7 @@ class Answered:
             name=self.call.name,
             content=cut_text(self.result.text, limits.result_chars),
             is_error=self.result.is_error,
+            outcome=self.result.outcome,
         )
 
     def event(self) -> ToolFinished:

@@ -8,12 +8,19 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from graphrag.rules.graph_answers import all_keys
-from graphrag.rules.handles import Handle, fitting_pair, handles_of_node, named_handles, of_direction
 from graphrag.rules.markup import EdgeEnds, bullets, cite, code, edges_of, plain
 from graphrag.rules.node_answers import data_of, field_path, fields_of
 from graphrag.rules.normalized_text import EntityMention, letters
-from graphrag.rules.resolver import Unclear, all_found, find_nodes, the_nodes, the_type
-from graphrag.rules.tool_tables import ToolTables, cell, key_of
+from graphrag.rules.resolver import the_nodes, the_type
+from graphrag.rules.tool_tables import (
+    Handle,
+    ToolTables,
+    fitting_pair,
+    handles_of_node,
+    key_of,
+    named_handles,
+    of_direction,
+)
 from graphrag.rules.turn_state import RulesTurn, detail, edges_at
 from tools.toon import compact_json
 
@@ -26,29 +33,20 @@ _PAIR = re.compile(r"(-?[\d.]+(?:e[-+]?\d+)?)[,x](-?[\d.]+(?:e[-+]?\d+)?)")
 def connect(turn: RulesTurn) -> NoReturn:
     """Propose an edge; the output may be named: `the error output of X`, `X (error)`."""
     start, output = _output(turn, turn.request.spans["a"])
-    source, target = map(
-        key_of, the_nodes(turn, start or turn.request.mention("a"), turn.request.mention("b"))
-    )
+    source, target = the_nodes(turn, start or turn.request.mention("a"), turn.request.mention("b"))
     if source == target:
         turn.stop(turn.say("same_node", node=cite(source)))
     here, there = map(handles_of_node, turn.read_all(detail(source), detail(target)))
     outputs, inputs = of_direction(here, "out"), of_direction(there, "in")
-    chosen = named_handles(outputs, output) if output else outputs
-    if output and not chosen:
-        shown = _shown(turn, outputs)
-        turn.stop(turn.say("no_output", name=code(output), node=cite(source), outputs=shown))
-    facts = {"source": cite(source), "target": cite(target)}
-    pair = fitting_pair(chosen, inputs)
+    facts = {"source": cite(source), "target": cite(target), "outputs": _shown(turn, outputs)}
+    pair = fitting_pair(named_handles(outputs, output) if output else outputs, inputs)
     if pair is None:
-        shown = {"outputs": _shown(turn, outputs), "inputs": _shown(turn, inputs)}
-        turn.stop(turn.say("no_fitting_handles", **facts, **shown))
+        turn.stop(turn.say("no_fitting_handles", **facts, inputs=_shown(turn, inputs)))
     label = {"label": text} if (text := turn.request.text("label")) else {}
-    what = turn.say("an_edge", **facts, output=_shown(turn, pair[:1]))
-    if len(outputs) > 1 and not output:
-        others = [handle for handle in outputs if handle != pair[0]]
-        what += " " + turn.say("other_outputs", outputs=_shown(turn, others))
     ends = {"sourceKey": source, "sourceHandle": pair[0].id, "targetKey": target, "targetHandle": pair[1].id}
-    turn.propose("create_edge", {**ends, **label}, what)
+    turn.propose(
+        "create_edge", {**ends, **label}, turn.say("an_edge", **facts, output=_shown(turn, pair[:1]))
+    )
 
 
 def _output(turn: RulesTurn, span: tuple[int, int]) -> tuple[EntityMention | None, str]:
@@ -66,37 +64,9 @@ def _shown(turn: RulesTurn, handles: Sequence[Handle]) -> str:
 
 
 def delete_node(turn: RulesTurn) -> NoReturn:
-    """Propose to delete a node, or several named together."""
-    keys = _named_together(turn, "node")
-    what = turn.say("delete", what=", ".join(map(cite, keys)))
-    if len(keys) == 1:
-        turn.propose("delete_node", {"nodeKey": keys[0]}, what)
-    turn.propose("batch", {"actions": [action("delete_node", nodeKey=key) for key in keys]}, what)
-
-
-def action(kind: str, **payload: Any) -> dict[str, Any]:
-    """Return a part of a batch."""
-    return {"type": kind, "payload": payload}
-
-
-def _named_together(turn: RulesTurn, slot: str) -> list[str]:
-    """Return the keys of `X`, or of `X and Y` where nothing has that name. At most nine at once."""
-    whole = turn.request.mention(slot)
-    start, end = turn.request.spans[slot]
-    joints = [
-        found.span()
-        for found in turn.request.grammar.word("and").finditer(turn.request.wording.folded, start, end)
-    ]
-    spans = zip(
-        [start, *(after for _, after in joints)], [*(before for before, _ in joints), end], strict=True
-    )
-    parts = [part for span in spans if (part := turn.request.mention_at(span)) is not None]
-    if whole is None or whole.quoted or len(parts) < 2:
-        found = the_nodes(turn, whole)
-    else:
-        first, *rest = find_nodes(turn, [whole, *parts[:9]])
-        found = all_found(turn, rest) if isinstance(first, Unclear) else [first]
-    return list(dict.fromkeys(map(key_of, found)))
+    """Propose to delete a node."""
+    (node,) = the_nodes(turn, turn.request.mention("node"))
+    turn.propose("delete_node", {"nodeKey": node}, turn.say("delete", what=cite(node)))
 
 
 def delete_edge(turn: RulesTurn) -> NoReturn:
@@ -107,14 +77,13 @@ def delete_edge(turn: RulesTurn) -> NoReturn:
         if key is None:
             turn.stop(turn.say("incomplete_delete"))
         turn.propose("delete_edge", {"edgeKey": key.text}, turn.say("delete", what=code(key.text)))
-    source, target = map(key_of, the_nodes(turn, *ends))
+    source, target = the_nodes(turn, *ends)
     edges = edges_between(turn.read_all(edges_at(source))[0], source, target)
     facts = {"source": cite(source), "target": cite(target)}
     if not edges:
         turn.stop(turn.say("not_connected", **facts))
     if len(edges) > 1:
-        lines = [f"{code(key_of(one.row))}: {plain(cell(one.row.get('from')), 100)} → "
-                 f"{plain(cell(one.row.get('to')), 100)}" for one in edges]  # fmt: skip
+        lines = [code(key_of(edge.row)) for edge in edges]
         turn.stop(f"{turn.say('several_edges', **facts)}\n{bullets(lines)}")
     key = key_of(edges[0].row)
     what = turn.say("delete", what=turn.say("the_edge", key=code(key), **facts))
@@ -131,7 +100,7 @@ def edges_between(answer: ToolTables, a: str, b: str) -> list[EdgeEnds]:
 def rename(turn: RulesTurn) -> NoReturn:
     """Propose another name."""
     name = turn.request.text("name") or turn.request.text("quote")
-    (node,) = map(key_of, the_nodes(turn, turn.request.mention("node")))
+    (node,) = the_nodes(turn, turn.request.mention("node"))
     fields = fields_of(data_of(turn, node))
     field = next((label for label in _LABELS if isinstance(fields.get(label), str)), "name")
     what = turn.say("rename", node=cite(node), name=plain(name, 120))
@@ -144,7 +113,7 @@ def set_field(turn: RulesTurn) -> NoReturn:
     name = name.removeprefix("data.")
     if not name or (not value and not turn.request.is_quoted("value")):
         turn.stop(turn.say("incomplete_set"))
-    (node,) = map(key_of, the_nodes(turn, turn.request.mention("node")))
+    (node,) = the_nodes(turn, turn.request.mention("node"))
     new: Any = value
     if letters(name) in ("code", "process", "script"):
         field = "process"
@@ -181,7 +150,7 @@ def _value(turn: RulesTurn, text: str, now: Any) -> Any:
 def move(turn: RulesTurn) -> NoReturn:
     """Propose another place: a point, beside another node, or some way off."""
     request = turn.request
-    keys = [key_of(row) for row in the_nodes(turn, request.mention("node"), request.mention("other"))]
+    keys = the_nodes(turn, request.mention("node"), request.mention("other"))
     side = request.options.get("side") or request.grammar.sides.get(request.folded("side"), "right")
     if request.text("x"):
         x, y = float(request.folded("x")), float(request.folded("y"))
@@ -213,12 +182,8 @@ def _place(boxes: Sequence[list[float]], side: str, distance: float) -> tuple[fl
 
 
 def tidy(turn: RulesTurn) -> NoReturn:
-    """Propose a layout of all nodes, of a sheet, or of the nodes named."""
-    if "nodes" in turn.request.spans:
-        keys = _named_together(turn, "nodes")
-        of = ", ".join(map(cite, keys))
-    else:
-        keys, of = all_keys(turn)
-        of = turn.say("all_nodes", count=len(keys), of=of)
+    """Propose a layout of all nodes or of a sheet."""
+    keys, of = all_keys(turn)
     strategy = "top_down" if "top_down" in turn.request.spans else "left_to_right"
-    turn.propose("reorganize_layout", {"nodeKeys": keys, "strategy": strategy}, turn.say("tidy", of=of))
+    what = turn.say("tidy", of=turn.say("all_nodes", count=len(keys), of=of))
+    turn.propose("reorganize_layout", {"nodeKeys": keys, "strategy": strategy}, what)

@@ -53,39 +53,31 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     """Return what the messages say."""
     last = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
     turn = messages[last + 1 :]
+    question = messages[last].content if last >= 0 else ""
+    system = [m.content for m in messages if isinstance(m, SystemMessage)][:1]
     return Conversation(
-        question=messages[last].content if last >= 0 else "",
-        language=_language(messages),
+        question=question,
+        language=_language(question, system),
         answered=_answered(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),
         texts=tuple(m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()),
     )
 
 
-def _language(messages: Sequence[Message]) -> Language:
-    """Return the language of the person's last message that shows one, else the system prompt's."""
-    for message in reversed(messages):
-        if isinstance(message, UserMessage):
-            french = _frenchness(message.content)
-            if french:
-                return "fr" if french > 0 else "en"
-    system = next((m.content for m in messages if isinstance(m, SystemMessage)), "")
-    return "fr" if _FRENCH_PROMPT.search(system) else "en"
-
-
-def _frenchness(text: str) -> int:
-    """Return how many words of a text are French rather than English; accents count as one."""
-    low = text[:READ_CHARS].lower()
-    words = _WORD.findall(fold(low))
-    french, english = (grammar(language).listed("common_list") for language in ("fr", "en"))
-    accents = any(char in "éèêàùçœî" for char in low)
-    return sum(word in french for word in words) + accents - sum(word in english for word in words)
+def _language(question: str, system: Sequence[str]) -> Language:
+    """Return the language that most common words of the question are of, else that of the instructions."""
+    words = set(_WORD.findall(fold(question[:READ_CHARS])))
+    french, english = (len(words.intersection(grammar(name).listed("common"))) for name in ("fr", "en"))
+    if french != english:
+        return "fr" if french > english else "en"
+    return "fr" if any(_FRENCH_PROMPT.search(text) for text in system) else "en"
 
 
 def _answered(turn: Sequence[Message]) -> tuple[tuple[Call, ToolTables | None], ...]:
     answers = {m.call_id: m for m in turn if isinstance(m, ToolMessage)}
+    broken_off = {key for key, answer in answers.items() if answer.content.startswith("ERROR interrupted")}
     calls = [call for m in turn if isinstance(m, AssistantMessage) for call in m.tool_calls]
-    return tuple((_call(call), _parsed(answers.get(call.id))) for call in calls)
+    return tuple((_call(call), _parsed(answers.get(call.id))) for call in calls if call.id not in broken_off)
 
 
 def _call(call: ToolCall) -> Call:

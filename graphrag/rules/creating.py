@@ -6,14 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from graphrag.rules.change_requests import action, edges_between
-from graphrag.rules.conversation import Call
-from graphrag.rules.handles import Handle, fitting_pair, handles_of_node, handles_of_type, named_handles
+from graphrag.rules.change_requests import edges_between
 from graphrag.rules.markup import cite, code, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import the_nodes, the_type
-from graphrag.rules.tool_tables import key_of
-from graphrag.rules.turn_state import RulesTurn, detail, edges_at
+from graphrag.rules.tool_tables import (
+    Handle,
+    fitting_pair,
+    handles_of_node,
+    handles_of_type,
+    key_of,
+    named_handles,
+)
+from graphrag.rules.turn_state import RulesTurn, call, detail, edges_at
 
 Span = tuple[int, int]
 
@@ -71,9 +76,9 @@ def _propose_connected(
 
     Between two connected nodes it takes the place of their edge, with the handles of that edge.
     """
-    found = list(map(key_of, the_nodes(turn, said["after"], said["before"])))
+    found = the_nodes(turn, said["after"], said["before"])
     config, near, *answers = turn.read_all(
-        Call(name="read_node_config", arguments={"typeKey": payload["typeKey"]}),
+        call("read_node_config", typeKey=payload["typeKey"]),
         edges_at(found[0]),
         *map(detail, found),
     )
@@ -96,7 +101,8 @@ def _propose_connected(
         what += " " + turn.say("placed_before", node=cite(last))
     if not cut:
         turn.propose("create_node_with_edges", payload, what)
-    actions = [action("create_node_with_edges", **payload), action("delete_edge", edgeKey=cut)]
+    parts = (("create_node_with_edges", payload), ("delete_edge", {"edgeKey": cut}))
+    actions = [{"type": kind, "payload": arguments} for kind, arguments in parts]
     turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(cut))}")
 
 

@@ -1,14 +1,17 @@
-"""Answers about the graph as a whole: what it does, how much it holds, its nodes and types."""
+"""Answers about the graph as a whole, and what the search finds for all that fits no pattern."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from datasources.text import tokenize
 from graphrag.rules.markup import bullets, cite_row, code, edge_lines, plain
+from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import NOTES, read_types, the_type, type_lines
 from graphrag.rules.tool_tables import Row, ToolTables, cell, key_of
 from graphrag.rules.turn_state import RulesTurn, around, listing
+from tools.compact import squeeze
 
 REACH = 3
 LISTED = 50
@@ -17,6 +20,9 @@ _BEGINS = re.compile(r"trigger|start|entry|inject|webhook|form\b|\bin\b", re.IGN
 """Types and names of nodes by which workflows begin; other entries only feed them."""
 
 _NOTE = re.compile(r"^'?text:'?[#\s]*")
+MAX_QUERY, SHOWN = 900, 3
+_PIECES = re.compile(r"\n|,(?=[\w.]+:)|(?<=[.!?]) ")
+_WORD = re.compile(r"\w[\w.-]*")
 _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 
 
@@ -42,10 +48,13 @@ def describe_graph(turn: RulesTurn) -> str:
         far = [key_of(row) for row in longest.rows("nodes") if row.get("depth") == REACH][:MAX_ENTRIES]
         further = turn.read_all(*(around(key, REACH, "out", 30) for key in far))
         flow = list(dict.fromkeys(line for answer in (longest, *further) for line in edge_lines(answer)))
-        lines += [_begin(turn, begins), *([turn.say("flow"), bullets(flow[:MAX_FLOW])] if flow else [])]
+        lines += [
+            turn.say("starts_at", nodes=_cited(begins)),
+            *([turn.say("flow"), bullets(flow[:MAX_FLOW])] if flow else []),
+        ]
     alone = _without_notes(overview.rows("without_edges"))
     if alone:
-        lines.append(turn.say("alone", nodes=_cited(alone) + _more(overview)))
+        lines.append(turn.say("alone", nodes=_cited(alone)))
     return "\n".join(lines)
 
 
@@ -61,15 +70,7 @@ def _without_notes(rows: Sequence[Row]) -> list[Row]:
 
 
 def _cited(rows: Sequence[Row]) -> str:
-    return ", ".join(cite_row(row, with_type=False) for row in rows[:10])
-
-
-def _begin(turn: RulesTurn, begins: Sequence[Row]) -> str:
-    return turn.say("starts_at", nodes=_cited(begins))
-
-
-def _more(overview: ToolTables) -> str:
-    return ", …" if any(note.endswith(" more without_edges.") for note in overview.notes) else ""
+    return ", ".join(cite_row(row, with_type=False) for row in rows[:9]) + (", …" if len(rows) > 9 else "")
 
 
 def sizes(turn: RulesTurn, overview: ToolTables) -> str:
@@ -84,19 +85,18 @@ def sizes(turn: RulesTurn, overview: ToolTables) -> str:
 def starts(turn: RulesTurn) -> str:
     """Say where the graph begins."""
     begins = _beginnings(turn.read("read_graph_overview"))
-    return _begin(turn, begins) if begins else turn.say("no_nodes", of="")
+    return turn.say("starts_at", nodes=_cited(begins)) if begins else turn.say("no_nodes", of="")
 
 
 def unconnected(turn: RulesTurn) -> str:
-    """Say which nodes have no edge; notes are no nodes of the flow."""
+    """Say which nodes have no edge, and what the overview leaves out; notes are no nodes of the flow."""
     overview = turn.read("read_graph_overview")
     rows = _without_notes(overview.rows("without_edges"))
-    sampled = [turn.say("sampled")] if any(n.startswith("The graph is large") for n in overview.notes) else []
-    if not rows:
-        return "\n".join([turn.say("none_alone"), *sampled])
-    return "\n".join(
-        [turn.say("these_alone") + _more(overview), bullets(list(map(cite_row, rows))), *sampled]
-    )
+    left_out = [
+        note for note in overview.notes if re.match(r"The graph is large|\d+ more without_edges", note)
+    ]
+    said = turn.say("these_alone" if rows else "none_alone")
+    return "\n".join([said, bullets([*map(cite_row, rows), *left_out])]).strip()
 
 
 def list_types(turn: RulesTurn) -> str:
@@ -109,15 +109,12 @@ def count(turn: RulesTurn) -> str:
     """Say how many nodes there are: of a type, on a sheet, or with edges and sheets of all."""
     if not {"type", "sheet"} & turn.request.spans.keys():
         return sizes(turn, turn.read("read_graph_overview"))
-    rows, left, of = _listed(turn)
-    return turn.say("count_of", count=f"{len(rows)}{left}", of=of) + "."
+    return list_nodes(turn).partition(":\n")[0] + "."
 
 
 def list_nodes(turn: RulesTurn) -> str:
     """Name the nodes of a type, of a sheet, or of the graph."""
     rows, left, of = _listed(turn)
-    if not rows:
-        return turn.say("no_nodes", of=of)
     return f"{turn.say('count_of', count=f'{len(rows)}{left}', of=of)}:\n{bullets(list(map(cite_row, rows)))}"
 
 
@@ -138,3 +135,37 @@ def all_keys(turn: RulesTurn) -> tuple[list[str], str]:
     if left or not rows:
         turn.stop(turn.say("too_many_to_list" if left else "no_nodes", listed=len(rows), of=of))
     return list(map(key_of, rows)), of
+
+
+def search(turn: RulesTurn) -> str:
+    """Name the two or three nodes that match best and what in them does, and the edges among them."""
+    question = turn.conversation.question.strip()[:MAX_QUERY]
+    common = [*grammar("en").listed("common"), *grammar("fr").listed("common")]
+    few = {token for word in common for token in tokenize(word)}
+    distinct = [word for word in _WORD.findall(question) if not few.issuperset(tokenize(word))]
+    words = {token for word in distinct for token in tokenize(word)}
+    query = " ".join(distinct) or question
+    found = turn.read("search_nodes", query=query, maxResults=10).rows("found") if query.strip() else ()
+    keys = [key_of(row) for row in found if _is_hit(row)][:SHOWN]
+    if not keys:
+        return turn.say("nothing_found", query=code(question[:120]))
+    shown = turn.read("read_subgraph", nodeKeys=keys, fields=["data", "process"])
+    rows = sorted(shown.rows("nodes"), key=lambda row: keys.index(key_of(row)))
+    edges = edge_lines(shown)[:SHOWN]
+    among = f"\n{turn.say('edges_among')}\n{bullets(edges)}" if edges else ""
+    lines = [cite_row(row) + _excerpt(row, words) for row in rows]
+    return f"{turn.say('found')}\n{bullets(lines)}{among}\n{turn.say('ask_more')}"
+
+
+def _is_hit(row: Row) -> bool:
+    """Return whether words or meaning found a node, rather than its neighbours."""
+    return row.get("score") != "weak" and bool({"text", "vector"} & set(cell(row.get("why")).split("+")))
+
+
+def _excerpt(row: Row, words: set[str]) -> str:
+    """Return the line of the node's code or data that shares most words with the question."""
+    texts = [cell(row.get(name)) for name in ("process", "data")]
+    pieces = [piece for text in texts for piece in _PIECES.split(text) if piece.strip()]
+    best = max(pieces, key=lambda piece: len(words & set(tokenize(piece))), default="")
+    shown = code(plain(squeeze(best).strip(" ,/"), 160)) if words & set(tokenize(best)) else ""
+    return f": {shown}" if shown else ""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast
 from graphrag.rules.graph_answers import REACH
 from graphrag.rules.markup import bullets, cite, cite_row, code, edge_lines, edges_of, fenced, plain
 from graphrag.rules.normalized_text import letters
-from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import asked_nodes, words_of
 from graphrag.rules.tool_tables import Row, ToolTables, key_of
 from graphrag.rules.turn_state import RulesTurn, around, detail
@@ -21,8 +20,6 @@ MAX_LINES = 30
 MAX_AROUND = 100
 USE_HANDLE = "ai_"
 """Handles of this beginning join what a node uses (a model, a tool), not what follows it."""
-
-OWN_FIELDS = frozenset(("type", "sheet", "position", "size", "name"))
 
 
 class Neighbour(NamedTuple):
@@ -48,7 +45,7 @@ def describe_node(turn: RulesTurn) -> str | None:
     asked = asked_nodes(turn, "node")
     if asked is None:
         return None
-    key = key_of(asked[0])
+    (key,) = asked
     shown, near = turn.read_all(detail(key), around(key, 1, "any", 30))
     turn.checked(shown)
     row = {"_key": key, "name": shown.fields.get("name"), "type": shown.fields.get("type")}
@@ -82,12 +79,8 @@ def show_field(turn: RulesTurn) -> str | None:
     asked = asked_nodes(turn, "node") if name else None
     if asked is None:
         return None
-    key, rules = key_of(asked[0]), grammar(turn.language)
-    names = [name, *rules.words.get(f"field_{letters(name)}_list", "").split()]
-    if OWN_FIELDS.intersection(names):
-        own = next(iter(OWN_FIELDS.intersection(names)))
-        if value := turn.read_all(detail(key))[0].text_of(own):
-            return turn.say("field_is", field=code(name), node=cite(key), value=code(value))
+    (key,) = asked
+    names = [name, *turn.request.grammar.listed(f"field_{letters(name)}")]
     fields = fields_of(data_of(turn, key))
     paths = [path for alias in names if (path := field_path(fields, alias)) is not None]
     if not paths:
@@ -140,7 +133,7 @@ def neighbors(turn: RulesTurn) -> str | None:
     direction, asked = turn.request.options.get("direction", "any"), asked_nodes(turn, "node")
     if asked is None:
         return None
-    key, before = key_of(asked[0]), turn.request.wording.folded[: turn.request.spans["node"][0]]
+    (key,), before = asked, turn.request.wording.folded[: turn.request.spans["node"][0]]
     depth = REACH if turn.request.grammar.word("all_the_way").search(before) else 1
     near = turn.checked(turn.read_all(around(key, depth, direction, MAX_LINES))[0])
     if len(near.rows("nodes")) < 2:
@@ -167,7 +160,7 @@ def path(turn: RulesTurn) -> str | None:
     asked = asked_nodes(turn, "a", "b")
     if asked is None:
         return None
-    start, end = map(key_of, asked)
+    start, end = asked
     if start == end:
         return turn.say("same_node", node=cite(start))
     answers = turn.read_all(
@@ -176,14 +169,13 @@ def path(turn: RulesTurn) -> str | None:
     links: Links = {}
     for edge in (edge for answer in answers for edge in edges_of(answer)):
         links.setdefault(edge.source, []).append((edge.target, edge.label))
-    there, back = _shortest(links, start, end), _shortest(links, end, start)
+    there = _shortest(links, start, end)
     facts = {"start": cite(start), "end": cite(end)}
     if there:
         return f"{turn.say('path', steps=len(there), **facts)}\n{_written(start, there)}"
     is_whole = all(row.get("depth") != REACH for row in answers[0].rows("nodes"))
     is_sure = is_whole and not any(map(_is_cut, answers))
-    none = turn.say("no_path" if is_sure else "no_short_path", reach=2 * REACH, **facts)
-    return none + (f"\n{turn.say('path_back')}\n{_written(end, back)}" if back else "")
+    return turn.say("no_path" if is_sure else "no_short_path", reach=2 * REACH, **facts)
 
 
 def _shortest(links: Links, start: str, end: str) -> list[tuple[str, str]]:

@@ -22,53 +22,36 @@ MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
 
 MAX_PARTS = 3
+COMMANDS = frozenset(
+    (
+        "create",
+        "connect",
+        "delete_node",
+        "delete_edge",
+        "rename",
+        "set_field",
+        "move",
+        "no_sheet_move",
+        "tidy",
+    )
+)
 _NUMBER = r"[-+]?\d{1,8}(?:\.\d{1,4})?"
 _SLOTS = {
     "x": _NUMBER,
     "y": _NUMBER,
     "distance": r"\d{1,6}",
-    "side": "(?:{sides})",
     "field": rf"(?:{QUOTE}|[\w$][\w$.-]*(?: [\w$.-]+){{0,2}}?)",
     "word": r"[\w$][\w$.-]*",
     "quote": QUOTE,
 }
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}|(?<!\?P)<(\w+)>|\((?!\?)|\\.|\[[^]]*\]")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserRequest:
-    """What a message asks for: an intent, where each slot stands, and what the pattern adds."""
-
-    intent: str
-    wording: NormalizedText
-    grammar: Grammar
-    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def text(self, slot: str) -> str:
-        """Return a slot as it was written; empty where it took no part."""
-        return self.wording.text(*self.spans[slot]) if slot in self.spans else ""
-
-    def folded(self, slot: str) -> str:
-        """Return a slot folded; empty where it took no part."""
-        start, end = self.spans.get(slot, (0, 0))
-        return self.wording.folded[start:end].strip()
-
-    def mention(self, slot: str) -> EntityMention | None:
-        """Return a slot as a name, or None where it took no part or holds no name."""
-        return self.mention_at(self.spans[slot]) if slot in self.spans else None
-
-    def mention_at(self, span: tuple[int, int]) -> EntityMention | None:
-        """Return a part of the message as a name."""
-        return self.wording.mention(*span, self.grammar.word("articles"), self.grammar.word("nouns"))
-
-    def is_quoted(self, slot: str) -> bool:
-        return re.fullmatch(QUOTE, self.folded(slot)) is not None
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A language file, compiled."""
+    """A language file, compiled. Pairs of `sides` and `english` say what a word means."""
 
     words: Mapping[str, str]
     texts: Mapping[str, str]
@@ -80,36 +63,63 @@ class Grammar:
         """Return an entry of `[words]` as a pattern."""
         return _compiled(self.words[name])
 
-    def listed(self, name: str) -> frozenset[str]:
-        """Return the words of an entry that lists some."""
-        return frozenset(self.words[name].split())
+    def listed(self, name: str) -> list[str]:
+        """Return the words of an entry that lists some; none where there is no such entry."""
+        return self.words.get(f"{name}_list", "").split()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRequest:
+    """What a message asks for: an intent, where each slot stands, and what the pattern adds."""
+
+    intent: str
+    wording: NormalizedText
+    grammar: Grammar
+    spans: Mapping[str, Span] = field(default_factory=dict[str, Span])
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it asks for a change."""
+        return self.intent in COMMANDS or self.intent.startswith("incomplete_")
+
+    def text(self, slot: str) -> str:
+        """Return a slot as it was written; empty where it took no part."""
+        return self.wording.text(*self.spans.get(slot, (0, 0)))
+
+    def folded(self, slot: str) -> str:
+        """Return a slot folded; empty where it took no part."""
+        return self.wording.folded[slice(*self.spans.get(slot, (0, 0)))].strip()
+
+    def mention(self, slot: str) -> EntityMention | None:
+        """Return a slot as a name, or None where it took no part or holds no name."""
+        return self.mention_at(self.spans.get(slot, (0, 0)))
+
+    def mention_at(self, span: Span) -> EntityMention | None:
+        """Return a part of the message as a name."""
+        return self.wording.mention(*span, self.grammar.word("articles"), self.grammar.word("nouns"))
+
+    def is_quoted(self, slot: str) -> bool:
+        return re.fullmatch(QUOTE, self.folded(slot)) is not None
 
 
 @cache
 def grammar(language: Language) -> Grammar:
     """Return the grammar of a language. Raises: ValueError for a faulty file."""
-    raw: dict[str, Any] = tomllib.loads(
-        resources.files("graphrag.rules").joinpath(f"{language}.toml").read_text("utf-8")
-    )
-    words = {"quote": QUOTE, "sides": "|".join(raw["sides"])}
+    file = resources.files("graphrag.rules").joinpath(f"{language}.toml")
+    raw: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
+    words = {"quote": QUOTE}
     for name, text in raw["words"].items():
         words[name] = text if name.endswith("_list") else _expanded(text, words)
-    lines = [line for line in raw["patterns"].splitlines() if line and not line.startswith("#")]
-    return Grammar(
-        words=words,
-        texts=raw["texts"],
-        sides=raw["sides"],
-        english=raw.get("english", {}),
-        patterns=tuple(_pattern(line, words) for line in lines),
-    )
-
-
-def _pattern(line: str, words: Mapping[str, str]) -> tuple[str, Mapping[str, str], re.Pattern[str]]:
-    head, separator, text = line.partition(": ")
-    if not separator:
-        raise ValueError(f"a pattern needs `intent: pattern`, not {line!r}")
-    intent, *options = head.split()
-    return intent, dict(option.split("=", 1) for option in options), _compiled(_expanded(text, words))
+    patterns: list[tuple[str, Mapping[str, str], re.Pattern[str]]] = []
+    for line in raw["patterns"].splitlines():
+        head, separator, text = line.partition(": ")
+        if separator and not line.startswith("#"):
+            intent, *options = head.split()
+            made = _compiled(_expanded(text, words))
+            patterns.append((intent, dict(option.split("=", 1) for option in options), made))
+    kept = {name: raw.get(name, {}) for name in ("texts", "sides", "english")}
+    return Grammar(words=words, patterns=tuple(patterns), **kept)
 
 
 def _expanded(text: str, words: Mapping[str, str]) -> str:
@@ -119,8 +129,7 @@ def _expanded(text: str, words: Mapping[str, str]) -> str:
         if found[1]:
             return f"(?:{words[found[1]]})"
         if found[2]:
-            slot = _SLOTS.get(found[2], ".+?")
-            return f"(?P<{found[2]}>{slot.replace('{sides}', words['sides'])})"
+            return f"(?P<{found[2]}>{_SLOTS.get(found[2], '.+?')})"
         return "(?:" if found[0] == "(" else found[0]
 
     return _PLACEHOLDER.sub(replaced, text)
@@ -137,81 +146,44 @@ def understand(message: str, languages: tuple[Language, ...]) -> list[UserReques
     What fits no pattern is a `search`. Of several commands in one message none is carried out.
     """
     wording = read_wording(message)
-    if len(wording.folded) > MAX_CHARS:
-        return [_search(wording, languages)]
-    asked = [_matter(wording, grammar(languages[0]))]
-    for language in languages:
-        parts = _parts(wording, *asked[0], grammar(language))
-        found = [_first(wording, part, languages) for part in parts]
-        if len(parts) > 1 and all(found):
-            requests = [request for request in found if request is not None]
-            if any(is_command(request) for request in requests):
-                return [
-                    UserRequest(intent="one_change_at_a_time", wording=wording, grammar=grammar(language))
-                ]
-            return requests
-    return [_first(wording, asked[0], languages) or _search(wording, languages)]
+    first, whole = grammar(languages[0]), (0, len(wording.folded))
+    if whole[1] <= MAX_CHARS:
+        for language in languages:
+            parts = _parts(wording, _matter(wording, whole, grammar(language)), grammar(language))
+            found = [request for part in parts if (request := _first(wording, part, languages))]
+            if len(found) == len(parts) > 1:
+                several = UserRequest(
+                    intent="one_change_at_a_time", wording=wording, grammar=grammar(language)
+                )
+                return [several] if any(request.is_command for request in found) else found
+        if request := _first(wording, whole, languages):
+            return [request]
+    intent = "describe_node" if first.word("bare_name").fullmatch(wording.folded) else "search"
+    return [UserRequest(intent=intent, wording=wording, grammar=first, spans={"node": whole})]
 
 
-def is_command(request: UserRequest) -> bool:
-    """Return whether a request asks for a change."""
-    return request.intent in COMMANDS or request.intent.startswith("incomplete_")
-
-
-COMMANDS = frozenset(
-    (
-        "create",
-        "connect",
-        "delete_node",
-        "delete_edge",
-        "rename",
-        "set_field",
-        "move",
-        "no_sheet_move",
-        "tidy",
-    )
-)
-
-
-def _search(wording: NormalizedText, languages: tuple[Language, ...]) -> UserRequest:
-    """Return the request of a message that fits no pattern: a name alone asks what it is."""
-    rules, whole = grammar(languages[0]), (0, len(wording.folded))
-    is_name = rules.word("bare_name").fullmatch(wording.folded)
-    return UserRequest(
-        intent="describe_node" if is_name else "search", wording=wording, grammar=rules, spans={"node": whole}
-    )
-
-
-def _matter(wording: NormalizedText, rules: Grammar) -> tuple[int, int]:
-    return _without_politeness(wording, 0, len(wording.folded), rules)
-
-
-def _without_politeness(wording: NormalizedText, start: int, end: int, rules: Grammar) -> tuple[int, int]:
+def _matter(wording: NormalizedText, part: Span, rules: Grammar) -> Span:
     """Return where a part of a message begins and ends without polite words and marks around it."""
+    start, end = part
     polite = rules.word("polite").match(wording.folded, start, end)
     start = polite.end() if polite else start
     tail = re.search(f"(?:{rules.words['tail']})$", wording.folded[start:end])
-    return start, (start + tail.start() if tail else end)
+    return start, start + tail.start() if tail else end
 
 
-def _parts(wording: NormalizedText, start: int, end: int, rules: Grammar) -> list[tuple[int, int]]:
+def _parts(wording: NormalizedText, whole: Span, rules: Grammar) -> list[Span]:
     """Return where the parts of a message stand, if joints divide it into a few."""
-    stops = list(rules.word("joint").finditer(wording.folded, start, end))
-    if not 0 < len(stops) < MAX_PARTS:
-        return [(start, end)]
-    starts = [start, *(stop.end() for stop in stops)]
-    ends = [*(stop.start() for stop in stops), end]
+    stops = [found.span() for found in rules.word("joint").finditer(wording.folded, *whole)]
+    stops = stops if len(stops) < MAX_PARTS else []
+    starts, ends = [whole[0], *(end for _, end in stops)], [*(start for start, _ in stops), whole[1]]
     return list(zip(starts, ends, strict=True))
 
 
-def _first(
-    wording: NormalizedText, part: tuple[int, int], languages: tuple[Language, ...]
-) -> UserRequest | None:
-    for language in languages:
-        rules = grammar(language)
-        start, end = _without_politeness(wording, *part, rules)
+def _first(wording: NormalizedText, part: Span, languages: tuple[Language, ...]) -> UserRequest | None:
+    for rules in map(grammar, languages):
+        matter = _matter(wording, part, rules)
         for intent, options, pattern in rules.patterns:
-            found = pattern.fullmatch(wording.folded, start, end)
+            found = pattern.fullmatch(wording.folded, *matter)
             if found is not None:
                 spans = {
                     name: found.span(name) for name, text in found.groupdict().items() if text is not None

@@ -27,21 +27,18 @@ from graphrag.llm.base import (
     UsageReport,
 )
 from graphrag.rules import change_requests, creating, graph_answers, node_answers
+from graphrag.rules.automation_run import FINISH, automation_step, finished
 from graphrag.rules.conversation import Conversation, read_conversation
-from graphrag.rules.fallback import MAX_QUERY, search
-from graphrag.rules.markup import bullets, cite, plain
-from graphrag.rules.patterns import grammar, is_command, understand
-from graphrag.rules.tool_tables import ToolTables
-from graphrag.rules.turn_state import RulesStep, RulesTurn, run
+from graphrag.rules.patterns import grammar, understand
+from graphrag.rules.turn_state import RulesStep, RulesTurn, outcome_lines, run
 
 _PIECE = re.compile(r"\S*\s*\S*\s*\S*\s*", re.DOTALL)
-_PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
 HANDLERS: Mapping[str, Callable[[RulesTurn], str | None]] = {
     handler.__name__: handler
     for handler in (
         *(graph_answers.describe_graph, graph_answers.starts, graph_answers.count, graph_answers.list_nodes),
-        *(graph_answers.list_types, graph_answers.unconnected),
+        *(graph_answers.list_types, graph_answers.unconnected, graph_answers.search),
         *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
         *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
@@ -115,34 +112,20 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     requests = understand(conversation.question, (first, "en" if first == "fr" else "fr"))
     turns = [RulesTurn(conversation, request, offered) for request in requests]
     proposals = [answer for call, answer in conversation.answered if call.name.startswith("propose_")]
+    if FINISH in offered and (step := automation_step(turns[0])) is not None:
+        return step
     if proposals:  # never a second proposal in a turn, whatever became of the first
-        return RulesStep(text="\n\n".join(_outcome(turns[0], answer) for answer in proposals))
-    return run(_answer, turns)
+        step = RulesStep(text="\n\n".join(outcome_lines(turns[0], answer) for answer in proposals))
+    else:
+        step = run(_answer, turns)
+    is_over = FINISH in offered and not step.calls
+    return finished(step.text, "findings" if proposals else "ok") if is_over else step
 
 
 def _answer(turn: RulesTurn) -> str:
     intent = turn.request.intent
-    if is_command(turn.request) and not any(name.startswith("propose_") for name in turn.offered):
+    if turn.request.is_command and not any(name.startswith("propose_") for name in turn.offered):
         return turn.say("no_write_tool")
-    if intent not in HANDLERS and intent != "search":
+    if intent not in HANDLERS:
         return turn.say(intent)
-    answer = HANDLERS[intent](turn) if intent != "search" else None
-    return search(turn, turn.conversation.question.strip()[:MAX_QUERY]) if answer is None else answer
-
-
-def _outcome(turn: RulesTurn, answer: ToolTables | None) -> str:
-    """Return what became of a proposal, as the answer to its call says."""
-    if answer is None:
-        return turn.say("outcome_unknown")
-    if not answer.outcome and answer.is_error:
-        problems = [plain(found["text"], 600) for found in _PROBLEM.finditer(answer.text)]
-        return f"{turn.say('not_possible')}\n{bullets((problems or [plain(answer.text, 600)])[:8])}"
-    facts = {name: plain(str(value), 2_000) for name, value in answer.outcome.items() if value}
-    said = [facts[name] for name in ("what", "why", "feedback") if name in facts] or [
-        plain(answer.text, 2_000)
-    ]
-    created = [cite(key) for key in answer.outcome.get("created", ())]
-    status = f"outcome_{facts.get('status')}"
-    known = status if status in grammar(turn.language).texts else "outcome_other"
-    lines = [turn.say(known), *(f"> {line}" for line in said)]
-    return "\n".join([*lines, *([turn.say("created", nodes=", ".join(created))] if created else [])])
+    return HANDLERS[intent](turn) or graph_answers.search(turn)

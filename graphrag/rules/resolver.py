@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from graphrag.rules.conversation import Call
 from graphrag.rules.markup import bullets, cite_row, code, plain
 from graphrag.rules.normalized_text import EntityMention, fold, letters
 from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import Row, cell, key_of
-from graphrag.rules.turn_state import RulesTurn
+from graphrag.rules.turn_state import RulesTurn, call
 
 MAX_NEAR = 5
 NOTES = frozenset(("note", "group"))
@@ -22,69 +20,49 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unclear:
-    """No one node was meant for sure. `fits_several`: each of the candidates fits the name."""
-
-    mention: EntityMention
-    candidates: tuple[Row, ...]
-    fits_several: bool = False
-
-
-def find_nodes(turn: RulesTurn, mentions: Sequence[EntityMention]) -> list[Row | Unclear]:
-    """Return the node of each mention."""
+def find_nodes(turn: RulesTurn, mentions: Sequence[EntityMention]) -> list[Row | str]:
+    """Return the node of each mention, or the question which one is meant."""
     names = list(dict.fromkeys(mention.text for mention in mentions))
     read, *searches = turn.read_all(
-        Call(name="read_subgraph", arguments={"nodeKeys": names[:30], "fields": ["position"]}),
-        *(Call(name="search_nodes", arguments={"query": name[:900], "maxResults": 10}) for name in names[:9]),
+        call("read_subgraph", nodeKeys=names[:30], fields=["position"]),
+        *(call("search_nodes", query=name[:900], maxResults=10) for name in names[:9]),
     )
     found = [*read.rows("nodes"), *(row for answer in searches for row in answer.rows("found"))]
     rows = {key_of(row): row for row in found}
-    return [_node(mention, rows) for mention in mentions]
+    return [_choose(turn, mention, rows, "nodes") for mention in mentions]
 
 
-def _node(mention: EntityMention, rows: Mapping[str, Row]) -> Row | Unclear:
-    named = fitting(mention.text, rows, ("_key", "name"))
-    if len(named) > 1:  # a note is no node of the flow
+def _choose(turn: RulesTurn, mention: EntityMention, rows: Mapping[str, Row], kind: str) -> Row | str:
+    """Return the row that a name fits, or the question which one is meant; `kind`: nodes or types."""
+    names = ("_key", "name") if kind == "nodes" else ("type", "name")
+    named = fitting(mention.text, rows, names)
+    if kind == "nodes":  # a note is no node of the flow
         named = [row for row in named if row.get("type") not in NOTES] or named
     if len(named) == 1:
         return named[0]
-    if named:
-        return Unclear(mention=mention, candidates=tuple(named[:10]), fits_several=True)
-    return Unclear(mention=mention, candidates=tuple(near(mention.text, rows, ("_key", "name"))))
+    shown = named[:10] or near(mention.text, rows, names)
+    text = f"several_{kind}" if named else f"near_{kind}" if shown else f"no_such_{kind}"
+    lines = bullets(list(map(cite_row, shown))) if kind == "nodes" else type_lines(shown)
+    return f"{turn.say(text, name=code(mention.text))}\n{lines}".strip()
 
 
-def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[Row]:
-    """Return the node of each mention for a change; ends the handler with a question back."""
-    return all_found(turn, find_nodes(turn, [mention for mention in mentions if mention is not None]))
-
-
-def all_found(turn: RulesTurn, found: Sequence[Row | Unclear]) -> list[Row]:
-    """Return what was found, if all was; ends the handler with a question back."""
-    unclear = [ask_which(turn, one) for one in found if isinstance(one, Unclear)]
+def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
+    """Return the key of the node of each mention for a change; ends the handler with a question back."""
+    found = find_nodes(turn, [mention for mention in mentions if mention is not None])
+    unclear = [one for one in found if isinstance(one, str)]
     if unclear:
         turn.stop("\n".join([*unclear, turn.say("nothing_proposed")]))
-    return [one for one in found if not isinstance(one, Unclear)]
+    return [key_of(one) for one in found if not isinstance(one, str)]
 
 
-def asked_nodes(turn: RulesTurn, *slots: str) -> list[Row] | None:
-    """Return the nodes of a question; None where words name no node. Asks back where several fit."""
+def asked_nodes(turn: RulesTurn, *slots: str) -> list[str] | None:
+    """Return the keys of the nodes of a question; None where words are no name. May end with a question."""
     mentions = [mention for slot in slots if (mention := turn.request.mention(slot)) is not None]
     found = find_nodes(turn, mentions) if len(mentions) == len(slots) else []
-    unclear = [one for one in found if isinstance(one, Unclear)]
-    is_named = all(one.fits_several or one.mention.is_short for one in unclear)
-    if unclear and is_named and (len(slots) > 1 or unclear[0].candidates):
-        turn.stop("\n".join(ask_which(turn, one) for one in unclear))
-    return None if unclear or not found else [one for one in found if not isinstance(one, Unclear)]
-
-
-def ask_which(turn: RulesTurn, unclear: Unclear) -> str:
-    """Return the question which node is meant, with the candidates."""
-    name = code(unclear.mention.text)
-    if not unclear.candidates:
-        return turn.say("no_such_node", name=name)
-    text = turn.say("several_nodes" if unclear.fits_several else "near_nodes", name=name)
-    return f"{text}\n{bullets([cite_row(row) for row in unclear.candidates])}"
+    unclear = [one for one in found if isinstance(one, str)]
+    if unclear and all(mention.is_short for mention in mentions):
+        turn.stop("\n".join(unclear))
+    return None if unclear or not found else [key_of(one) for one in found if not isinstance(one, str)]
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
@@ -130,19 +108,14 @@ def read_types(turn: RulesTurn) -> tuple[Row, ...]:
 
 def the_type(turn: RulesTurn, mention: EntityMention | None) -> str:
     """Return the key of the type of a mention; ends the handler with a question back."""
-    rows, names = read_types(turn), ("type", "name")
-    types = {cell(row.get("type")): row for row in rows}
-    named = fitting(mention.text, types, names) if mention is not None else []
-    if len(named) == 1:
-        return cell(named[0].get("type"))
-    shown = named or (near(mention.text, types, names) if mention is not None else [])
-    text = "near_types" if shown else "no_such_type" if mention is not None else "which_type"
-    asked = turn.say(text, name=code(mention.text) if mention else "")
-    return turn.stop(f"{asked}\n{type_lines((shown or rows)[:15])}")
+    rows = {cell(row.get("type")): row for row in read_types(turn)}
+    if mention is None:
+        turn.stop(f"{turn.say('which_type')}\n{type_lines(list(rows.values())[:15])}")
+    found = _choose(turn, mention, rows, "types")
+    return turn.stop(found) if isinstance(found, str) else cell(found.get("type"))
 
 
 def type_lines(rows: Sequence[Row]) -> str:
     """Return the types, a line each."""
-    return bullets(
-        [f"{code(cell(row.get('type')))}: {plain(cell(row.get('description')), 160)}" for row in rows]
-    )
+    shown = [(cell(row.get("type")), cell(row.get("description"))) for row in rows]
+    return bullets([f"{code(name)}: {plain(description, 160)}" for name, description in shown])

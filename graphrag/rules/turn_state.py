@@ -7,13 +7,14 @@ nothing has to be kept between calls.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from graphrag.i18n import Language
 from graphrag.rules.conversation import Call, Conversation
-from graphrag.rules.markup import plain
+from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.patterns import UserRequest, grammar
 from graphrag.rules.tool_tables import ToolTables
 
@@ -61,6 +62,7 @@ class RulesTurn:
     def __init__(self, conversation: Conversation, request: UserRequest, offered: frozenset[str]) -> None:
         self.conversation, self.request, self.offered = conversation, request, offered
         self.language: Language = conversation.language
+        self.max_rounds = MAX_ROUNDS
         self._known = {
             call.signature: answer or ToolTables(is_error=True) for call, answer in conversation.answered
         }
@@ -75,7 +77,7 @@ class RulesTurn:
 
     def read(self, name: str, /, **arguments: Any) -> ToolTables:
         """Return what a read tool answers; may end the handler, also because the read has failed."""
-        return self.checked(self.read_all(Call(name=name, arguments=arguments))[0])
+        return self.checked(self.read_all(call(name, **arguments))[0])
 
     def read_all(self, *calls: Call) -> list[ToolTables]:
         """Return what several read tools answer, asked at once; may end the handler."""
@@ -96,36 +98,73 @@ class RulesTurn:
         if name not in self.offered:
             self.stop(self.say("no_write_tool"))
         reason = self.say("reason", what=plain(self.conversation.question, 300))
-        call = Call(name=name, arguments={**arguments, "reason": reason})
-        self.call([call], self.say("propose", what=what))
+        self.call([call(name, **arguments, reason=reason)], self.say("propose", what=what))
 
     def call(self, calls: Sequence[Call], text: str = "") -> NoReturn:
         """Call tools, with a text before. Ends the handler."""
         if any(call.name not in self.offered for call in calls):
             self.stop(self.say("no_tool"))
-        if self.conversation.rounds >= MAX_ROUNDS:
+        if self.conversation.rounds >= self.max_rounds:
             self.stop(self.say("too_many_rounds"))
         raise _Stop(RulesStep(text=text, calls=tuple(calls)))
 
 
+def call(name: str, /, **arguments: Any) -> Call:
+    """Return a call of a tool."""
+    return Call(name=name, arguments=arguments)
+
+
 def detail(key: str) -> Call:
     """Return the call that reads a node whole."""
-    return Call(name="read_node_detail", arguments={"nodeKey": key})
+    return call("read_node_detail", nodeKey=key)
 
 
 def edges_at(key: str) -> Call:
     """Return the call that reads the edges of a node, with their keys."""
-    return Call(name="list_node_edges", arguments={"nodeKey": key, "maxResults": 100})
+    return call("list_node_edges", nodeKey=key, maxResults=100)
 
 
 def around(key: str, depth: int, direction: str, limit: int) -> Call:
     """Return the call that reads what surrounds a node; `direction` is in, out or any."""
     way = {"in": "inbound", "out": "outbound"}.get(direction, "any")
-    arguments = {"nodeKey": key, "maxDepth": depth, "direction": way, "maxResults": limit}
-    return Call(name="explore_neighborhood", arguments=arguments)
+    return call("explore_neighborhood", nodeKey=key, maxDepth=depth, direction=way, maxResults=limit)
 
 
 def listing(limit: int, **filters: str) -> Call:
     """Return the call that lists nodes: all, or those of `typeKey` or `sheetId`."""
-    arguments = {name: value for name, value in filters.items() if value} | {"maxResults": limit}
-    return Call(name="search_nodes", arguments=arguments)
+    return call("search_nodes", maxResults=limit, **{name: value for name, value in filters.items() if value})
+
+
+# What became of a proposal
+
+NOT_STORED = frozenset(("already_proposed", "rejected_before", "rejected_before_why"))
+"""Outcomes of what was proposed before, so that it is not proposed again."""
+
+_PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
+
+
+def outcome_lines(turn: RulesTurn, answer: ToolTables | None) -> str:
+    """Return what became of a proposal: the outcome, the change and why, and links to what was created."""
+    if answer is None:
+        return turn.say("outcome_unknown")
+    if not answer.outcome and answer.is_error:
+        return f"{turn.say('not_possible')}\n{bullets(_problems(answer))}"
+    said = [plain(str(answer.outcome[name]), 2_000) for name in ("what", "why", "feedback")
+            if answer.outcome.get(name)]  # fmt: skip
+    created = ", ".join(cite(key) for key in answer.outcome.get("created", ()))
+    lines = [outcome_in_short(turn, answer), *(f"> {line}" for line in said or [plain(answer.text, 2_000)])]
+    return "\n".join([*lines, turn.say("created", nodes=created)] if created else lines)
+
+
+def outcome_in_short(turn: RulesTurn, answer: ToolTables) -> str:
+    """Return what became of a proposal in one sentence."""
+    if not answer.outcome and answer.is_error:
+        return " ".join(_problems(answer)[:1])
+    known = f"outcome_{answer.outcome.get('status')}"
+    return turn.say(known if known in grammar(turn.language).texts else "outcome_other")
+
+
+def _problems(answer: ToolTables) -> list[str]:
+    return [plain(found["text"], 600) for found in _PROBLEM.finditer(answer.text)][:8] or [
+        plain(answer.text, 600)
+    ]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrag.rules
-from graphrag.rules.patterns import grammar, is_command, understand
+from graphrag.rules.patterns import grammar, understand
 from graphrag.rules.provider import HANDLERS
 
 SOURCE = "".join(p.read_text("utf-8") for p in Path(graphrag.rules.__file__).parent.glob("*.py"))
@@ -72,4 +72,4 @@ def test_any_message_is_understood_as_something(message: str) -> None:
     requests = understand(message, ("en", "fr"))
     assert requests
     assert {request.intent for request in requests} <= {*HANDLERS, *ENGLISH.texts, "search"}
-    assert len(requests) == 1 or not any(map(is_command, requests))
+    assert len(requests) == 1 or not any(request.is_command for request in requests)

@@ -1,0 +1,154 @@
+"""Does the tasks of an automation's message: reads what its tools find, proposes repairs, ends with a report.
+
+A task is known by its tool's name in the message, or by the words for it in a language file. The same
+message works with a model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from graphrag.rules.conversation import Call
+from graphrag.rules.markup import bullets, plain
+from graphrag.rules.normalized_text import fold
+from graphrag.rules.patterns import grammar
+from graphrag.rules.tool_tables import Row, ToolTables, cell
+from graphrag.rules.turn_state import MAX_CALLS, NOT_STORED, RulesStep, RulesTurn, outcome_in_short, run
+
+FINISH = "finish_automation"
+MAX_REPORT = 4_000
+MAX_ROUNDS = 15
+MAX_PAGES, PAGE = 4, 50
+SHOWN = 20
+_PERIOD = re.compile(r"-?\d{1,4}_(?:HOUR|DAY|WEEK|MONTH|YEAR)\b|\bNOW\b")
+_MORE = re.compile(r"(?P<count>\d+) more: offset=")
+
+
+def automation_step(turn: RulesTurn) -> RulesStep | None:
+    """Return the next step of a run, None for a message that names no task: it is answered as in a talk."""
+    tasks = [task for name, task in TASKS.items() if _is_asked(turn, name)]
+    if not tasks:
+        return None
+    turn.max_rounds = MAX_ROUNDS
+    done: list[bool] = []
+
+    def report(turn: RulesTurn) -> str:
+        parts = [task(turn) for task in tasks]
+        done.append(any(found for _, found in parts))
+        return "\n\n".join(text for text, _ in parts)
+
+    step = run(report, [turn])
+    return (
+        step if step.calls else finished(step.text, "failed" if not done else "findings" if done[0] else "ok")
+    )
+
+
+def finished(report: str, outcome: str) -> RulesStep:
+    """Return the step that ends a run."""
+    text = report if len(report) <= MAX_REPORT else f"{report[: MAX_REPORT - 2].rstrip()}\n…"
+    return RulesStep(calls=(Call(name=FINISH, arguments={"outcome": outcome, "report": text or "-"}),))
+
+
+def _is_asked(turn: RulesTurn, name: str) -> bool:
+    folded = fold(turn.conversation.question)
+    return any(grammar(language).word(f"task_{name}").search(folded) for language in ("en", "fr"))
+
+
+# Each task returns its part of the report, and whether there is something for people to look at.
+
+
+def _check(turn: RulesTurn) -> tuple[str, bool]:
+    """Propose the repairs of what the rules find, each on its own, and report the rest."""
+    rows = _findings(turn)
+    if not rows:
+        return turn.say("run_nothing_found"), False
+    wants = _is_asked(turn, "repairs")
+    repairs = {
+        cell(row.get("repair")): call for row in reversed(rows) if wants and (call := _repair(turn, row))
+    }
+    answers = _proposed(turn, [*reversed(repairs.values())])
+    asked = [(row, answers[call.signature]) for row in rows
+             if (call := repairs.get(cell(row.get("repair")))) and call.signature in answers]  # fmt: skip
+    lines = [f"{plain(cell(row.get('what')), 200)} {outcome_in_short(turn, answer)}" for row, answer in asked]
+    rest = [row for row in rows if not any(row is other for other, _ in asked)]
+    left = [f"{plain(cell(row.get('what')), 200)} ({cell(row.get('severity'))})" for row in rest[:SHOWN]]
+    counts = Counter(cell(row.get("severity")) for row in rows)
+    parts = [turn.say("run_findings", count=len(rows), errors=counts["error"], warnings=counts["warning"])]
+    parts += [turn.say("run_repairs"), bullets(lines)] if lines else []
+    parts += [turn.say("run_left"), bullets(left)] if left else []
+    parts += [turn.say("run_more", count=len(rest) - SHOWN)] if len(rest) > SHOWN else []
+    return "\n".join(parts), True
+
+
+def _findings(turn: RulesTurn) -> list[Row]:
+    rows: list[Row] = []
+    for page in range(MAX_PAGES):
+        answer = turn.read("check_graph", **({"offset": page * PAGE} if page else {}))
+        rows += answer.rows("findings")
+        if not any(_MORE.match(note) for note in answer.notes):
+            break
+    return rows
+
+
+def _repair(turn: RulesTurn, row: Row) -> Call | None:
+    """Return the proposal that a finding comes with: `propose_… {arguments}`."""
+    name, _, raw = cell(row.get("repair")).partition(" ")
+    try:
+        arguments: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    if name not in turn.offered or not isinstance(arguments, dict):
+        return None
+    return Call(name=name, arguments={**arguments, "reason": plain(cell(row.get("what")), 300)})
+
+
+def _proposed(turn: RulesTurn, repairs: Sequence[Call]) -> Mapping[tuple[str, str], ToolTables]:
+    """Return what became of each repair; may end the handler with proposals.
+
+    Once people have decided some, the graph may be another: what is left waits for the next run.
+    """
+    known = {call.signature: answer for call, answer in turn.conversation.answered if answer is not None}
+    left = [call for call in repairs if call.signature not in known]
+    answers = [known[call.signature] for call in repairs if call.signature in known]
+    if left and all(not answer.outcome or answer.outcome.get("status") in NOT_STORED for answer in answers):
+        turn.call(left[:MAX_CALLS])
+    return known
+
+
+def _changes(turn: RulesTurn) -> tuple[str, bool]:
+    """Report who changed what in the period that the message names, by default the last week."""
+    start, end, *_ = [*_PERIOD.findall(turn.conversation.question), "-1_WEEK", "-1_WEEK"]
+    answer = turn.read("read_history", **{"from": start, "to": end, "limit": 200})
+    rows, head = answer.rows("changes"), plain(answer.notes[0] if answer.notes else f"{start} – {end}", 200)
+    if not rows:
+        return turn.say("run_no_changes", period=head), False
+    by = Counter(cell(row.get("who")) for row in rows).most_common(10)
+    who = ", ".join(f"{plain(name, 60)} ({count})" for name, count in by)
+    lines = [
+        f"{cell(row.get('time'))} {plain(cell(row.get('who')), 60)}: {plain(cell(row.get('what')), 160)}"
+        + (f" ({turn.say('run_undone')})" if row.get("undone") else "")
+        for row in rows[:SHOWN]
+    ]
+    more = [turn.say("run_more", count=len(rows) - SHOWN)] if len(rows) > SHOWN else []
+    said = turn.say("run_changes", count=len(rows), who=who, period=head)
+    return "\n".join([said, bullets(lines), *more]), True
+
+
+def _embeddings(turn: RulesTurn) -> tuple[str, bool]:
+    """Have missing and outdated embeddings renewed, and report how many are missing."""
+    answer = turn.read("refresh_embeddings")
+    facts = {name: answer.fields.get(name, "?") for name in ("nodes", "missing", "model")}
+    said = turn.say("run_embeddings_queued" if answer.fields.get("queued") is True else "run_embeddings_kept")
+    return f"{turn.say('run_embeddings', **facts)} {said}", False
+
+
+TASKS: Mapping[str, Callable[[RulesTurn], tuple[str, bool]]] = {
+    "read_history": _changes,
+    "check_graph": _check,
+    "refresh_embeddings": _embeddings,
+}
+"""The tasks by their tools, in the order of a report."""
