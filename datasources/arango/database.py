@@ -15,7 +15,7 @@ from datasources.arango.examination import examine
 from datasources.arango.names import RECORD_COLLECTIONS
 from datasources.arango.record_documents import is_storable
 from datasources.arango.records import ArangoRecords
-from datasources.arango.search import EXACT_NODES, SharedState
+from datasources.arango.search import EXACT_NODES, NO_LIMIT, SharedState
 from datasources.arango.setup import (
     VERSION,
     indexed_dimension,
@@ -100,13 +100,14 @@ class ArangoDatabase:
         (state.indexed_dim, version), order = await asyncio.gather(
             connection.run(look, idempotent=True), connection.query(ORDER)
         )
-        state.exact_only = is_exact_only(version)
-        state.by_code_point = bool(order[0]) and not state.exact_only
+        exact_only = is_exact_only(version)
+        state.exact = NO_LIMIT if exact_only else self._exact_nodes
+        state.by_code_point = bool(order[0]) and not exact_only
 
     async def __aenter__(self) -> Self:
         connection = ArangoConnection(self._address)
         connection.open()
-        self._state = SharedState(connection, self._exact_nodes)
+        self._state = SharedState(connection)
         if self._prepared:
             try:
                 await self._look()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from datasources.arango.names import (
@@ -113,26 +115,6 @@ def vector_index(field: str, dimension: int) -> Body:
     }
 
 
-_USER_SCRIPT = """\
-// Run as an administrator:
-//   NODIUS_ARANGO_PASSWORD=... arangosh --server.endpoint {endpoint} \\
-//     --javascript.environment-variables-allowlist "^NODIUS_" --javascript.execute nodius-user.js
-const users = require("@arangodb/users");
-const password = process.env.NODIUS_ARANGO_PASSWORD;
-if (!password) throw new Error("set NODIUS_ARANGO_PASSWORD");
-const user = {user};
-const database = {database};
-const collections = {collections};
-const known = users.all().some((each) => each.user === user);  // the shell has no `exists`
-if (known) {{ users.update(user, password, true); }} else {{ users.save(user, password, true); }}
-users.grantDatabase(user, "_system", "none");
-users.grantDatabase(user, database, "ro");
-users.grantCollection(user, database, "*", "none");
-collections.forEach((name) => users.grantCollection(user, database, name, "rw"));
-print("user " + user + " may read and write " + collections.length + " collections of " + database);
-"""
-
-
 def user_script(*, user: str, database: str, host: str) -> str:
     """Return the `arangosh` script that makes a user who reads and writes our collections, and no more.
 
@@ -143,9 +125,11 @@ def user_script(*, user: str, database: str, host: str) -> str:
     database level is lower, and `*` stands for every collection without a level of its own; "Managing
     Users in the ArangoDB Shell": what `@arangodb/users` has.
     """
-    return _USER_SCRIPT.format(
-        endpoint=host.replace("http://", "tcp://").replace("https://", "ssl://"),
-        user=json.dumps(user),
-        database=json.dumps(database),
-        collections=json.dumps(sorted(ALL_COLLECTIONS), indent=2),
-    )
+    script = Path(__file__).with_name("nodius-user.js").read_text(encoding="utf-8")
+    values = {
+        "__ENDPOINT__": host.replace("http://", "tcp://").replace("https://", "ssl://"),
+        "__USER__": json.dumps(user),
+        "__DATABASE__": json.dumps(database),
+        "__COLLECTIONS__": json.dumps(sorted(ALL_COLLECTIONS), indent=2),
+    }
+    return re.sub("|".join(values), lambda found: values[found[0]], script)

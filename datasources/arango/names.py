@@ -8,12 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 GRAPHS, NODES, EDGES = "nodius_graphs", "nodius_nodes", "nodius_edges"
-CONFIGS, THREADS, HISTORY = "nodius_node_config", "nodius_ai_threads", "nodius_graphs_history"
-APPROVALS, AUDIT, LEASES = "nodius_ai_approvals", "nodius_ai_audit", "nodius_ai_leases"
-JOURNAL, RECORDS, MARKS = "nodius_ai_journal", "nodius_ai_records", "nodius_ai_intents"
-SESSIONS, AUTOMATIONS, MEMBERS = "nodius_ai_sessions", "nodius_ai_automations", "nodius_ai_members"
-META = "nodius_ai_meta"
-VIEW = "nodius_ai_nodes_view"
+CONFIGS, THREADS, RECORDS = "nodius_node_config", "nodius_ai_threads", "nodius_ai_records"
+MARKS, META, VIEW = "nodius_ai_intents", "nodius_ai_meta", "nodius_ai_nodes_view"
 NAMED_GRAPH = "nodius_ai_graph"
 
 COLLECTIONS: Mapping[str, str] = {
@@ -22,14 +18,9 @@ COLLECTIONS: Mapping[str, str] = {
     "edges": EDGES,
     "configs": CONFIGS,
     "threads": THREADS,
-    "history": HISTORY,
-    "approvals": APPROVALS,
-    "audit": AUDIT,
-    "leases": LEASES,
-    "journal": JOURNAL,
-    "sessions": SESSIONS,
-    "automations": AUTOMATIONS,
-    "members": MEMBERS,
+    "history": "nodius_graphs_history",
+    **{name: f"nodius_ai_{name}" for name in ("approvals", "audit", "leases", "journal")},
+    **{name: f"nodius_ai_{name}" for name in ("sessions", "automations", "members")},
     "records": RECORDS,
     "marks": MARKS,
     "meta": META,

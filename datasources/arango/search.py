@@ -29,6 +29,9 @@ from datasources.types import Hit, Link, NodeTypeConfig, Vector
 GraphName = tuple[str, str]
 """A workspace and a graph's key."""
 
+SeenTypes = tuple[float, Mapping[str, NodeTypeConfig]]
+"""When a graph was read, and the types that its workspace saw then."""
+
 EXACT_NODES = 5_000
 """Graphs of so many nodes are searched exactly."""
 
@@ -42,31 +45,20 @@ CANDIDATES = 400
 """So many nodes of the View's best are looked at, of which those of equal scores come by key."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeenTypes:
-    """The types that a workspace sees, as they were when a graph was read."""
-
-    types: Mapping[str, NodeTypeConfig]
-    at: float
-
-
 @dataclass(slots=True)
 class SharedState:
-    """`exact` is the most nodes of a graph that is searched exactly.
+    """`exact` is the most nodes of a graph that is searched exactly; without a limit on an old server.
 
     `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the server
-    orders text as Python does, so that it can cut pages. `exact_only`: no statement for large graphs is used.
+    orders text as Python does, so that it can cut pages.
     """
 
     connection: ArangoConnection
     exact: int = EXACT_NODES
     indexed_dim: int | None = None
     by_code_point: bool = True
-    exact_only: bool = False
     seen_types: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
-    known_until: dict[GraphName | Statement, float] = field(
-        default_factory=dict[GraphName | Statement, float]
-    )
+    known_until: dict[Any, float] = field(default_factory=dict[Any, float])
 
     def is_noted(self, what: GraphName | Statement) -> bool:
         """Say whether a graph was large, or a statement without its index, a moment ago."""
@@ -154,7 +146,7 @@ def _choices(state: SharedState, asked: SearchRequest) -> list[Statement]:
     numbers = asked.numbers
     fits = numbers is not None and len(numbers) == state.indexed_dim
     choices = [SEARCH_NEAR, SEARCH_VIEW] if fits and asked.limit > 0 else [SEARCH_VIEW]
-    return [s for s in choices if not (state.exact_only or state.is_noted(s))]
+    return [statement for statement in choices if not state.is_noted(statement)]
 
 
 def _exact_words(terms: Sequence[str], types: Mapping[str, TypeWords]) -> dict[str, Any]:

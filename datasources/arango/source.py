@@ -36,7 +36,6 @@ from datasources.arango.records import prepared
 from datasources.arango.search import (
     NO_LIMIT,
     SearchRequest,
-    SeenTypes,
     SharedState,
     read_links,
     search,
@@ -65,7 +64,6 @@ from datasources.types import (
     Vector,
     VectorInfo,
     page_of,
-    parse_document,
 )
 
 TYPES_FRESH_S = 2.0
@@ -110,15 +108,15 @@ class ArangoSource:
         return GraphVersions(graph=read_graph(row["stored"]), vectors=row["vectors"] or "")
 
     def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
-        types = types_by_name(self._visible([_words_of(row) for row in rows]))
-        self.state.seen_types[self.workspace] = SeenTypes(types, time.monotonic())
+        types = types_by_name(self._visible([read_config(row) for row in rows]))
+        self.state.seen_types[self.workspace] = time.monotonic(), types
         return types
 
     async def _types(self, max_age_s: float = 0.0) -> Mapping[str, NodeTypeConfig]:
         """Return the words of types, read again if those seen are older than that."""
-        seen = self.state.seen_types.get(self.workspace)
-        if seen is not None and time.monotonic() - seen.at < max_age_s:
-            return seen.types
+        at, types = self.state.seen_types.get(self.workspace, (float("-inf"), {}))
+        if time.monotonic() - at < max_age_s:
+            return types
         return self._see(await self.state.connection.query(read.TYPE_WORDS, workspaces=self._workspaces))
 
     def _visible(self, configs: Sequence[NodeTypeConfig]) -> list[NodeTypeConfig]:
@@ -136,8 +134,7 @@ class ArangoSource:
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
         rows = await self._page(read.NODES, graph_key, sheet, after, limit)
-        nodes = sorted((read_node(stored, graph_key) for stored in rows), key=lambda node: node.key)
-        return page_of(nodes, None, after, limit)
+        return page_of(_nodes(rows, graph_key), None, after, limit)
 
     async def _page(
         self, statement: Statement, graph_key: str, sheet: str | None, after: str | None, limit: int | None
@@ -161,7 +158,7 @@ class ArangoSource:
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=_keys(graph_key, keys))
-        found = {node.key: node for node in (read_node(stored, graph_key) for stored in rows)}
+        found = {node.key: node for node in _nodes(rows, graph_key)}
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
@@ -307,9 +304,7 @@ class ArangoSource:
         return read_graph(document)
 
     async def delete_graph(self, graph_key: str) -> None:
-        values = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": self.workspace}
-        if not await self.state.connection.query(write.DELETE_GRAPH, **values):
-            raise GraphNotFound(graph_key=graph_key)
+        await self._ask(write.DELETE_GRAPH, graph_key)
 
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
@@ -339,25 +334,11 @@ class ArangoSource:
         except InvalidMutation:
             await self._ask(read.NODES_BY_KEY, graph_key, keys=[])  # that there is no such graph comes first
             raise
-        docs = [
-            {
-                "key": document_key(graph_key, vector.key),
-                "fields": vector_fields(vector, self.state.indexed_dim),
-            }
-            for vector in vectors
-        ]
+        dim = self.state.indexed_dim
+        docs = [{"key": document_key(graph_key, v.key), "fields": vector_fields(v, dim)} for v in vectors]
         values = {"vectorsKey": vectors_key(graph_key), "mark": secrets.token_hex(8)}
         row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs, **values)
         return len(row["done"])
-
-
-def _words_of(row: Mapping[str, Any]) -> NodeTypeConfig:
-    """Read the part of a node type that has words."""
-    node = {name: value for name, value in row["node"].items() if value is not None}
-    fields = {"displayName": row["displayName"] or "", "description": row["description"] or "", "node": node}
-    return parse_document(
-        NodeTypeConfig, {"_key": local_key(row), "workspace": row["workspace"], **fields}, "node_configs"
-    )
 
 
 def _keys(graph_key: str, keys: Sequence[str]) -> list[str]:
@@ -366,6 +347,10 @@ def _keys(graph_key: str, keys: Sequence[str]) -> list[str]:
 
 def _ids(graph_key: str, keys: Sequence[str]) -> list[str]:
     return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
+
+
+def _nodes(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Node]:
+    return sorted((read_node(row, graph_key) for row in rows), key=lambda node: node.key)
 
 
 def _edges(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Edge]:

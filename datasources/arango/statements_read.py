@@ -24,10 +24,10 @@ FOR g IN @@graphs
 _TYPE_WORDS = """
 FOR c IN @@configs
   FILTER c.workspace IN @workspaces
-  RETURN {
-    _key: c._key, localKey: c.localKey, workspace: c.workspace, displayName: c.displayName,
-    description: c.description, node: { type: c.node.type, process: c.node.process }
-  }"""
+  RETURN MERGE(
+    KEEP(c, "_key", "localKey", "workspace", "displayName", "description"),
+    { node: KEEP(c.node, "type", "process") }
+  )"""
 
 TYPE_WORDS = Statement(_TYPE_WORDS)
 

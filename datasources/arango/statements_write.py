@@ -32,7 +32,7 @@ LET nodes = (
 )
 FOR key IN found ? [@graph] : []
   REMOVE key IN @@graphs
-  RETURN { nodes: LENGTH(nodes), edges: LENGTH(edges) }""")
+  RETURN { found, nodes: LENGTH(nodes), edges: LENGTH(edges) }""")
 
 PUT_CONFIGS = writing("""
 FOR d IN @docs
