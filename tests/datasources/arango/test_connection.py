@@ -115,13 +115,6 @@ async def test_a_server_that_never_answers_is_left(silent: str) -> None:
             await connection.query(PING)
 
 
-async def test_a_server_without_tls_is_refused_by_name(silent: str) -> None:
-    async with connected(f"arango+https://u:hidden@{silent}/db?timeout=0.3") as connection:
-        with pytest.raises(SourceError) as refused:
-            await connection.query(PING)
-    assert "hidden" not in str(refused.value)
-
-
 async def test_wrong_passwords_and_missing_databases_are_distinguished(arango: ArangoServer) -> None:
     wrong = replace(arango, password="wrong-password").address("nodius")
     async with connected(wrong) as connection:

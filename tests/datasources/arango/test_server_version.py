@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from tests.support.arango import ArangoServer
 
 
 @contextmanager
-def a_server(version: str | None) -> Iterator[str]:
+def a_server(version: str | None, context: ssl.SSLContext | None = None) -> Iterator[str]:
     """Yield where a server answers `/_api/version` as ArangoDB does; a hardened one tells no version."""
     answer: dict[str, Any] = {"server": "arango", "license": "community"}
     if version is not None:
@@ -42,10 +43,12 @@ def a_server(version: str | None) -> Iterator[str]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield f"arango+http://u@127.0.0.1:{server.server_address[1]}/db"
+        yield f"arango+http{'s' if context else ''}://u:hidden@127.0.0.1:{server.server_address[1]}/db"
     finally:
         server.shutdown()
         thread.join()

@@ -172,12 +172,6 @@ async def test_what_was_removed_is_made_again(place: Place) -> None:
     assert await place.set_up() == []
 
 
-async def test_a_view_that_lost_its_link_is_linked_again(place: Place) -> None:
-    await place.set_up()
-    place.call("PUT", f"/_api/view/{VIEW}/properties", {"links": {NODES: None}})
-    assert await place.set_up() == [f"made the link of the View {VIEW} with {NODES}"]
-
-
 async def test_documents_of_nodius_stay_as_they_are(place: Place) -> None:
     place.fill()
     before = place.documents()

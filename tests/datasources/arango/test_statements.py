@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from datasources.arango.examination import STATEMENT_MODULES, all_statements, sample_binds
+from datasources.arango.examination import all_statements
 from datasources.arango.statements import Statement
 
 ROOT = Path(__file__).parents[3]
@@ -71,11 +71,6 @@ def test_the_checker_refuses_a_wrong_text_and_a_missing_bind(aqlcheck: ModuleTyp
             aqlcheck.check(text, binds=binds, dialect=dialect)
 
 
-def test_every_module_of_statements_is_gathered() -> None:
-    files = {path.stem for path in PACKAGE.glob("statements_*.py")}
-    assert files == {module.__name__.rpartition(".")[2] for module in STATEMENT_MODULES}
-
-
 @pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
 def test_a_statement_that_names_a_graph_names_its_workspace(statement: Statement) -> None:
     if "graph" in statement.values:
@@ -89,12 +84,6 @@ def test_a_value_too_many_or_too_few_is_refused() -> None:
     for values in ({}, {"workspace": "w", "more": 1}):
         with pytest.raises(TypeError, match="FOR g IN @@graphs"):
             statement.binds(values)
-
-
-def test_samples_fit_every_statement() -> None:
-    for name, statement in STATEMENTS.items():
-        bound = set(sample_binds(statement))
-        assert bound == set(re.findall(r"@(@?\w+)", statement.text)), name
 
 
 def modules() -> list[tuple[Path, ast.Module]]:
