@@ -21,10 +21,10 @@ from graphrag.config import SettingsError
 from server.auth import Authenticator, identity_of
 from server.errors import AuthError, KeysUnavailable, RoleNeeded
 from server.jwks import FRESH_S, PAUSE_S, KeySet
+from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import SECRET, service, settings_of, token
 
-PRIVATE = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+PRIVATE, OTHER = FIRST, SECOND
 PEM = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 

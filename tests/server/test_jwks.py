@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from server.auth import Authenticator
 from server.errors import AuthError, KeysUnavailable
 from server.jwks import FRESH_S, MAX_BYTES, PAUSE_S, TIMEOUT_S, KeySet
+from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import error_of, service, settings_of
 
-OLD = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-NEW = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OLD, NEW = FIRST, SECOND
 
 
 def key_set(**keys: rsa.RSAPrivateKey) -> bytes:
