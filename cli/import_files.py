@@ -15,12 +15,8 @@ from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, run
 from graphrag.app.wiring import Services
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.i18n import Language, text
+from graphrag.i18n import Language
 from graphrag.importers.exchange import ImportOutcome, import_file
-from graphrag.importers.report import counted, reason_in
-
-MANY = 10
-"""From so many files on, what was dropped is summed up instead of said file by file."""
 
 ACTIONS = ("created", "updated", "unchanged")
 
@@ -90,16 +86,10 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
 
 
 def _show(outcomes: Sequence[ImportOutcome], language: Language) -> None:
-    many = len(outcomes) > MANY
     for outcome in outcomes:
-        if outcome.refused or not many:
-            show_outcome(outcome, language)
+        show_outcome(outcome, language)
     for first, second in _same_graph(outcomes):
         render.line(f"{second.file}: the same workflow as {first.file}, which it replaced", "yellow")
-    if many:
-        for remark in summed_remarks(outcomes, language):
-            render.line(remark, "yellow")
-        render.note("What was left out of which file: nodius import --json FILE…")
     if len(outcomes) > 1:
         count = Counter(outcome.action for outcome in outcomes if not outcome.refused)
         parts = [f"{count[action]} {action}" for action in ACTIONS if count[action]]
@@ -118,24 +108,6 @@ def show_outcome(outcome: ImportOutcome, language: Language = "en") -> None:
     )
     for remark in outcome.remarks(language):
         render.line(f"  {remark}", "yellow")
-
-
-def summed_remarks(outcomes: Sequence[ImportOutcome], language: Language = "en") -> list[str]:
-    """Return what was dropped or repaired in all files together, like with like, the most frequent first."""
-    things, files = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-    for outcome in outcomes:
-        if outcome.report is None:
-            continue
-        for item in outcome.report.notices:
-            things[item.what, item.kind, item.reason] += item.count
-            files[item.what, item.kind, item.reason] += 1
-    lines: list[str] = []
-    for (verb, kind, what), count in things.most_common():
-        where = files[verb, kind, what]
-        shown = counted(kind, count, language), counted("file", where, language)
-        why = reason_in(what, language)
-        lines.append(text(f"import_{verb}_in", language, things=shown[0], files=shown[1], why=why))
-    return lines
 
 
 def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, ImportOutcome]]:

@@ -125,22 +125,6 @@ def test_no_file_is_wrong_use() -> None:
     assert invoke("import").exit_code == 2
 
 
-def test_many_files_are_summed_up(folder: Path) -> None:
-    files = [write(folder / f"{i:02}.json", n8n("A", "B", name=f"Flow {i}")) for i in range(12)]
-    for i in (3, 7):
-        document = n8n("A", "B", name=f"Flow {i}")
-        document["connections"]["A"]["main"][0].append({"node": "Nowhere", "type": "main", "index": 0})
-        write(files[i], document)
-    write(files[5], "no JSON")
-    result = invoke("import", *files)
-    assert result.exit_code == 1
-    lines = result.stdout.splitlines()
-    assert [line for line in lines if "created graph" in line] == []
-    assert len([line for line in lines if line.startswith("left out 2 ") and " in 2 files: " in line]) == 1
-    assert sum("refused:" in line for line in lines) == 1
-    assert lines[-1] == "12 files: 11 created, 1 refused"
-
-
 def test_two_files_of_one_workflow_are_said(folder: Path) -> None:
     one = write(folder / "one.json", n8n("A", identity="same"))
     two = write(folder / "two.json", n8n("A", "B", identity="same"))
