@@ -367,7 +367,7 @@ class Agent:
                 features=turn.features,
                 language=turn.language,
                 search=self._retriever.search,
-                history=self.blocks.history,
+                history=self.blocks.history_of(turn.calendar, turn.reference),
             ),
             person=turn.person,
             thread_id=turn.thread_id,

@@ -40,6 +40,7 @@ from graphrag.approvals import (
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.prompts.library import load_phrases
+from graphrag.sessions.periods import Calendar
 from tools.base import NO_FEATURES, SessionKind
 
 CORRECTIONS = 2
@@ -91,6 +92,16 @@ class RunningTurn:
     @property
     def text(self) -> str:
         return "".join(self.answer)
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """How the periods of its blocks and tools count; None: as the settings say."""
+        return None
+
+    @property
+    def reference(self) -> int | None:
+        """What these periods count from, in milliseconds since 1970; None: now."""
+        return None
 
     @property
     def is_over(self) -> bool:

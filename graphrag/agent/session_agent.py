@@ -101,9 +101,12 @@ class SessionAgent(Agent):
             return None, False
         if turn.agent_session.phase is Phase.EXECUTING_ENRICHMENTS:
             await self._caller.prepare()
-            question, options = turn.take_question(), self._context_options
+            source, options = self._source, self._context_options
+            said = await self.blocks.worded(
+                turn.take_question(), turn.graph_key, turn.language, turn.calendar
+            )
             await open_turn(
-                turn, question.content, self._source, self._retriever, options, self._caller, rounds=UNLIMITED
+                turn, said, self.blocks, source, self._retriever, options, self._caller, rounds=UNLIMITED
             )
             turn.happened(EventName.ENRICHMENTS_EXECUTED)
         else:

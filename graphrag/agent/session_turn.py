@@ -37,6 +37,7 @@ from graphrag.sessions.machine import (
     SessionLimits,
     Transition,
 )
+from graphrag.sessions.periods import Calendar
 from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
 
 log = logging.getLogger(__name__)
@@ -58,11 +59,12 @@ _FOR_PEOPLE: Final = frozenset({"NETWORK_ERROR", "SESSION_TIMEOUT"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOrder:
-    """How a session is taken up: the event that does it, and how far the run may go."""
+    """How a session is taken up: the event that does it, how far the run may go, how its days are counted."""
 
     event: EventName
     budget: RunBudget = field(default_factory=RunBudget)
     limits: SessionLimits = field(default_factory=SessionLimits)
+    calendar: Calendar | None = None
     proposal_ttl_ms: int | None = None
     """For how long a proposal of the run waits for people; None: as long as any other."""
 
@@ -84,6 +86,15 @@ class SessionTurn(RunningTurn):
         session = self.stored.thread.session
         assert session is not None, "a run has a session"
         return session
+
+    @property
+    def calendar(self) -> Calendar | None:
+        return self.order.calendar
+
+    @property
+    def reference(self) -> int | None:
+        """The run reads what it was meant to, however late it is."""
+        return self.agent_session.scheduled_time
 
     @property
     def is_over(self) -> bool:

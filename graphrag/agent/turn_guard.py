@@ -42,7 +42,14 @@ async def open_turn(
     A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
     """
     known = next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)
-    data = await blocks.read(said, turn.graph_key, turn.person.role, turn.language)
+    data = await blocks.read(
+        said,
+        turn.graph_key,
+        turn.person.role,
+        turn.language,
+        calendar=turn.calendar,
+        reference=turn.reference,
+    )
     sent = said.content if data is None else f"{said.content}\n{data.content}"
     prepared = await prepare_prompt(
         source,

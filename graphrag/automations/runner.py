@@ -79,6 +79,7 @@ class Runner:
                 event=event,
                 budget=self._budget(automation, thread),
                 limits=self.limits,
+                calendar=automation.calendar if automation else None,
                 proposal_ttl_ms=automation.proposal_ttl_s * 1000 if automation else None,
             )
             try:

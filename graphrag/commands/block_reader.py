@@ -17,6 +17,7 @@ from graphrag.commands.blocks import (
     Target,
     blocks_of,
     check_blocks,
+    linear_text,
     segments_of,
     summary,
     with_instants,
@@ -115,6 +116,27 @@ class BlockReader:
         head = load_phrases("turn", language)["data_added"].render({})
         return data_added(results, head, language)
 
+    async def worded(
+        self, message: UserMessage, graph_key: str, language: Language, calendar: Calendar | None
+    ) -> UserMessage:
+        """Return a stored message with its linear text made again; a target that is gone is said by its key.
+
+        Raises: GraphNotFound.
+        """
+        blocks = blocks_of(message.segments)
+        if not blocks:
+            return message
+        graph, said = await self.source.get_graph(graph_key), dict[str, str]()
+        for block in blocks:
+            name, _ = await self._name(graph, block.target)
+            name = cut_name(name or block.target.key, NAME_CHARS)
+            said[block.id] = summary(block, name, language, calendar or self.calendar)
+        return replace(message, content=linear_text(message.segments, said))
+
+    def history_of(self, calendar: Calendar | None, reference: int | None) -> GraphHistory:
+        """Return the history whose periods count by a calendar, from a moment."""
+        return replace(self.history, calendar=calendar or self.calendar, reference=reference)
+
     async def preview(
         self, graph_key: str, blocks: Sequence[SentBlock], role: Role, language: Language
     ) -> list[BlockPreview]:
@@ -145,7 +167,7 @@ class BlockReader:
             graph_key=graph_key,
             role=role,
             language=language,
-            history=replace(self.history, calendar=calendar, reference=now),
+            history=self.history_of(calendar, now),
         )
         place = CommandPlace(context=context, box=self.box, zone=zone_of(calendar.timezone), clock=self.clock)
         cascades = [transform(commands(block), now, calendar) for block in blocks]

@@ -189,19 +189,24 @@ def segments_of(
 ) -> tuple[str, tuple[dict[str, Any], ...]]:
     """Return a message with blocks as linear text and as segments: each block stands at its place."""
     parts: list[dict[str, Any]] = []
-    linear: list[str] = []
     done = 0
     for block in sorted(blocks, key=lambda block: len(words) if block.at is None else block.at):
         at = len(words) if block.at is None else min(block.at, len(words))
         if at > done:
             parts.append({"text": words[done:at]})
-            linear.append(words[done:at])
         done = max(done, at)
         parts.append({"block": block.to_document()})
-        before = "" if not linear or linear[-1][-1].isspace() else " "
-        after = " " if words[done : done + 1].strip() else ""
-        linear.append(f"{before}[{summaries[block.id]}]{after}")
     if done < len(words):
         parts.append({"text": words[done:]})
-        linear.append(words[done:])
-    return "".join(linear), tuple(parts)
+    return linear_text(parts, summaries), tuple(parts)
+
+
+def linear_text(segments: Sequence[Mapping[str, Any]], summaries: Mapping[str, str]) -> str:
+    """Return the words of segments with the summary of each block, by its id, in square brackets."""
+    said, after_block = "", False
+    for part in segments:
+        shown = f"[{summaries[part['block']['id']]}]" if "block" in part else str(part.get("text", ""))
+        apart = ("block" in part or after_block) and said and not said[-1].isspace() and shown[:1].strip()
+        said += f"{' ' if apart else ''}{shown}"
+        after_block = "block" in part
+    return said

@@ -23,6 +23,7 @@ from graphrag.automations.runner import Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_events import session_of
 from graphrag.automations.worker import Worker
+from graphrag.commands import BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, UserMessage
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
@@ -132,11 +133,19 @@ def night_on(
     approvals = Approvals(source, records, policy=policy, clock=clock)
     threads = Threads(records, kind=SESSION_KIND, clock=clock)
     price = pricing or Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
+    calls = ToolCalls(box, approvals)
     agent = SessionAgent(
         source=source,
         retriever=Retriever(source, None),
         caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=price),
-        calls=ToolCalls(box, approvals),
+        calls=calls,
+        blocks=BlockReader(
+            source=source,
+            box=box,
+            guard=calls.guarded,
+            history=GraphHistory(records=records, clock=clock),
+            clock=clock,
+        ),
         threads=threads,
         leases=TurnLeases(records, look_s=0.05),
         approvals=approvals,
