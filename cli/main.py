@@ -22,6 +22,7 @@ from cli import (
     eval,
     graphs,
     import_files,
+    policy,
     prompt,
     review,
     serve,
@@ -79,6 +80,7 @@ app.command("chat")(chat.chat)
 app.add_typer(threads.threads, name="threads")
 app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")
+app.command("policy")(policy.policy)
 app.command("undo")(review.undo)
 app.add_typer(audit.audit, name="audit")
 

@@ -35,6 +35,7 @@ from graphrag.approvals import (
     Reject,
     Status,
     outcome_text,
+    review_words,
     title,
 )
 from graphrag.i18n import Language
@@ -126,6 +127,7 @@ def show(common: Common, approval_id: IdArgument) -> None:
 
 def _show(approval: Approval, language: Language) -> None:
     render.line(f"{approval.id}  {approval.status}  {_what(approval, language)}", "bold")
+    words = review_words(approval, language)
     facts = {
         "graph": f"{approval.graph_key}, proposed at revision {approval.base_revision}",
         "why": approval.reason,
@@ -135,11 +137,18 @@ def _show(approval: Approval, language: Language) -> None:
         "builds on": ", ".join(approval.depends_on),
         "undoes": ", ".join(filter(None, (approval.undoes, *approval.undoes_also))),
         "undone by": approval.undone_by or "",
+        "person for": words["asked"] if approval.is_open else "",
+        "automation": approval.automation_id or "",
+        "warning": "\n".join(words["warnings"]) if approval.is_open else "",
     }
     for name, value in facts.items():
         if value:
             render.said(f"  {name + ':':<11} ", value)
     edited = approval.decision.preview if approval.decision else None
+    if len(words["parts"]) > 1:
+        render.line("  parts:")
+        for part in words["parts"]:
+            render.said("    - ", part["text"] + (f" ({part['asked']})" if part["asked"] else ""))
     render.line("  change:")
     print_preview(approval.preview, indent="    ")
     if edited is not None:

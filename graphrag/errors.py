@@ -128,6 +128,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "ProposalExpired": _as("stale", http_status=410),
     "ProposalWaits": _as("conflict", retryable=True),
     "ApprovalBusy": _as("busy"),
+    "TypeNotFound": _as("not_found"),
     "NothingToUndo": _as("not_found"),
     "UndoRefused": _as("stale"),
     # conversations

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Body, Query
 from fastapi.openapi.models import Example
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from graphrag.approvals import Approval, Status, outcome_text, title
+from graphrag.approvals import Approval, Status, outcome_text, review_words
 from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
 from server.openapi_errors import ERRORS
 from server.requests import (
@@ -35,7 +36,9 @@ _INNER = ("mutation", "inverse", "irregular", "conversion")
 class ApprovalDocument(AnswerBody):
     """An approval as stored, without what only an undo needs.
 
-    `title` says in a person's words what it does, `outcome` what became of it.
+    `title` says in a person's words what it does, `parts` each of its actions, `outcome` what became of it.
+    `asked` names the levels and classes that want a person, as `graph: delete; session`. `automationId`,
+    `scheduledTime` and `seedVersion` name the run that proposed it.
     """
 
     id: str
@@ -62,6 +65,14 @@ class ApprovalDocument(AnswerBody):
     undone_by: str | None = None
     title: str = ""
     outcome: str = ""
+    parts: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
+    asked: str = ""
+    warnings: list[str] = Field(default_factory=list[str])
+    needs_person: bool = True
+    by_policy: bool = False
+    automation_id: str | None = None
+    scheduled_time: int | None = None
+    seed_version: int | None = None
 
 
 def approval_document(approval: Approval, language: Language) -> ApprovalDocument:
@@ -72,7 +83,7 @@ def approval_document(approval: Approval, language: Language) -> ApprovalDocumen
         "action": to_document(approval.action),
         "result": result or None,
         "codeDiffs": code_diffs(approval),
-        "title": title(approval, language),
+        **review_words(approval, language),
         "outcome": outcome_text(approval, language, to_person=True),
     }
     return ApprovalDocument.model_validate({**document, **more})
@@ -166,6 +177,54 @@ async def undo(graph: NamedGraph, body: UndoRequest, language: InLanguage) -> Ap
     place, found = graph
     done = await place.services.approvals.undo(found.key, body.approval_id, by=place.person, turn=body.turn)
     return approval_document(done, language)
+
+
+class PolicyDocument(AnswerBody):
+    """The classes of change for which each level wants a person; any level that does is enough."""
+
+    application: list[ActionClass]
+    workspace: list[ActionClass]
+    graph: list[ActionClass] | None = None
+    node_types: dict[str, list[ActionClass]]
+
+
+GraphOfPolicy = Annotated[
+    str | None,
+    Query(alias="graphKey", min_length=1, max_length=200, description="Also what this graph demands."),
+]
+
+
+@router.get("/policy", **EXCLUDE_NONE)
+async def policy(workspaces: Workspaces, graph_key: GraphOfPolicy = None) -> PolicyDocument:
+    """Return for which changes people must be asked: settings, workspace, graph and node types."""
+    place = await workspaces.one()
+    found = await place.services.approvals.policy(place.person, graph_key)
+    return PolicyDocument.model_validate(found)
+
+
+class PolicyRequest(RequestBody):
+    """`classes` of the workspace (for admins); with `graphKey` of this graph (for reviewers), with `typeKey`
+    also, of a node type that the graph's workspace has."""
+
+    classes: Annotated[list[ActionClass], Field(max_length=6)]
+    graph_key: Id | None = None
+    type_key: Annotated[str, Field(min_length=1, max_length=400)] | None = None
+
+    @model_validator(mode="after")
+    def _names_a_graph(self) -> Self:
+        if self.type_key is not None and self.graph_key is None:
+            raise ValueError("give graphKey with typeKey")
+        return self
+
+
+@router.put("/policy", **EXCLUDE_NONE)
+async def set_policy(workspaces: Workspaces, body: PolicyRequest) -> PolicyDocument:
+    """Say for which changes people must be asked. It can only demand more than the other levels do."""
+    place = await workspaces.one()
+    found = await place.services.approvals.set_policy(
+        body.classes, place.person, graph_key=body.graph_key, type_name=body.type_key
+    )
+    return PolicyDocument.model_validate(found)
 
 
 class AuditList(AnswerBody):

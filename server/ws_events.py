@@ -20,7 +20,7 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.agent.failures import TurnFault
-from graphrag.approvals import Approval, title
+from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language
 from server.redaction import without_places
 from server.ws_outbox import encode
@@ -197,7 +197,7 @@ def interrupt_document(text: str, approvals: Sequence[Approval], language: Langu
                 "id": approval.id,
                 "toolCallId": approval.tool_call_id,
                 "action": to_document(approval.action),
-                "title": title(approval, language),
+                **review_words(approval, language),
                 "preview": approval.preview,
                 "reason": approval.reason,
                 "dependsOn": list(approval.depends_on),

@@ -33,6 +33,7 @@ from graphrag.approvals.errors import (
 )
 from graphrag.approvals.outcome import outcome_facts, outcome_text, reason_text
 from graphrag.approvals.proposing import CHAT_SESSION, ProposingSession
+from graphrag.approvals.review_words import review_words
 from graphrag.approvals.titles import title
 from graphrag.roles import Person, Policy
 
@@ -66,5 +67,6 @@ __all__ = [
     "outcome_facts",
     "outcome_text",
     "reason_text",
+    "review_words",
     "title",
 ]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
 from datasources.base import GraphDataSource, MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict
-from graphrag.approvals import decisions, imported_changes, policy_decisions, proposing, undo
+from graphrag.approvals import decisions, imported_changes, policies, policy_decisions, proposing, undo
 from graphrag.approvals.approval import Action, Approval, Decision, Status
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.pending_changes import PendingView, additions_of
+from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.store import ApprovalStore, Fence, WriteGuard
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.leases import now_ms
@@ -214,6 +215,25 @@ class Approvals:
     async def pending_imports(self, graph_key: str) -> list[Approval]:
         """Return what earlier imports proposed for a graph and nobody has decided. Raises: SourceError."""
         return await imported_changes.pending_imports(self._context, graph_key)
+
+    async def policy(self, by: Person, graph_key: str | None = None) -> PolicyView:
+        """Return for which classes of change each level demands a person. Raises: GraphNotFound."""
+        return await policies.policy_view(self._context, graph_key, by)
+
+    async def set_policy(
+        self,
+        classes: Iterable[ActionClass],
+        by: Person,
+        *,
+        graph_key: str | None = None,
+        type_name: str | None = None,
+    ) -> PolicyView:
+        """Set what the workspace, a graph, or a node type named in one demands; return all levels then.
+
+        Raises: NotAllowed, ApprovalNotFound, GraphNotFound, TypeNotFound, ApprovalBusy.
+        """
+        await policies.set_policy(self._context, classes, by, graph_key=graph_key, type_name=type_name)
+        return await self.policy(by, graph_key)
 
     @property
     def source(self) -> MutableGraphDataSource:

@@ -28,6 +28,7 @@ from graphrag.approvals.approval import (
 )
 from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
 from graphrag.approvals.errors import NotAllowed, ProposalExpired, ProposalRefused, ProposalWaits
+from graphrag.approvals.levels import check_may_change
 from graphrag.approvals.store import Fence
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
@@ -100,7 +101,7 @@ async def _carry_out(
 
     async def apply() -> Approval:
         done = await _apply_edited(context, approval, edit, by) if edit else None
-        return done or await apply_as_shown(context, approval, taken)
+        return done or await apply_as_shown(context, approval, taken, by=by)
 
     return await or_failed(context, approval, taken, apply)
 
@@ -123,12 +124,14 @@ async def apply_as_shown(
     approval: Approval,
     taken: Decided,
     *,
+    by: Person | None = None,
     snapshot: Snapshot | None = None,
     fence: Fence | None = None,
 ) -> Approval:
-    """Apply what was proposed, or close the approval as stale or failed.
+    """Apply what was proposed, or close the approval as stale or failed. `by` decides it; None: nobody.
 
-    Raises: ProposalWaits, RevisionConflict also when the graph is not as in `snapshot`, RecordConflict.
+    Raises: NotAllowed, ProposalWaits, RecordConflict, RevisionConflict (also when the graph is not as in
+    `snapshot`).
     """
     lost = await _look_at_others(context, approval)
     if lost is not None:
@@ -137,6 +140,8 @@ async def apply_as_shown(
     current = validate(approval, snapshot)
     if isinstance(current, Ended):
         return await context.close(approval, current.status, taken, current.reason)
+    if by is not None:
+        check_may_change(snapshot, current.mutation, by)
     return await _apply(context, approval, taken, current, snapshot, fence)
 
 
@@ -185,6 +190,7 @@ async def _apply_edited(
     if digest == approval.action_hash:
         return None
     edited = (final, digest, result.reviewed.preview.to_document())
+    check_may_change(snapshot, result.reviewed.mutation, by)
     taken = decided(edit, by, context.clock(), edited=edited)
     return await _apply(context, approval, taken, result.reviewed, snapshot)
 

@@ -10,6 +10,7 @@ ApprovalError
 ├── ProposalExpired    nobody decided it in time
 ├── ProposalWaits      it needs others that are not decided yet
 ├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still to be decided
+├── TypeNotFound       the workspace has no node type of its own of this name
 ├── NothingToUndo      there is no applied change left to take back
 └── UndoRefused        later changes rest on what would be taken back
 """
@@ -89,6 +90,13 @@ class ProposalWaits(ApprovalError):
 
 class ApprovalBusy(ApprovalError):
     code = "approval_busy"
+
+
+class TypeNotFound(ApprovalError):
+    code = "policy_no_type"
+
+    def __init__(self, *, name: str) -> None:
+        super().__init__(name=name[:80])
 
 
 class NothingToUndo(ApprovalError):

@@ -17,6 +17,7 @@ from graphrag.approvals.applied_change import outcome_of
 from graphrag.approvals.approval import Approval, Decided, Reason, clean
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts
 from graphrag.approvals.errors import NotAllowed
+from graphrag.approvals.levels import keeping_demands
 from graphrag.approvals.preview import Preview, preview_of
 from graphrag.roles import Person
 from tools.proposal_parts import ImportFile
@@ -65,11 +66,14 @@ class Stored:
 async def store(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     """Apply the change, note it and propose what is left, all in one transaction.
 
+    What people must be asked for stays as it is where less than a reviewer imports.
     Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
     BadDocument; then nothing has changed.
     """
     if not by.at_least("editor"):
         raise NotAllowed(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
+    if not by.at_least("reviewer"):
+        change = replace(change, mutation=keeping_demands(change.before, change.mutation))
     m = change.mutation
     keys = [*(node.key for node in m.put_nodes), *m.delete_nodes]
     vectors = await context.source.get_vectors(m.graph_key, keys) if keys else {}

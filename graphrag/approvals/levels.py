@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from datasources.types import Mutation
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from datasources.types import Mutation, NodeTypeConfig
 from graphrag.approvals.approval import Action
 from graphrag.approvals.approval_context import ApprovalContext
+from graphrag.approvals.errors import NotAllowed
 from graphrag.approvals.pending_changes import types_named
 from graphrag.approvals.validation import ActionClass, Demand, Levels, classes_named, required
+from graphrag.roles import Person
 from tools.proposals import SingleAction, single_actions
 from tools.write_tools import Snapshot, with_references
 from tools.write_tools.graph_reads import edges_named, nodes_named
@@ -15,7 +21,8 @@ POLICY_KIND = "policy"
 WORKSPACE_POLICY = "workspace"
 FOLLOWING = "references"
 """The place of the changes by which other nodes follow a rename."""
-PROTECTED_METADATA = ("validation", "checks", "alwaysSend")
+VALIDATION = "validation"
+PROTECTED_METADATA = (VALIDATION, "checks", "alwaysSend")
 """Fields of a graph's metadata that no model's proposal may change."""
 
 
@@ -40,7 +47,7 @@ async def levels_of(
         application=context.application,
         workspace=await workspace_classes(context),
         graph=classes_named((snapshot.graph.metadata or {}).get("validation")),
-        node_types={name: _classes_of_type(name, snapshot) for name in sorted(names)},
+        node_types={name: classes_of_type(snapshot.type_of(name)) for name in sorted(names)},
         session=session,
         request=request,
         unattended=unattended,
@@ -48,9 +55,13 @@ async def levels_of(
     )
 
 
-def _classes_of_type(name: str, snapshot: Snapshot) -> frozenset[ActionClass]:
-    config = snapshot.type_of(name)
-    return classes_named((config.model_extra or {}).get("validation")) if config else frozenset()
+def classes_of_type(config: NodeTypeConfig | None) -> frozenset[ActionClass]:
+    """Return the classes for which a node type demands a person."""
+    return classes_named(_validation(config)) if config else frozenset()
+
+
+def _validation(config: NodeTypeConfig) -> Any:
+    return (config.model_extra or {}).get(VALIDATION)
 
 
 def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
@@ -76,15 +87,38 @@ def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Dema
     return tuple(found)
 
 
-def protected_fields(before: Snapshot, mutation: Mutation) -> list[str]:
-    """Return what a mutation changes of the demands for a person, in the names of fields."""
+def protected_fields(
+    before: Snapshot, mutation: Mutation, metadata: Iterable[str] = PROTECTED_METADATA
+) -> list[str]:
+    """Return what a mutation changes of these fields of a graph, and of the demands of node types."""
     found: list[str] = []
     if mutation.graph is not None:
         old, new = before.graph.metadata or {}, mutation.graph.metadata or {}
-        found += [f"metadata.{name}" for name in PROTECTED_METADATA if old.get(name) != new.get(name)]
+        found += [f"metadata.{name}" for name in metadata if old.get(name) != new.get(name)]
     for config in mutation.put_configs:
-        old_type = before.type_of(config.type) or before.types.get(config.key)
-        old_asked = (old_type.model_extra or {}).get("validation") if old_type else None
-        if (config.model_extra or {}).get("validation") != old_asked:
+        old_type = before.type_of(config.type)
+        if _validation(config) != (_validation(old_type) if old_type else None):
             found.append(f"type/{config.type}.validation")
     return found
+
+
+def check_may_change(before: Snapshot, mutation: Mutation, by: Person) -> None:
+    """Raise NotAllowed where a person who is no reviewer would change what people must be asked for."""
+    if not by.at_least("reviewer") and protected_fields(before, mutation, (VALIDATION,)):
+        raise NotAllowed(code="policy_needs_reviewer", user_id=by.user_id, role=by.role)
+
+
+def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
+    """Return the mutation without its changes of what people must be asked for."""
+    graph = mutation.graph
+    if graph is not None:
+        old, new = before.graph.metadata or {}, graph.metadata or {}
+        if old.get(VALIDATION) != new.get(VALIDATION):
+            graph = graph.replace(metadata={**new, VALIDATION: old.get(VALIDATION, [])})
+    configs = [
+        config.replace(validation=_validation(old))
+        if (old := before.type_of(config.type)) and _validation(config) != _validation(old)
+        else config
+        for config in mutation.put_configs
+    ]
+    return replace(mutation, graph=graph, put_configs=configs)

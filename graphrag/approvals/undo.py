@@ -15,6 +15,7 @@ from graphrag.approvals.approval import KIND, Approval, Decided
 from graphrag.approvals.approval_context import ApprovalContext, audit_facts, change_hash
 from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
+from graphrag.approvals.levels import check_may_change
 from graphrag.approvals.preview import preview_of
 from graphrag.approvals.restored_edges import edges_without_handles
 from graphrag.changes.change_set import ChangeSet, invert
@@ -131,6 +132,7 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
     for one in approvals:
         if not await _is_as_audited(context, one):
             raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
+    check_may_change(now, mutation, by)
     conflicts += await _uses_elsewhere(context, now, mutation)
     if conflicts:
         for one in approvals:

@@ -6,11 +6,22 @@ import { isExpired, isOpen } from "./approvals.js";
 
 const BY_HAND = "person"; // stands for the model where a person asked without one
 
-// Returns the lines over the changes: the reason, and who asked for it when.
+// Returns the lines over the changes: the reason, its actions, warnings, and who asked for it when.
 export function factsOf(app, approval) {
   const { reason } = approval;
   const why = reason ? h("p.card-reason", h("span.card-label", app.t("card.why")), " ", reason) : "";
-  return [why, metaLine(app, approval)];
+  return [why, partsList(approval), ...(isOpen(approval) ? warnings(app, approval) : []), metaLine(app, approval)];
+}
+
+// A proposal of one action is said by the card's title.
+function partsList({ parts = [] }) {
+  if (parts.length < 2) return "";
+  return h("ul.card-parts", ...parts.map((part) => h("li", part.text, part.asked ? h("span.card-asked", ` (${part.asked})`) : "")));
+}
+
+function warnings(app, { asked = "", warnings: said = [] }) {
+  const lines = said.map((text) => h("p.card-warning", "⚠ ", text));
+  return asked ? [...lines, h("p.card-asked", app.t("card.person_for", { asked }))] : lines;
 }
 
 function metaLine(app, approval) {
@@ -41,6 +52,9 @@ export function outcomeOf(app, approval, state) {
 
 function decided(app, { decision, result }, state) {
   const { t, store } = app;
+  if (decision.role === "system" && decision.by === "policy" && state === "applied") {
+    return [h("p", t("outcome.by_policy", { when: timeText(decision.at, store.get().lang) }))];
+  }
   const byState = { edited: "outcome.edited_by", undo: "outcome.undone_by" };
   const key = decision.verdict === "reject" ? "outcome.rejected_by" : byState[state] ?? "outcome.approved_by";
   const revision = ["applied", "edited"].includes(state) && result?.revision ? ` ${t("outcome.revision", { revision: String(result.revision) })}` : "";

@@ -1,0 +1,75 @@
+"""The command `policy`: for which changes people must be asked, and setting that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, cast
+
+import typer
+
+from cli import render
+from cli.common import EXIT_USAGE, Common, command, fail, graph_or_fail, run
+from graphrag.app.wiring import Services
+from graphrag.approvals.policies import PolicyView
+from graphrag.approvals.validation import CLASSES, ActionClass
+from graphrag.i18n import text
+
+NONE = "none"
+
+
+@command()
+def policy(
+    common: Common,
+    graph: Annotated[
+        str | None, typer.Argument(metavar="[GRAPH]", help="Also what this graph demands.")
+    ] = None,
+    wanted: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="CLASSES",
+            help=f"Demand a person for these, or {NONE}: {', '.join(sorted(CLASSES))}.",
+        ),
+    ] = None,
+    type_name: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Set it for this node type of the graph.")
+    ] = None,
+) -> None:
+    """Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH."""
+    settings = common.settings()
+    if type_name is not None and (graph is None or wanted is None):
+        fail("--type needs a GRAPH and --set", code=EXIT_USAGE)
+    classes = None if wanted is None else _classes(wanted)
+
+    async def work(services: Services) -> PolicyView:
+        person, approvals = services.local_person(), services.approvals
+        if graph is not None:
+            await graph_or_fail(services.source, graph)
+        if classes is None:
+            return await approvals.policy(person, graph)
+        return await approvals.set_policy(classes, person, graph_key=graph, type_name=type_name)
+
+    found = run(settings, work)
+    levels: dict[str, Sequence[ActionClass]] = {
+        "application": found.application,
+        "workspace": found.workspace,
+    }
+    if found.graph is not None:
+        levels["graph"] = found.graph
+    if common.as_json:
+        render.json({**levels, "nodeTypes": found.node_types})
+        return
+    rows = [
+        [text(f"level_{name}", settings.language), ", ".join(asked) or NONE] for name, asked in levels.items()
+    ]
+    for name, asked in found.node_types.items():
+        rows.append([text("level_nodeType", settings.language, name=name), ", ".join(asked)])
+    render.table(["level", "a person for"], rows)
+
+
+def _classes(wanted: str) -> list[ActionClass]:
+    names = [] if wanted.strip() == NONE else [name.strip() for name in wanted.split(",") if name.strip()]
+    unknown = [name for name in names if name not in CLASSES]
+    if unknown:
+        fail(f"no class {unknown[0]!r}; use {NONE} or some of {', '.join(sorted(CLASSES))}", code=EXIT_USAGE)
+    return cast(list[ActionClass], names)
