@@ -44,13 +44,26 @@ class ToolCallAsked(AnswerBody):
     args: dict[str, Any]
 
 
-class ApprovalWaiting(AnswerBody):
+class ReviewWords(AnswerBody):
+    """What a proposal does in a person's words, whole and by its actions; what to know before deciding.
+
+    `asked` names the levels and classes that want a person, as `graph: delete; session`.
+    """
+
+    title: str = ""
+    parts: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
+    asked: str = ""
+    warnings: list[str] = Field(default_factory=list[str])
+    needs_person: bool = True
+    by_policy: bool = False
+
+
+class ApprovalWaiting(ReviewWords):
     """Units: `expiresAt` in milliseconds since 1970."""
 
     id: str
     tool_call_id: str
     action: dict[str, Any]
-    title: str = ""
     preview: dict[str, Any]
     reason: str = ""
     depends_on: list[str] = Field(default_factory=list[str])

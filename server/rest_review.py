@@ -12,6 +12,7 @@ from graphrag.approvals import Approval, Status, outcome_text, review_words
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
+from server.chat_answer import ReviewWords
 from server.openapi_errors import ERRORS
 from server.requests import (
     EXCLUDE_NONE,
@@ -33,12 +34,11 @@ _INNER = ("mutation", "inverse", "irregular", "conversion")
 """Of a result only an undo and the clients that apply it need these."""
 
 
-class ApprovalDocument(AnswerBody):
+class ApprovalDocument(ReviewWords):
     """An approval as stored, without what only an undo needs.
 
-    `title` says in a person's words what it does, `parts` each of its actions, `outcome` what became of it.
-    `asked` names the levels and classes that want a person, as `graph: delete; session`. `automationId`,
-    `scheduledTime` and `seedVersion` name the run that proposed it.
+    `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
+    proposed it.
     """
 
     id: str
@@ -63,13 +63,7 @@ class ApprovalDocument(AnswerBody):
     undoes: str | None = None
     undoes_also: list[str] = Field(default_factory=list[str])
     undone_by: str | None = None
-    title: str = ""
     outcome: str = ""
-    parts: list[dict[str, str]] = Field(default_factory=list[dict[str, str]])
-    asked: str = ""
-    warnings: list[str] = Field(default_factory=list[str])
-    needs_person: bool = True
-    by_policy: bool = False
     automation_id: str | None = None
     scheduled_time: int | None = None
     seed_version: int | None = None

@@ -249,3 +249,19 @@ def test_what_an_approval_or_an_undo_changed_is_embedded_at_once(db: Path) -> No
     assert changed != before
     assert invoke("undo", GRAPH).exit_code == 0
     assert vectors_of(db, "fetch-api") == before
+
+
+def test_policy_shows_and_sets_for_which_changes_people_are_asked(db: Path) -> None:
+    found = json.loads(invoke("policy", "--json").stdout)
+    assert (len(found["application"]), found["workspace"], found["nodeTypes"]) == (6, [], {})
+    assert invoke("policy", "--set", "delete,code").exit_code == 0
+    assert invoke("policy", GRAPH, "--set", "content").exit_code == 0
+    found = json.loads(invoke("policy", GRAPH, "--json").stdout)
+    assert (found["workspace"], found["graph"]) == (["code", "delete"], ["content"])
+    assert "graph: content" in invoke("review", "show", rename(db)).stdout
+    assert invoke("policy", GRAPH, "--set", "none").exit_code == 0
+    assert json.loads(invoke("policy", GRAPH, "--json").stdout)["graph"] == []
+    for wrong in (["--set", "all"], ["--type", "x"], [GRAPH, "--type", "x"]):
+        assert invoke("policy", *wrong).exit_code == 2
+    assert invoke("policy", "nowhere").exit_code == 3
+    assert invoke("policy", GRAPH, "--type", "nowhere", "--set", "code").exit_code == 3

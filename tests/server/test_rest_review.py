@@ -302,3 +302,30 @@ async def test_a_person_at_their_limit_stops_nobody_else_and_a_restart_forgets_n
             assert (await ed.post("/api/ai/chat", json=asked)).status_code == 429
             limits = UsageAnswer.model_validate((await al.get("/api/usage")).json()).limits
             assert [(i.whose, i.used_tokens) for i in limits] == [("person", 25_000), ("service", 75_000)]
+
+
+async def test_the_levels_are_read_by_all_and_set_by_admins_and_reviewers() -> None:
+    """A reviewer's demand of the graph is said on the next proposal, on REST and in the chat's answer."""
+    async with service(proposing(CHANGE)) as running:
+        async with running.as_("vi", "viewer") as vi, running.as_("ada", "admin") as ada:
+            read = (await vi.get("/api/policy")).json()
+            assert (len(read["application"]), read["workspace"]) == (6, [])
+            for body in ({"classes": ["code"]}, {"classes": ["code"], "graphKey": GRAPH}):
+                assert error_of(await vi.put("/api/policy", json=body))["code"] == "forbidden"
+            for bad in ({"classes": ["all"]}, {"classes": [], "typeKey": "x"}, {"classes": "code"}, {}):
+                assert (await ada.put("/api/policy", json=bad)).status_code == 422
+            gone = await ada.put("/api/policy", json={"classes": [], "graphKey": "none"})
+            assert gone.status_code == 404
+            assert (await ada.put("/api/policy", json={"classes": ["types"]})).json()["workspace"] == [
+                "types"
+            ]
+        async with running.as_("rev", "reviewer") as rev, running.as_() as ed:
+            assert error_of(await rev.put("/api/policy", json={"classes": []}))["code"] == "forbidden"
+            body = {"classes": ["content"], "graphKey": GRAPH}
+            assert (await rev.put("/api/policy", json=body)).json()["graph"] == ["content"]
+            chat = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})
+            (sent,) = chat.json()["approvals"]
+            shown = ApprovalDocument.model_validate((await ed.get(f"/api/approvals/{sent['id']}")).json())
+            assert "graph: content" in shown.asked
+            assert (sent["asked"], sent["parts"]) == (shown.asked, shown.parts)
+            assert (shown.needs_person, shown.by_policy, len(shown.parts)) == (True, False, 1)
