@@ -100,4 +100,7 @@ class WorkspaceResolver:
 
     async def _place(self, name: str) -> WorkspaceContext:
         workspace = await self._state.workspace(name)
-        return WorkspaceContext(workspace=workspace, person=self.identity.person(name))
+        person = self.identity.person(name)
+        if not workspace.worker.runner.members.is_noted(person):
+            await workspace.worker.runner.members.note(person)
+        return WorkspaceContext(workspace=workspace, person=person)

@@ -288,19 +288,11 @@ class SessionTurn(RunningTurn):
             done = ToolMessage(call_id=self.finish_call, name=FINISH_AUTOMATION.name, content="finished")
             self.messages.append(done)
         self.repair_history()
-        self.edit(report=self._report())
+        self.edit(report=report_of(self.agent_session, self.text, self.language))
         await self.save("running")
         return Completed(
             thread_id=self.thread_id, text=self.agent_session.report.text if self.agent_session.report else ""
         )
-
-    def _report(self) -> SessionReport:
-        session = self.agent_session
-        waiting = session.waiting or {}
-        reason = str(waiting.get("reason") or session.end_reason or "")
-        if session.finish is not None and reason == EndReason.COMPLETED:
-            return session.finish
-        return failed_report(self.text, self.language)
 
     async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
         """Store that the run waits for people; its slot is free meanwhile."""
@@ -315,7 +307,7 @@ class SessionTurn(RunningTurn):
             self.answer_rest("stopped")
         self.happened(EventName.SESSION_COMPLETED, reason=ends)
         if self.agent_session.phase is Phase.COMPLETED:
-            self.edit(report=self._report())
+            self.edit(report=report_of(self.agent_session, self.text, self.language))
         await self.save("running")
 
     async def abandon(self) -> None:
@@ -357,7 +349,10 @@ def _note(kind: SystemKind, language: Language, **facts: str) -> SystemMessage:
     return SystemMessage(content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=hidden)
 
 
-def failed_report(said: str, language: Language) -> SessionReport:
-    """Return the report of a run that ended without one: what it had said by then."""
+def report_of(session: AgentSession, said: str, language: Language) -> SessionReport:
+    """Return the report of a run that ends: the model's own, else what it had said by then, as failed."""
+    reason = (session.waiting or {}).get("reason") or session.end_reason
+    if session.finish is not None and reason == EndReason.COMPLETED:
+        return session.finish
     words = said.strip() or text("run_said_nothing", language)
     return SessionReport(outcome="failed", text=words[:REPORT_CHARS])

@@ -443,7 +443,10 @@ def worker_of(services: Services, model: Model) -> Worker:
     records = services.database.records(workspace)
     automations = Automations(records, workspace=workspace)
     agent, slots = session_agent_of(services, model), TurnLeases(records, prefix=SLOT)
-    runner = Runner(automations, agent, slots)
+    settings = services.settings
+    runner = Runner(
+        automations, agent, slots, keep=settings.automation_keep, keep_days=settings.automation_keep_days
+    )
     return Worker(automations, runner, services.approvals, TurnLeases(records))
 
 

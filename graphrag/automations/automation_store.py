@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 _TRIES: Final = 5
 MOST: Final = 1_000
+_PRUNED_AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +194,24 @@ class Automations:
         """Return the runs with these indexed fields, newest first; those that cannot be read are left out."""
         found = await self.records.query(SESSION_KIND, where, order_by=order_by, descending=True, limit=limit)
         return await asyncio.to_thread(_readable_sessions, found)
+
+    async def prune(self, automation_id: str, *, keep: int, before: int) -> int:
+        """Delete ended runs but the newest `keep`, and those that ended earlier; return how many.
+
+        Units: `before` in milliseconds since 1970. What they proposed and what became of it stays.
+        """
+        where: dict[str, str | int | bool] = {"automationId": automation_id, "open": False}
+        found = await self.sessions(where, limit=keep + _PRUNED_AT_ONCE)
+        ended = [each for each in found if each.thread.session and each.thread.session.ended_time]
+        old = [
+            each
+            for place, each in enumerate(ended)
+            if place >= keep or (each.thread.session and (each.thread.session.ended_time or 0) < before)
+        ]
+        for each in old:
+            with suppress(RecordConflict):
+                await self.records.delete(SESSION_KIND, each.thread.key, expected_version=each.version or "")
+        return len(old)
 
     async def claim(
         self,

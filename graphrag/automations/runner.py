@@ -20,8 +20,9 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation import Automation, Budget
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import AutomationError, SessionRefused
+from graphrag.automations.members import DAY_MS, Members
 from graphrag.automations.session_events import SessionEvents, session_of
-from graphrag.roles import ROLE_ORDER, Person
+from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits
 
@@ -30,11 +31,13 @@ log = logging.getLogger(__name__)
 FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LIMIT_REACHED})
 MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
-MEMBER_KIND: Final = "member"
 
 
 class Runner:
-    """The runs of one workspace that this process works on. `clock` gives milliseconds since 1970."""
+    """The runs of one workspace that this process works on.
+
+    Of an automation `keep` ended runs are kept, each for `keep_days`.
+    """
 
     def __init__(
         self,
@@ -43,11 +46,15 @@ class Runner:
         slots: TurnLeases,
         *,
         limits: SessionLimits | None = None,
+        keep: int = 100,
+        keep_days: int = 90,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         self.automations, self.agent, self.slots = automations, agent, slots
         self.events = SessionEvents(automations, agent.leases, limits=limits)
         self.limits = self.events.limits
+        self.members = Members(automations.records, clock=automations.clock)
+        self.keep, self.keep_ms = keep, keep_days * DAY_MS
         self._sleep = sleep
         self.on_event: Callable[[str, Event], None] | None = None
         """Called with each event of a run, for those who follow it; it may not raise."""
@@ -142,6 +149,9 @@ class Runner:
 
         with suppress(AutomationError):  # it may be deleted: its runs stay
             await self.automations.update(session.automation_id, noted)
+        if session.phase is Phase.COMPLETED:
+            before = self.automations.clock() - self.keep_ms
+            await self.automations.prune(session.automation_id, keep=self.keep, before=before)
         if self.on_changed is not None:
             self.on_changed(thread)
 
@@ -153,11 +163,7 @@ class Runner:
 
     async def _person(self, thread: Thread, automation: Automation | None) -> Person:
         """Return for whom a run works: its owner, with the lower of the roles stored and seen last."""
-        role = automation.role if automation else "viewer"
-        found = await self.automations.records.get(MEMBER_KIND, thread.user_id)
-        seen = found.data.get("role") if found else None
-        if seen in ROLE_ORDER and ROLE_ORDER.index(seen) < ROLE_ORDER.index(role):
-            role = seen
+        role = await self.members.role_of(thread.user_id, automation.role) if automation else "viewer"
         if automation is None or automation.mode == "report":
             role = "viewer"  # who has no tools that write
         return Person(thread.user_id, role, thread.workspace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphrag.agent.session_turn import failed_report, notes_of
+from graphrag.agent.session_turn import notes_of, report_of
 from graphrag.agent.thread_messages import to_stored
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases
@@ -44,7 +44,7 @@ class SessionEvents:
                 session = session.model_copy(update={"last_person_time": self.store.clock()})
             ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
             if session.phase in ends and session.report is None:
-                session = session.model_copy(update={"report": failed_report(_said(thread), language)})
+                session = session.model_copy(update={"report": report_of(session, _said(thread), language)})
             changed = thread.model_copy(
                 update={
                     "session": session,

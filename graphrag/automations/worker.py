@@ -18,7 +18,7 @@ from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen, PauseReason, SkipReason
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.errors import AutomationError
-from graphrag.automations.runner import MEMBER_KIND, Runner
+from graphrag.automations.runner import Runner
 from graphrag.automations.session_events import session_of
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
@@ -38,8 +38,6 @@ QUIET_MS: Final = 30_000
 DECISIONS_MS: Final = 60_000
 """So often runs that wait for people are looked at: another server may have taken their decisions."""
 MAX_ATTEMPTS: Final = 3
-UNSEEN_MS: Final = 90 * 86_400_000
-RETRY_LATER_MS: Final = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +205,7 @@ class Worker:
         if not found.run:
             await self.automations.put(stored, moved)
             return None
-        paused = await self._pause_reason(automation, now)
+        paused = await self._pause_reason(automation)
         if paused is not None:
             await self.automations.put(stored, moved.paused(paused))
             return None
@@ -293,14 +291,12 @@ class Worker:
         at = latest[0].data.get("timestamp", 0) if latest else 0
         return graph.revision, at if isinstance(at, int) else 0
 
-    async def _pause_reason(self, automation: Automation, now: int) -> PauseReason | None:
+    async def _pause_reason(self, automation: Automation) -> PauseReason | None:
         try:
             await self.approvals.source.get_graph(automation.graph_key)
         except GraphNotFound:
             return "graph_gone"
-        member = await self.automations.records.get(MEMBER_KIND, automation.user_id)
-        seen = member.data.get("seenTime") if member else None
-        return "owner_unseen" if isinstance(seen, int) and now - seen > UNSEEN_MS else None
+        return "owner_unseen" if await self.runner.members.is_gone(automation.user_id) else None
 
     async def _replaced(self, automation: Automation, runs: Sequence[StoredThread]) -> list[SystemMessage]:
         """Return what a new run reads about the proposals of runs that it replaces."""

@@ -40,7 +40,7 @@ async def import_version(path: Path, version: int) -> None:
         await import_bytes(approvals, document(version), person, file_name="flow.json", graph_key="flow")
 
 
-def _die_at(write: int) -> None:
+def die_at(write: int) -> None:
     """End this process before its write of that number begins. Each SQL statement is one."""
     counted, connect = [0], pool.connect
 
@@ -66,7 +66,7 @@ def import_and_die(folder: str, version: str) -> None:
         shutil.copy(start, path)
         child = os.fork()
         if not child:
-            _die_at(int(line))
+            die_at(int(line))
             asyncio.run(import_version(path, int(version)))
             os._exit(0)
         _, status = os.waitpid(child, 0)

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from graphrag.approvals import Approve, Reject
+from graphrag.approvals import Approve, Person, Reject
 from graphrag.automations.making_way import MakingWay
+from graphrag.automations.members import Members
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.sessions.machine import EndReason, EventName, Phase
@@ -285,3 +286,40 @@ async def test_a_late_event_is_refused_and_changes_nothing() -> None:
         for event in EventName:
             assert await night.activate(thread, event) is None
         assert (await night.runs(made))[0] == thread
+
+
+async def test_a_run_has_the_lower_role_of_its_owner_and_an_owner_who_left_has_none() -> None:
+    provider = ScriptedProvider(finish())
+    async with night_of(provider) as night:
+        members = Members(night.automations.records, clock=night.clock)
+        await members.note(Person("ed", "viewer", "default"))
+        made = await night.automation(only_if_changed=False)
+        await night.run_at(TWO)
+        offered = {tool["function"]["name"] for tool in provider.requests[-1].tools}
+        assert "finish_automation" in offered
+        assert not any(name.startswith("propose_") for name in offered)
+        await night.run_at(TWO + 91 * DAY)
+        automation = (await night.stored(made)).automation
+        assert (automation.enabled, automation.paused_reason) == (False, "owner_unseen")
+    provider.check()
+
+
+async def test_ended_runs_are_kept_as_long_as_the_settings_say() -> None:
+    provider = ScriptedProvider(*[finish()] * 5)
+    async with night_of(provider) as night:
+        night.worker.runner.keep = 2
+        made = await night.automation(only_if_changed=False)
+        for day in range(5):
+            await night.run_at(TWO + day * DAY)
+        assert [run.key for run in await night.runs(made)] == [
+            f"auto/{made.key}/{TWO + day * DAY}" for day in (4, 3)
+        ]
+    provider.check()
+
+
+async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
+    async with night_of(ScriptedProvider()) as night:
+        made = await night.automation()
+        await night.database.source("default").delete_graph(made.graph_key)
+        assert await night.run_at(TWO) == 0
+        assert (await night.stored(made)).automation.paused_reason == "graph_gone"

@@ -1,0 +1,64 @@
+"""Notes when people of a workspace were last seen, and in which role: automations run in their name."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from datasources.base import Record, RecordStore
+from datasources.errors import SourceError
+from graphrag.leases import now_ms
+from graphrag.roles import ROLE_ORDER, Person
+from tools.base import Role
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "member"
+DAY_MS: Final = 86_400_000
+UNSEEN_MS: Final = 90 * DAY_MS
+_REMEMBERED: Final = 10_000
+
+
+class Members:
+    """The people of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(self, records: RecordStore, *, clock: Callable[[], int] = now_ms) -> None:
+        self._records, self._clock = records, clock
+        self._noted = OrderedDict[str, tuple[Role, int]]()
+
+    def is_noted(self, person: Person) -> bool:
+        """Whether `note` has nothing to store: it did so today, in the same role."""
+        role, at = self._noted.get(person.user_id, (None, 0))
+        return role == person.role and self._clock() - at < DAY_MS
+
+    async def note(self, person: Person) -> None:
+        """Store that a person was seen now. Raises nothing: it is noted again tomorrow."""
+        now = self._clock()
+        self._noted[person.user_id] = (person.role, now)
+        self._noted.move_to_end(person.user_id)
+        if len(self._noted) > _REMEMBERED:
+            self._noted.popitem(last=False)
+        try:
+            found = await self._records.get(KIND, person.user_id)
+            data = {"role": person.role, "seenTime": now}
+            record = Record(kind=KIND, key=person.user_id, data=data)
+            await self._records.put(record, expected_version=found.version if found else None)
+        except SourceError as exc:
+            log.warning("member_not_noted", extra={"error": type(exc).__name__})
+
+    async def role_of(self, user_id: str, stored: Role) -> Role:
+        """Return the lower of the role stored with something and the role its owner was seen in last."""
+        found = await self._records.get(KIND, user_id)
+        seen = found.data.get("role") if found else None
+        known = stored
+        for role in ROLE_ORDER:
+            known = role if role == seen else known
+        return known if ROLE_ORDER.index(known) < ROLE_ORDER.index(stored) else stored
+
+    async def is_gone(self, user_id: str) -> bool:
+        """Whether a person was seen once, and not for 90 days."""
+        found = await self._records.get(KIND, user_id)
+        at = found.data.get("seenTime") if found else None
+        return isinstance(at, int) and self._clock() - at > UNSEEN_MS

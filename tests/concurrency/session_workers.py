@@ -1,0 +1,111 @@
+"""Runs of automations that are killed: a process has children work on one, each ended at one write."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from datasources.sqlite import SqliteDatabase
+from graphrag.approvals import Approve
+from graphrag.leases import now_ms
+from graphrag.llm.base import (
+    DEFAULT_OPTIONS,
+    Chunk,
+    Finished,
+    Message,
+    ModelOptions,
+    ToolCall,
+    ToolCallReady,
+    ToolCallStarted,
+    ToolMessage,
+    ToolSchema,
+)
+from graphrag.sessions.machine import SessionLimits
+from tests.concurrency.import_workers import die_at
+from tests.concurrency.turn_workers import MOVE, READ
+from tests.support.agents import REVIEWER
+from tests.support.automations import Night, night_on
+
+FINISH = ToolCall(id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}')
+ROUNDS = 12
+
+
+class Worker:
+    """A model that reads, proposes and finishes; each time it is asked it adds a letter to a file."""
+
+    name, model, context_window = "scripted", "script-1", 128_000
+
+    def __init__(self, calls: Path) -> None:
+        self._calls = calls
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        with self._calls.open("a") as file:
+            file.write("x")
+        results = [m for m in messages if isinstance(m, ToolMessage)]
+        answered = {m.name for m in results if not m.content.startswith("ERROR interrupted")}
+        call = next((each for each in (READ, MOVE) if each.name not in answered), FINISH)
+        call = replace(call, id=f"{call.id}-{len(messages)}")
+        yield ToolCallStarted(index=0, id=call.id, name=call.name)
+        yield ToolCallReady(index=0, call=call)
+        yield Finished(reason="tool_calls")
+
+    async def aclose(self) -> None:
+        return None
+
+
+def night(database: SqliteDatabase, path: Path) -> Night:
+    provider = Worker(path.with_suffix(".calls"))
+    return night_on(database, provider, clock=Now(), limits=SessionLimits(confirm_ms=0))
+
+
+class Now:
+    """The clock of this computer; what waits does so in earnest."""
+
+    now = 0
+
+    def __call__(self) -> int:
+        return now_ms()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+async def live_through(path: Path) -> None:
+    """Begin what is due, approve what is proposed, and go on until the run is over."""
+    async with SqliteDatabase(path) as database:
+        here = night(database, path)
+        await here.approvals.recover()
+        for _ in range(ROUNDS):
+            await here.scheduler.run_due()
+            waiting = await here.approvals.list(status="pending", by=REVIEWER)
+            for approval in waiting:
+                await here.approvals.decide(approval.id, Approve(), REVIEWER)
+                here.scheduler.wake("default")
+            ended = await here.automations.sessions({"open": False})
+            if not waiting and any(each.thread.session and each.thread.session.end_reason for each in ended):
+                return
+        raise AssertionError("the run does not end")
+
+
+def run_and_die(folder: str) -> None:
+    """Live a run of a copy of `start.db` through for each line that comes in, the number of a write."""
+    start = Path(folder) / "start.db"
+    while line := input():
+        path = Path(folder) / f"{line}.db"
+        shutil.copy(start, path)
+        child = os.fork()
+        if not child:
+            die_at(int(line))
+            asyncio.run(live_through(path))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)

@@ -1,0 +1,97 @@
+"""kill -9 aimed at the writes of a run: another process ends it as if nothing had happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from datasources.mock import open_nba
+from datasources.sqlite import SqliteDatabase
+from datasources.types import Mutation
+from graphrag.leases import now_ms
+from graphrag.sessions.machine import EndReason
+from tests.concurrency.session_workers import live_through, night, run_and_die
+from tests.datasources.sqlite.helpers import line_of, start
+from tests.support.agents import GRAPH, REVIEWER
+
+KILLS = 100
+CALLS = 3
+"""Of the model in a run that nobody kills: it reads, proposes and finishes."""
+
+
+async def _begin(path: Path) -> None:
+    """Store the sample graph and an automation that is due."""
+    async with open_nba("default") as sample, SqliteDatabase(path) as database:
+        read, write = sample.source("default"), database.source("default")
+        for config in await read.get_node_configs():
+            if config.workspace == "default":
+                await write.put_node_config(config)
+        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
+        await write.create_graph(
+            await read.get_graph(GRAPH), Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges)
+        )
+        here = night(database, path)
+        at = now_ms() - 1_000
+        made = await here.automation("Move the start.", cron=None, dates=(at,))
+        stored = await here.automations.get(made.key)
+        await here.automations.put(stored, made.model_copy(update={"next_time": at}))
+
+
+async def _outcome(path: Path) -> dict[str, object]:
+    """Return all that a run leaves behind and that a kill could have made otherwise."""
+    async with SqliteDatabase(path) as database:
+        here = night(database, path)
+        runs = [
+            each.thread.session
+            for each in await here.automations.sessions({"open": False})
+            if each.thread.key.startswith("auto/")
+        ]
+        approvals = await here.approvals.list(by=REVIEWER)
+        (node,) = await database.source("default").get_nodes_by_key(GRAPH, ["root"])
+        assert (await here.approvals.audit.verify()).is_sound
+        return {
+            "ends": [run.end_reason for run in runs if run],
+            "reports": [run.report.text for run in runs if run and run.report],
+            "approvals": [approval.status for approval in approvals],
+            "node": (node.pos_x, node.pos_y),
+            "revision": (await database.source("default").get_graph(GRAPH)).revision,
+        }
+
+
+@pytest.mark.slow
+async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path) -> None:
+    await _begin(tmp_path / "start.db")
+    process = start(run_and_die, tmp_path)
+
+    async def killed_at(write: int) -> bool:
+        assert process.stdin is not None
+        process.stdin.write(f"{write}\n")
+        process.stdin.flush()
+        return await line_of(process) == "-9"
+
+    try:
+        last, unharmed = 1, 2
+        while await killed_at(unharmed):
+            last, unharmed = unharmed, 2 * unharmed
+        expected = await _outcome(tmp_path / f"{unharmed}.db")
+        assert (expected["ends"], expected["approvals"]) == ([EndReason.COMPLETED], ["applied"])
+        most = kills = 0
+        while unharmed - last > 1:  # the last write lies between
+            middle = (last + unharmed) // 2
+            last, unharmed = (middle, unharmed) if await killed_at(middle) else (last, middle)
+        for number in range(KILLS):
+            write = 1 + round(number * (last - 1) / (KILLS - 1))
+            path = tmp_path / f"{write}.db"
+            path.with_suffix(".calls").unlink(missing_ok=True)
+            kills += await killed_at(write)  # looks at a busy graph differ: the last write may not come
+            await live_through(path)
+            assert await _outcome(path) == expected, f"killed at write {write} of {last}"
+            calls = len(path.with_suffix(".calls").read_text())
+            assert calls <= CALLS + 1, f"killed at write {write} of {last}: {calls} calls of the model"
+            most = max(most, calls)
+    finally:
+        process.kill()
+        process.communicate()
+    assert kills >= KILLS - 5
+    print(f"{kills} kills at {last} writes, at most {most} calls of the model")
