@@ -127,10 +127,10 @@ def edge_document(edge: Edge) -> dict[str, Any]:
 
 
 def _stored(document: Keyed, collection: str, key: str, graph_key: str | None = None) -> dict[str, Any]:
-    """Return the document as JSON has it, with its local key where `key` does not tell it."""
+    """Return the document as JSON has it, with its local key where it cannot be read off `key`."""
     plain = orjson.loads(encode_document(document, collection, document.key))
-    told = local_key({"_key": key}, graph_key) == document.key
-    return {**plain, "_key": key} if told else {**plain, "_key": key, LOCAL_KEY: document.key}
+    is_plain_key = local_key({"_key": key}, graph_key) == document.key
+    return {**plain, "_key": key} if is_plain_key else {**plain, "_key": key, LOCAL_KEY: document.key}
 
 
 def read_graph(stored: Stored) -> Graph:
