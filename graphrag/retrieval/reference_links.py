@@ -79,11 +79,8 @@ class ReferenceIndex:
         """Return the references of a graph at its revision. Raises: GraphNotFound."""
         if not calls_by_name(graph):
             return NO_REFERENCES
-        at = (graph.revision, graph.created_time)
-        return (await self._cache.get(graph.key, at, lambda: self._find(graph)))[0]
-
-    def clear(self, graph_key: str | None = None) -> None:
-        self._cache.clear(graph_key)
+        at = (graph.key, graph.revision, graph.created_time)
+        return (await self._cache.get(at, lambda: self._find(graph)))[0]
 
     async def _find(self, graph: Graph) -> ReferenceLinks:
         if (await self._source.get_stats(graph.key)).nodes > MAX_NODES:

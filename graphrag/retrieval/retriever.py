@@ -24,7 +24,7 @@ from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.batch_search import BatchRequest, SearchSource, in_few_trips
 from graphrag.retrieval.rank import Ranked, RankOptions, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
-from graphrag.retrieval.result_cache import CacheStats, ResultCache
+from graphrag.retrieval.result_cache import ResultCache
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
@@ -112,15 +112,6 @@ class Retriever:
     def embedder(self) -> EmbeddingProvider | None:
         return self._embedder
 
-    @property
-    def cache_stats(self) -> CacheStats:
-        return self._cache.stats
-
-    def clear_cache(self, graph_key: str | None = None) -> int:
-        """Forget cached results, of one graph or of all; return how many."""
-        self._references.clear(graph_key)
-        return self._cache.clear(graph_key)
-
     async def retrieve(
         self, graph_key: str, question: str, options: RetrievalOptions | None = None
     ) -> Retrieval:
@@ -134,10 +125,11 @@ class Retriever:
         graph = versions.graph
         query = " ".join(question[:MAX_QUERY_CHARS].split())
         # A graph created again under an old key may be at an old revision; its time of creation differs.
-        at = (graph.revision, graph.created_time, versions.vectors)
-        rest = (*at, query.casefold(), self._written(options))
+        at = (graph_key, graph.revision, graph.created_time, versions.vectors)
         found, cached = await self._cache.get(
-            graph_key, rest, lambda: self._compute(graph, question, query, options), keep=_lasts
+            (*at, query.casefold(), self._written(options)),
+            lambda: self._compute(graph, question, query, options),
+            keep=_lasts,
         )
         seconds = time.perf_counter() - began
         facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}

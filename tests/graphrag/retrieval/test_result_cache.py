@@ -1,4 +1,4 @@
-"""The cache: expiry, bound, sharing, clearing, and callers that give up."""
+"""The cache: expiry, bound, sharing, and callers that give up."""
 
 from __future__ import annotations
 
@@ -35,41 +35,40 @@ class Source:
 async def test_second_call_is_a_hit_until_the_entry_expires() -> None:
     clock, source = Clock(), Source()
     cache: ResultCache[int] = ResultCache(ttl_s=10, clock=clock)
-    assert await cache.get("g", "q", source) == (1, False)
+    assert await cache.get("q", source) == (1, False)
     clock.now = 9.9
-    assert await cache.get("g", "q", source) == (1, True)
+    assert await cache.get("q", source) == (1, True)
     clock.now = 10.1
-    assert await cache.get("g", "q", source) == (2, False)
+    assert await cache.get("q", source) == (2, False)
 
 
 async def test_least_recently_used_goes_first() -> None:
     source = Source()
     cache: ResultCache[int] = ResultCache(ttl_s=10, max_entries=2)
     for rest in ("a", "b", "a", "c"):
-        await cache.get("g", rest, source)
+        await cache.get(rest, source)
     assert len(cache) == 2
-    assert (await cache.get("g", "a", source))[1] is True
-    assert (await cache.get("g", "b", source))[1] is False
+    assert (await cache.get("a", source))[1] is True
+    assert (await cache.get("b", source))[1] is False
 
 
 async def test_identical_calls_at_once_share_one_computation() -> None:
     source = Source()
     source.gate.clear()
     cache: ResultCache[int] = ResultCache(ttl_s=10)
-    waiting = [asyncio.ensure_future(cache.get("g", "q", source)) for _ in range(20)]
+    waiting = [asyncio.ensure_future(cache.get("q", source)) for _ in range(20)]
     await asyncio.sleep(0)
     source.gate.set()
     assert [value for value, _ in await asyncio.gather(*waiting)] == [1] * 20
     assert source.calls == 1
-    assert cache.stats.shared == 19
 
 
 async def test_cancelled_first_caller_leaves_the_others_their_result() -> None:
     source = Source()
     source.gate.clear()
     cache: ResultCache[int] = ResultCache(ttl_s=10)
-    first = asyncio.ensure_future(cache.get("g", "q", source))
-    second = asyncio.ensure_future(cache.get("g", "q", source))
+    first = asyncio.ensure_future(cache.get("q", source))
+    second = asyncio.ensure_future(cache.get("q", source))
     await asyncio.sleep(0)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -86,47 +85,25 @@ async def test_failure_reaches_all_who_wait_and_is_not_kept() -> None:
         raise ValueError("broken")
 
     cache: ResultCache[int] = ResultCache(ttl_s=10)
-    waiting = [asyncio.ensure_future(cache.get("g", "q", fail)) for _ in range(3)]
+    waiting = [asyncio.ensure_future(cache.get("q", fail)) for _ in range(3)]
     await asyncio.sleep(0)
     gate.set()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(result) for result in results] == [ValueError] * 3
-    assert await cache.get("g", "q", Source()) == (1, False)
-
-
-async def test_clearing_a_group_leaves_the_others() -> None:
-    source = Source()
-    cache: ResultCache[int] = ResultCache(ttl_s=10)
-    await cache.get("g", "q", source)
-    await cache.get("h", "q", source)
-    assert cache.clear("g") == 1
-    assert (await cache.get("h", "q", source))[1] is True
-    assert (await cache.get("g", "q", source))[1] is False
-
-
-async def test_result_of_a_cleared_computation_is_answered_but_not_kept() -> None:
-    source = Source()
-    source.gate.clear()
-    cache: ResultCache[int] = ResultCache(ttl_s=10)
-    waiting = asyncio.ensure_future(cache.get("g", "q", source))
-    await asyncio.sleep(0)
-    cache.clear("g")
-    source.gate.set()
-    assert (await waiting)[0] == 1
-    assert len(cache) == 0
+    assert await cache.get("q", Source()) == (1, False)
 
 
 async def test_no_time_to_live_means_no_cache() -> None:
     source = Source()
     cache: ResultCache[int] = ResultCache(ttl_s=0)
-    await cache.get("g", "q", source)
-    assert await cache.get("g", "q", source) == (2, False)
+    await cache.get("q", source)
+    assert await cache.get("q", source) == (2, False)
 
 
 async def test_a_value_that_is_not_to_be_kept_is_given_and_forgotten() -> None:
     source = Source()
     cache: ResultCache[int] = ResultCache(ttl_s=10)
-    assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (1, False)
+    assert await cache.get("q", source, keep=lambda value: value > 1) == (1, False)
     assert len(cache) == 0
-    assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (2, False)
-    assert await cache.get("g", "q", source, keep=lambda value: value > 1) == (2, True)
+    assert await cache.get("q", source, keep=lambda value: value > 1) == (2, False)
+    assert await cache.get("q", source, keep=lambda value: value > 1) == (2, True)
