@@ -62,17 +62,6 @@ def test_what_cannot_be_asked_is_left_out_and_said(questions: Path, folder: Path
     assert "3 questions about 2 workflows" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [("{", "JSON"), ("[]", "no question"), ('[{"workflow": "shop.json", "query": "q"}]', "0.relevant")],
-)
-def test_a_bad_question_file_is_wrong_use(folder: Path, content: str, reason: str) -> None:
-    file = write(folder / "bad.json", content)
-    result = invoke("eval", file, "--workflows", folder)
-    assert result.exit_code == 2
-    assert reason in result.stderr
-
-
 def test_wrong_paths_and_modes_are_said(questions: Path, folder: Path) -> None:
     assert "No such file" in invoke("eval", folder / "absent.json", "--workflows", folder).stderr
     assert "no such folder" in invoke("eval", questions, "--workflows", folder / "absent").stderr

@@ -94,11 +94,3 @@ def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -
     result = invoke("eval", knowledge, *flags)
     assert result.exit_code == 2
     assert said in result.stderr
-
-
-def test_a_bad_line_is_named_by_file_and_number(folder: Path) -> None:
-    facts = write(folder / "kb.txt", "Aare|flows through|Arlon\nOrvin|lived in\n")
-    asked = write(folder / "qa.txt", "q\tAare")
-    result = invoke("eval", facts, "--format", "triples", "--questions", asked)
-    assert result.exit_code == 2
-    assert "kb.txt: line 2: expected subject|relation|object" in result.stderr

@@ -24,11 +24,10 @@ from graphrag.agent.thread_store import Threads
 from graphrag.app.wiring import open_database
 from graphrag.approvals import Approve, Person
 from graphrag.live import LiveElsewhere
-from graphrag.live.instruction_batch import apply_instructions
 from graphrag.llm.base import AssistantMessage, UserMessage
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
-from tests.graphrag.live.helpers import a_bench, rename
+from tests.graphrag.live.helpers import a_bench
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import LATE, apply, move, node, register
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -141,7 +140,7 @@ async def test_a_server_whose_lease_lapsed_saves_nothing_whatever_its_clock_says
         first = await stack.enter_async_context(ArangoDatabase(address))
         second = await stack.enter_async_context(ArangoDatabase(address))
         async with a_bench(first) as late:
-            await late.live.edit("ann", None, apply_instructions, [rename("b", "late")])
+            await late.rename("b", "late")
             async with a_bench(second, later_ms=LONG) as owner:
                 before = (await owner.stored.get_graph("flow")).revision
                 with pytest.raises(LiveElsewhere):

@@ -14,7 +14,6 @@ from datasources.types import Node
 from graphrag.embedding import LocalEmbedder
 from graphrag.evaluation.scoring import QueryFileError
 from graphrag.evaluation.workflows import (
-    ABLATION,
     NOTE_TYPE,
     AnnotatedQuery,
     evaluate,
@@ -140,16 +139,6 @@ async def test_workflows_are_imported_once_embedded_and_without_their_notes(fold
         assert len(await source.get_vectors(key, [node.key for node in nodes])) == 3
 
 
-async def test_broken_and_missing_workflows_are_left_out_and_said(folder: Path) -> None:
-    queries = [*QUERIES, a_query("broken.json", "q", "x"), a_query("absent.json", "q", "x")]
-    source = MemoryDatabase().source("eval")
-    graph_keys, left_out = await load_workflows(source, None, queries, folder)
-    assert list(graph_keys) == ["first.json", "second.json"]
-    assert sorted(reason.partition(":")[0] for reason in left_out) == ["absent.json", "broken.json"]
-    evaluation = await evaluate(Retriever(source, None), queries, graph_keys, TEXT)
-    assert evaluation.questions == 3
-
-
 async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scored(folder: Path) -> None:
     node = {"id": "1", "name": "A", "type": "n8n-nodes-base.noOp", "position": [0, 0]}
     (folder / "bad.json").write_text(json.dumps({"nodes": [node], "connections": {}}))
@@ -166,26 +155,6 @@ async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scor
     assert [reason.partition(":")[0] for reason in left_out] == ["bad.json"]
     edges = await source.get_edges(graph_keys["noted.json"])
     assert [(edge.source, edge.target) for edge in edges] == [("c", "a")]
-
-
-@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
-async def test_each_mode_scores_what_it_finds(folder: Path, mode: Any) -> None:
-    source, embedder = MemoryDatabase().source("eval"), LocalEmbedder()
-    graph_keys, _ = await load_workflows(source, embedder, QUERIES, folder)
-    asked = []
-    evaluation = await evaluate(
-        Retriever(source, embedder),
-        QUERIES,
-        graph_keys,
-        RetrievalOptions(mode=mode),
-        on_query=lambda: asked.append(1),
-    )
-    assert (evaluation.questions, len(asked)) == (3, 3)
-    assert evaluation.recall[10] == 1.0
-    assert evaluation.mrr == 1.0
-    assert evaluation.tokens is not None
-    assert evaluation.tokens > 20
-    assert evaluation.as_dict()["mrr"] == 1.0
 
 
 async def test_questions_about_nodes_that_do_not_exist_are_left_out_and_said(folder: Path) -> None:
@@ -208,19 +177,3 @@ async def test_a_gold_node_missing_beside_others_counts_as_not_found(folder: Pat
     evaluation = await evaluate(Retriever(source, None), queries, graph_keys, TEXT)
     assert (evaluation.recall[10], evaluation.mrr) == (0.5, 1.0)
     assert evaluation.left_out == ()
-
-
-async def test_nothing_to_score_is_said(folder: Path) -> None:
-    retriever = Retriever(MemoryDatabase().source("eval"), None)
-    with pytest.raises(QueryFileError, match="none of the workflows"):
-        await evaluate(retriever, QUERIES, {}, TEXT)
-
-
-async def test_every_row_of_the_ablation_runs(folder: Path) -> None:
-    source, embedder = MemoryDatabase().source("eval"), LocalEmbedder()
-    graph_keys, _ = await load_workflows(source, embedder, QUERIES, folder)
-    retriever = Retriever(source, embedder)
-    for name, options in ABLATION.items():
-        evaluation = await evaluate(retriever, QUERIES, graph_keys, options, with_tokens=False)
-        assert evaluation.recall[10] > 0, name
-    assert ABLATION["hybrid (default)"] == RetrievalOptions(mode="hybrid")

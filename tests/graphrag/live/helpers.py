@@ -12,7 +12,8 @@ from datasources.errors import SourceUnavailable
 from datasources.instructions import GraphInstruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, Node
-from graphrag.live import LiveGraph, LiveGraphs, LiveOptions, Member
+from graphrag.live import AppliedEdit, LiveGraph, LiveGraphs, LiveOptions, Member
+from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
 from tools.write_tools.field_changes import json_document
 
@@ -64,6 +65,10 @@ class Bench:
     @property
     def stored(self) -> MutableGraphDataSource:
         return self.database.source(WORKSPACE)
+
+    async def rename(self, node: str, name: str, *, sheet: str = "0") -> AppliedEdit:
+        """Have ann edit the name of a node."""
+        return await self.live.edit("ann", None, apply_instructions, [rename(node, name, sheet=sheet)])
 
     async def stored_node(self, key: str) -> Node:
         (node,) = await self.stored.get_nodes_by_key(FLOW, [key])

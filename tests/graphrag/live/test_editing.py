@@ -29,7 +29,7 @@ from tests.graphrag.live.helpers import (
 
 async def test_an_instruction_changes_the_node_and_is_not_stored_yet() -> None:
     async with a_bench() as bench:
-        applied = await bench.live.edit("ann", None, apply_instructions, [rename("b", "Fetch bills")])
+        applied = await bench.rename("b", "Fetch bills")
         (node,) = [node for node in bench.live.nodes if node.key == "b"]
         assert node.data == {"name": "Fetch bills"}
         assert (await bench.stored_node("b")).data == {"name": "Fetch invoices"}
@@ -238,10 +238,10 @@ async def test_others_on_the_sheet_hear_of_edits_in_order_and_the_sender_is_not(
 
 async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back() -> None:
     async with a_bench() as bench:
-        first = await bench.live.edit("ann", None, apply_instructions, [rename("b", "one")])
+        first = await bench.rename("b", "one")
         bench.clock.now -= 60_000
-        await bench.live.edit("ann", None, apply_instructions, [rename("apart", "two", sheet="1")])
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "three")])
+        await bench.rename("apart", "two", sheet="1")
+        await bench.rename("b", "three")
         back = bench.live.join("bob", "0", first.timestamp)
         assert [m.message["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
         assert back.is_complete
@@ -254,9 +254,7 @@ async def test_who_was_away_for_too_long_has_to_read_again(monkeypatch: pytest.M
     monkeypatch.setattr("graphrag.live.members.REMEMBERED", 3)
     async with a_bench() as bench:
         assert bench.live.join("bob", "0", bench.live.join("ann", "0").timestamp).is_complete
-        done = [
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))]) for i in range(6)
-        ]
+        done = [await bench.rename("b", str(i)) for i in range(6)]
         assert not bench.live.join("bob", "0", done[1].timestamp).is_complete
         assert bench.live.join("bob", "0", done[2].timestamp).is_complete
 
@@ -266,7 +264,7 @@ async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(
         slow = bench.live.join("bob", "0")
         seen = slow.timestamp
         for number in range(30):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(number % 10) * 500_000)])
+            await bench.rename("b", str(number % 10) * 500_000)
         assert slow.is_gone
         with pytest.raises(LiveGraphClosed, match="keep up"):
             await slow.next()
@@ -288,7 +286,7 @@ async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show() -
 
         bench.records.put = slow_put
         before = bench.live.timestamp
-        edit = asyncio.create_task(bench.live.edit("ann", None, apply_instructions, [rename("b", "new")]))
+        edit = asyncio.create_task(bench.rename("b", "new"))
         await stored.wait()
         assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "Fetch invoices"}
         assert bench.live.timestamp == before
@@ -318,7 +316,7 @@ async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() 
         assert bench.live.join("bob", "0", seen).is_complete
         assert not bench.live.join("bob", "0", seen - 1).is_complete
         bench.clock.now -= 60_000
-        done = await bench.live.edit("ann", None, apply_instructions, [rename("b", "one")])
+        done = await bench.rename("b", "one")
         assert done.timestamp > seen
         back = bench.live.join("bob", "0", seen)
         assert (len(back.missed), back.is_complete) == (1, True)
@@ -329,7 +327,7 @@ async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
         slow, quick = bench.live.join("slow", "0"), bench.live.join("quick", "0")
         seen: list[Any] = []
         for i in range(10):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))])
+            await bench.rename("b", str(i))
             seen += heard(quick)
         assert len(seen) == 11
         with pytest.raises(LiveGraphClosed, match="keep up"):
@@ -347,10 +345,7 @@ async def test_a_graph_of_another_workspace_is_not_there() -> None:
 
 async def test_a_refused_request_does_not_hinder_those_beside_it() -> None:
     async with a_bench() as bench:
-        asked = [
-            bench.live.edit("ann", None, apply_instructions, [rename(key, "x")])
-            for key in ("b", "nobody", "c")
-        ]
+        asked = [bench.rename(key, "x") for key in ("b", "nobody", "c")]
         first, wrong, last = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(wrong, EditRefused)
         assert not isinstance(first, BaseException)

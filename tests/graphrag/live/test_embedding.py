@@ -10,7 +10,7 @@ from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, floats
 from tests.graphrag.embedding.test_queue import Counting
-from tests.graphrag.live.helpers import Bench, a_bench, instruct, rename
+from tests.graphrag.live.helpers import Bench, a_bench, instruct
 
 
 @asynccontextmanager
@@ -27,7 +27,7 @@ async def embedding(provider: Counting) -> AsyncIterator[tuple[Bench, EmbeddingQ
 async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None:
     provider = Counting()
     async with embedding(provider) as (bench, queue):
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "Rewritten")])
+        await bench.rename("b", "Rewritten")
         await bench.live.save()
         await queue.drained()
         (texts,) = provider.requests
@@ -47,7 +47,7 @@ async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> N
     provider.may_answer.clear()
     async with embedding(provider) as (bench, queue):
         for name in ("one", "two", "three"):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", name)])
+            await bench.rename("b", name)
             await bench.live.save()
         assert (await bench.stored_node("b")).data == {"name": "three"}
         provider.may_answer.set()

@@ -115,7 +115,7 @@ async def test_what_another_took_back_is_not_undone_again() -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
         one = await bench.live.edit("ann", None, apply_instructions, [MOVED])
-        two = await bench.live.edit("ann", None, apply_instructions, [rename("b", "x")])
+        two = await bench.rename("b", "x")
         await bench.live.undo_edit(str(two.timestamp), "bob")
         undone = await bench.live.undo("ann")
         assert undone is not None
@@ -139,7 +139,7 @@ async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_
     async with a_bench() as bench:
         texts = [str(n) * 50_000 for n in range(3)]
         for text in texts:
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", text)])
+            await bench.rename("b", text)
         await bench.live.save()
         [record] = await bench.database.records(WORKSPACE).query("history")
         assert len(orjson.dumps(record.data)) < 2 * 50_000 + 2_000  # what is there now is in the node
@@ -159,7 +159,7 @@ async def test_no_more_history_is_stored_than_its_limit() -> None:
         foreign = {"graphKey": FLOW, "timestamp": 1, "type": "WF", "history": []}
         await stored.put(Record(kind="history", key="theirs", data=foreign), expected_version=None)
         for number in range(12):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", f"{number}" * 40_000)])
+            await bench.rename("b", f"{number}" * 40_000)
             await bench.live.save()
         theirs, *records = await stored.query("history", order_by="timestamp")
         assert theirs.key == "theirs"
@@ -170,7 +170,7 @@ async def test_no_more_history_is_stored_than_its_limit() -> None:
 
 async def test_history_tells_who_did_what_when() -> None:
     async with a_bench() as bench:
-        done = await bench.live.edit("ann", None, apply_instructions, [rename("b", "new")])
+        done = await bench.rename("b", "new")
         await bench.live.save()
         [record] = await bench.database.records(WORKSPACE).query("history", {"graphKey": FLOW})
         assert (record.data["graphKey"], record.data["type"]) == (FLOW, "WF")

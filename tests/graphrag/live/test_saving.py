@@ -36,7 +36,7 @@ LONG = 100_000
 
 async def test_an_edit_is_journalled_before_it_is_answered_and_the_save_clears_the_journal() -> None:
     async with a_bench() as bench:
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "kept")])
+        await bench.rename("b", "kept")
         (record,) = await bench.journal()
         assert record.data["changes"][0]["userId"] == "ann"
         status = await bench.live.save()
@@ -50,9 +50,9 @@ async def test_an_edit_whose_journal_fails_is_refused_and_leaves_nothing() -> No
         before = plain(bench.live)
         bench.records.fails["put"] = 1
         with pytest.raises(EditNotKept):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", "lost")])
+            await bench.rename("b", "lost")
         assert plain(bench.live) == before
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "kept")])
+        await bench.rename("b", "kept")
         assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "kept"}
 
 
@@ -66,24 +66,22 @@ async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal(
 
         bench.records.put = written_without_answer
         with pytest.raises(EditNotKept):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", "refused")])
+            await bench.rename("b", "refused")
         del bench.records.put
-        await bench.live.edit("ann", None, apply_instructions, [rename("c", "kept")])
+        await bench.rename("c", "kept")
         assert [r.data["changes"][0]["now"]["nodes"].keys() for r in await bench.journal()] == [{"c"}]
 
 
 async def test_many_edits_at_once_share_a_write_to_the_journal() -> None:
     async with a_bench() as bench:
-        await asyncio.gather(
-            *(bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))]) for i in range(100))
-        )
+        await asyncio.gather(*(bench.rename("b", str(i)) for i in range(100)))
         assert sum(len(record.data["changes"]) for record in await bench.journal()) == 100
         assert len(await bench.journal()) < 10
 
 
 async def test_it_saves_by_itself_when_the_time_has_come() -> None:
     async with a_bench() as bench:
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "kept")])
+        await bench.rename("b", "kept")
         bench.clock.now += 29_999
         await bench.graphs.tick()
         assert bench.live.has_unsaved
@@ -99,11 +97,11 @@ async def test_without_autosave_it_saves_when_asked_or_when_very_much_is_unsaved
         bench.live.set_auto_save(False)
         assert heard(member)[0]["autoSaveEnabled"] is False
         for i in range(4):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))])
+            await bench.rename("b", str(i))
         bench.clock.now += 10_000_000
         await bench.graphs.tick()
         assert bench.live.has_unsaved
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "fifth")])
+        await bench.rename("b", "fifth")
         await bench.graphs.tick()
         assert not bench.live.has_unsaved
 
@@ -112,7 +110,7 @@ async def test_it_saves_when_many_bytes_are_unsaved_and_a_save_writes_the_last_s
     async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved_bytes=1_000_000)) as bench:
         largest = 0
         for number in range(30):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(number % 10) * 100_000)])
+            await bench.rename("b", str(number % 10) * 100_000)
             largest = max(largest, sum(len(orjson.dumps(r.data)) for r in await bench.journal()))
         assert largest < 2_000_000
         assert (await bench.stored.get_graph(FLOW)).revision < 10  # a save takes in many edits
@@ -123,10 +121,7 @@ async def test_it_saves_when_many_bytes_are_unsaved_and_a_save_writes_the_last_s
 async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again_afterwards() -> None:
     async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved_bytes=300_000)) as bench:
         bench.source.fails["apply"] = 10**6
-        asked = [
-            bench.live.edit("ann", None, apply_instructions, [rename("b", f"{n}" * 100_000)])
-            for n in range(50)
-        ]
+        asked = [bench.rename("b", f"{n}" * 100_000) for n in range(50)]
         done: list[Any] = []
         for each in asked:
             done += await asyncio.gather(each, return_exceptions=True)
@@ -137,19 +132,19 @@ async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again
         )
         bench.source.fails.clear()
         await bench.live.save()
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "again")])
+        await bench.rename("b", "again")
 
 
 async def test_a_failing_save_is_announced_tried_again_and_loses_nothing() -> None:
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "kept")])
+        await bench.rename("b", "kept")
         bench.source.fails["apply"] = 2
         with pytest.raises(SourceUnavailable):
             await bench.live.save()
         assert bench.live.status().error == "SourceUnavailable"
         assert heard(member)[-1]["error"] == "SourceUnavailable"
-        await bench.live.edit("ann", None, apply_instructions, [rename("c", "too")])  # editing goes on
+        await bench.rename("c", "too")  # editing goes on
         bench.clock.now += 30_000
         await bench.graphs.tick()
         assert bench.live.has_unsaved
@@ -165,8 +160,8 @@ async def test_a_failing_save_is_announced_tried_again_and_loses_nothing() -> No
 async def test_an_edit_outlives_a_server_that_died() -> None:
     database = MemoryDatabase()
     async with a_bench(database) as dead:
-        await dead.live.edit("ann", None, apply_instructions, [rename("b", "one")])
-        await dead.live.edit("ann", None, apply_instructions, [rename("b", "two")])
+        await dead.rename("b", "one")
+        await dead.rename("b", "two")
         await dead.live.edit("ann", None, create_elements, "0", [a_raw_node("n")], [])
         last = await dead.live.edit("ann", None, delete_elements, "0", ["c"], [])
         # Another change arrives while no server has the graph.
@@ -191,7 +186,7 @@ async def test_an_edit_outlives_a_server_that_died() -> None:
 async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs() -> None:
     database = MemoryDatabase()
     async with a_bench(database) as dead:
-        await dead.live.edit("ann", None, apply_instructions, [rename("b", "kept")])
+        await dead.rename("b", "kept")
         for number in (0, 1):
             gone = {"graphKey": "gone", "sequence": number, "changes": []}
             record = Record(kind="journal", key=f"gone/{number:012}", data=gone)
@@ -208,7 +203,7 @@ async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs()
 async def test_graphs_to_recover_are_found_without_reading_their_journals() -> None:
     async with a_bench() as bench:
         for number in range(20):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", f"{number}" * 10_000)])
+            await bench.rename("b", f"{number}" * 10_000)
         records, read = bench.database.records(WORKSPACE), list[Record]()
         query = records.query
 
@@ -225,7 +220,7 @@ async def test_graphs_to_recover_are_found_without_reading_their_journals() -> N
 async def test_a_journal_of_an_earlier_program_is_recovered_too() -> None:
     database = MemoryDatabase()
     async with a_bench(database) as dead:
-        await dead.live.edit("ann", None, apply_instructions, [rename("b", "kept")])
+        await dead.rename("b", "kept")
         mark = await database.records(WORKSPACE).get("journal", f"{FLOW}/{0:012}")
         assert mark is not None
         await database.records(WORKSPACE).delete("journal", mark.key, expected_version=str(mark.version))
@@ -241,7 +236,7 @@ async def test_a_graph_is_live_in_one_server_at_a_time() -> None:
         with pytest.raises(LiveElsewhere):
             async with a_bench(database):
                 pass
-        await first.live.edit("ann", None, apply_instructions, [rename("b", "mine")])
+        await first.rename("b", "mine")
         first.clock.now += 10_000
         await first.graphs.tick()  # renews
         assert not first.live.is_closed
@@ -254,10 +249,10 @@ async def test_a_server_that_lost_its_hold_acknowledges_nothing_more() -> None:
     async with a_bench(database) as first, a_bench(database, later_ms=LONG) as second:
         first.clock.now += LONG  # it slept
         with pytest.raises(LiveElsewhere):
-            await first.live.edit("ann", None, apply_instructions, [rename("b", "late")])
+            await first.rename("b", "late")
         assert await second.journal() == []
         with pytest.raises(LiveGraphClosed):
-            await first.live.edit("ann", None, apply_instructions, [rename("b", "later")])
+            await first.rename("b", "later")
 
 
 async def test_what_others_store_appears_below_what_is_unsaved_and_is_sent() -> None:
@@ -296,7 +291,7 @@ async def test_what_others_store_appears_below_what_is_unsaved_and_is_sent() -> 
 
 async def test_a_deletion_elsewhere_wins_over_an_edit_and_takes_loose_edges() -> None:
     async with a_bench() as bench:
-        await bench.live.edit("ann", None, apply_instructions, [rename("c", "ours")])
+        await bench.rename("c", "ours")
         edge = {**an_edge("e", "c", "d").to_document()}
         await bench.live.edit("ann", None, create_elements, "0", [], [{**edge, "sheet": "0"}])
         await bench.stored.apply(Mutation(graph_key=FLOW, delete_nodes=["c"]))
@@ -319,7 +314,7 @@ async def test_a_graph_deleted_elsewhere_ends_the_editing() -> None:
 async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved() -> None:
     async with a_bench() as bench:
         member = bench.live.join("bob", "0")
-        await bench.live.edit("ann", None, apply_instructions, [rename("apart", "ours", sheet="1")])
+        await bench.rename("apart", "ours", sheet="1")
         heard(member)
         node = (await bench.stored_node("c")).replace(data={"name": "approved"})
         assert await bench.live.apply_mutation(put(node), expected_revision=1) == 2
@@ -345,7 +340,7 @@ async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved() -> None
 )
 async def test_a_mutation_of_what_is_unsaved_meets_it_saved_and_unknown(mutation: Mutation) -> None:
     async with a_bench() as bench:
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "ours")])
+        await bench.rename("b", "ours")
         with pytest.raises(RevisionConflict):
             await bench.live.apply_mutation(mutation, expected_revision=1)
         assert not bench.live.has_unsaved
@@ -356,11 +351,11 @@ async def test_a_mutation_of_what_is_unsaved_meets_it_saved_and_unknown(mutation
 
 async def test_a_mutation_for_the_live_revision_is_stored_upon_the_saved_edits() -> None:
     async with a_bench() as bench:
-        await bench.live.edit("ann", None, apply_instructions, [rename("b", "ours")])
+        await bench.rename("b", "ours")
         seen = bench.live.revision
         await bench.live.apply_mutation(put(a_node("b", data="theirs")), expected_revision=seen)
         assert (await bench.stored_node("b")).data == "theirs"
-        await bench.live.edit("ann", None, apply_instructions, [rename("c", "ours")])
+        await bench.rename("c", "ours")
         with pytest.raises(RevisionConflict):
             await bench.live.apply_mutation(put(a_node("b", data="again")), expected_revision=seen)
 
@@ -369,7 +364,7 @@ async def test_no_two_contents_share_a_live_revision() -> None:
     async with a_bench() as bench:
         seen = [bench.live.revision]
         for i in range(5):
-            await bench.live.edit("ann", None, apply_instructions, [rename("b", str(i))])
+            await bench.rename("b", str(i))
             seen.append(bench.live.revision)
             if i % 2:
                 await bench.live.save()
@@ -396,8 +391,8 @@ async def test_an_idle_graph_is_closed_and_an_edited_one_is_not() -> None:
 
 async def test_a_request_that_is_given_up_does_not_stop_the_others() -> None:
     async with a_bench() as bench:
-        impatient = asyncio.create_task(bench.live.edit("ann", None, apply_instructions, [rename("b", "x")]))
-        patient = asyncio.create_task(bench.live.edit("ann", None, apply_instructions, [rename("c", "y")]))
+        impatient = asyncio.create_task(bench.rename("b", "x"))
+        patient = asyncio.create_task(bench.rename("c", "y"))
         await asyncio.sleep(0)
         impatient.cancel()
         assert (await patient).message
