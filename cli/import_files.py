@@ -88,8 +88,6 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
 def _show(outcomes: Sequence[ImportOutcome], language: Language) -> None:
     for outcome in outcomes:
         show_outcome(outcome, language)
-    for first, second in _same_graph(outcomes):
-        render.line(f"{second.file}: the same workflow as {first.file}, which it replaced", "yellow")
     if len(outcomes) > 1:
         count = Counter(outcome.action for outcome in outcomes if not outcome.refused)
         parts = [f"{count[action]} {action}" for action in ACTIONS if count[action]]
@@ -108,16 +106,3 @@ def show_outcome(outcome: ImportOutcome, language: Language = "en") -> None:
     )
     for remark in outcome.remarks(language):
         render.line(f"  {remark}", "yellow")
-
-
-def _same_graph(outcomes: Sequence[ImportOutcome]) -> list[tuple[ImportOutcome, ImportOutcome]]:
-    """Return pairs of files of one run that became one graph, in their order."""
-    last: dict[str, ImportOutcome] = {}
-    pairs: list[tuple[ImportOutcome, ImportOutcome]] = []
-    for outcome in outcomes:
-        if not outcome.refused:
-            earlier = last.get(outcome.graph_key)
-            if earlier is not None and earlier.file != outcome.file:
-                pairs.append((earlier, outcome))
-            last[outcome.graph_key] = outcome
-    return pairs

@@ -14,7 +14,7 @@ from datasources.arango.names import NODES
 from datasources.types import Mutation
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
-from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
+from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.support.arango import PASSWORD, ArangoServer
 
 WORKSPACE = "default"
@@ -97,21 +97,6 @@ async def test_what_a_stopped_run_stored_is_not_embedded_again(arango: ArangoSer
         await embedded(arango, name, Embedder(stop))
     report = await embedded(arango, name, again := Embedder())
     assert (report.skipped, report.embedded, again.asked) == (20, 20, 2)
-
-
-async def test_a_node_that_vanishes_meanwhile_is_left_out(arango: ArangoServer, name: str) -> None:
-    async with ArangoDatabase(parse_address(arango.address(name))) as database:
-        source = database.source(WORKSPACE)
-
-        async def delete(asked: int) -> None:
-            await source.apply(Mutation(graph_key=FLOW, delete_nodes=[f"n{asked:03}"]))
-
-        report = await embedded(arango, name, Embedder(delete))
-        nodes = keys_of(await source.get_nodes(FLOW))
-        assert "n001" not in nodes
-        # n001 went while its own request ran; n002 to n004 were stored before they went.
-        assert (report.embedded, report.failed) == (NODES_OF_FLOW - 1, 0)
-        assert sorted(await source.get_vectors(FLOW, nodes)) == nodes
 
 
 async def test_a_vector_of_another_length_is_renewed_and_stops_nothing(

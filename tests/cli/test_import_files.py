@@ -125,14 +125,6 @@ def test_no_file_is_wrong_use() -> None:
     assert invoke("import").exit_code == 2
 
 
-def test_two_files_of_one_workflow_are_said(folder: Path) -> None:
-    one = write(folder / "one.json", n8n("A", identity="same"))
-    two = write(folder / "two.json", n8n("A", "B", identity="same"))
-    result = invoke("import", one, two)
-    assert f"{two}: the same workflow as {one}, which it replaced" in result.stdout
-    assert len(printed(invoke("graphs", "--json"))) == 1
-
-
 def test_a_key_of_another_workspace_is_refused_and_left_alone(folder: Path) -> None:
     file = write(folder / "flow.json", n8n("Read orders"))
     invoke("import", file, "--graph", "mine")

@@ -38,6 +38,7 @@ def test_data_and_remarks_do_not_mix_and_any_terminal_prints_names(tmp_path: Pat
     assert "tokens" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_failed_command_ends_with_its_code_and_no_trace(demo_db: str) -> None:
     done = nodius("export", "absent")
     assert done.returncode == 3, done.stderr

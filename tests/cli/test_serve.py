@@ -8,6 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import webbrowser
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -16,7 +19,7 @@ import pytest
 from cli.serve import open_page
 from tests.cli.conftest import invoke
 
-SECRET = "s" * 32
+ROOT = str(Path(__file__).parents[2])
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example"])
@@ -48,60 +51,44 @@ def test_a_key_of_sign_in_that_is_none_is_said_at_the_start(monkeypatch: pytest.
     assert "auth_public_key" in result.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_a_signal(folder: Path, sign: signal.Signals) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from cli.main import run; run()",
-        "serve",
-        "--db",
-        "memory:",
-        "--port",
-        "0",
-    ]
-    root = str(Path(__file__).parents[2])
+@contextmanager
+def serving(*arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """Run a command that serves; yield the page's address and the process."""
     with subprocess.Popen(
-        command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://\S+/", process.stdout.readline())
-            assert found is not None
-            assert httpx2.get(f"{found[0]}readyz", timeout=60).json() == {"status": "ok"}
-            process.send_signal(sign)
-            assert process.wait(timeout=60) == 0
-        finally:
-            process.kill()
-
-
-@pytest.mark.slow
-def test_the_demo_serves_the_page_where_it_is_asked_to(folder: Path) -> None:
-    arguments = ["demo", "--serve", "--no-browser", "--port", "0"]
-    root = str(Path(__file__).parents[2])
-    with subprocess.Popen(
-        [sys.executable, "-c", "from cli.main import run; run()", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": root, "PYTHONUNBUFFERED": "1"},
+        [sys.executable, "-c", "from cli.main import run; run()", *arguments, "--port", "0"],
+        env={**os.environ, "PYTHONPATH": ROOT, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
         try:
             assert process.stdout is not None
-            address = next(
-                found[0] for line in process.stdout if (found := re.search(r"http://127\S+/", line))
+            yield (
+                next(found[0] for line in process.stdout if (found := re.search(r"http://127\S+/", line))),
+                process,
             )
-            page = httpx2.get(address, timeout=60)
-            assert page.headers["content-type"].startswith("text/html")
-            assert "default-src 'none'" in page.headers["content-security-policy"]
-            graphs = httpx2.get(f"{address}api/graphs", timeout=60).json()["graphs"]
-            assert len(graphs) == 3
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == 0
         finally:
             process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_a_signal(sign: signal.Signals) -> None:
+    with serving("serve", "--db", "memory:") as (address, process):
+        assert httpx2.get(f"{address}readyz", timeout=60).json() == {"status": "ok"}
+        process.send_signal(sign)
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.slow
+def test_the_demo_serves_the_page_where_it_is_asked_to() -> None:
+    with serving("demo", "--serve", "--no-browser") as (address, process):
+        page = httpx2.get(address, timeout=60)
+        assert page.headers["content-type"].startswith("text/html")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        graphs = httpx2.get(f"{address}api/graphs", timeout=60).json()["graphs"]
+        assert len(graphs) == 3
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
 
 
 def test_no_browser_is_looked_for_where_there_is_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,12 +103,9 @@ def test_the_page_opens_in_the_browser_of_this_person(folder: Path, monkeypatch:
     browser = folder / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {folder}/opened\n')
     browser.chmod(0o755)
-    code = "import cli.serve as p, sys; sys.exit(0 if p.open_page('http://127.0.0.1:1/') else 1)"
-    environment = {
-        **os.environ,
-        "DISPLAY": ":0",
-        "BROWSER": str(browser),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("BROWSER", str(browser))
+    monkeypatch.setattr(webbrowser, "_browsers", {})  # which it looks for once a process
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
+    assert open_page("http://127.0.0.1:1/")
     assert (folder / "opened").read_text() == "http://127.0.0.1:1/\n"

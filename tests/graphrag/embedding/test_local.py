@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from graphrag.embedding import local
 from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.embedding.local import DIM, MAX_CHARS, LocalEmbedder, packaged_file, packaged_tokenizer
 
@@ -113,11 +112,3 @@ def test_embedding_neither_imports_the_package_nor_configures_logging() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "0"]
-
-
-def test_the_tokenizer_neither_pads_nor_truncates() -> None:
-    tokenizer = packaged_tokenizer()
-    short, long = tokenizer.encode_batch(["a", "word " * 5_000], add_special_tokens=False)
-    assert len(short.ids) < 5
-    assert len(long.ids) >= 5_000
-    assert local.packaged_tokenizer() is not tokenizer

@@ -153,13 +153,6 @@ async def test_a_passing_failure_is_said_at_once_and_may_be_tried_again(
     assert server.requests[0].body == server.requests[1].body
 
 
-async def test_a_failure_is_reported_with_what_the_server_said(server: ScriptedServer, make: Make) -> None:
-    server.play(refusal(429, "quota used up"))
-    with pytest.raises(EmbeddingRefused, match="quota used up") as caught:
-        await make().embed(["a"])
-    assert (caught.value.status, caught.value.retryable) == (429, True)
-
-
 async def test_texts_do_not_follow_a_server_to_another_address(server: ScriptedServer, make: Make) -> None:
     with ScriptedServer() as elsewhere:
         server.play(Answer(status=307, headers={"Location": f"{elsewhere.url}/v1"}, body=b""))

@@ -27,16 +27,6 @@ from tests.graphrag.live.helpers import (
 )
 
 
-async def test_an_instruction_changes_the_node_and_is_not_stored_yet() -> None:
-    async with a_bench() as bench:
-        applied = await bench.rename("b", "Fetch bills")
-        (node,) = [node for node in bench.live.nodes if node.key == "b"]
-        assert node.data == {"name": "Fetch bills"}
-        assert (await bench.stored_node("b")).data == {"name": "Fetch invoices"}
-        assert applied.message["instructions"] == [rename("b", "Fetch bills").to_document()]
-        assert bench.live.status().has_unsaved_changes
-
-
 async def test_a_batch_with_one_wrong_instruction_changes_nothing() -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
