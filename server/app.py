@@ -15,12 +15,14 @@ from server import (
     health,
     pages,
     rest_ai,
+    rest_automations,
     rest_blocks,
     rest_calls,
     rest_graphs,
     rest_live,
     rest_people,
     rest_review,
+    rest_sessions,
     ws,
 )
 from server.access import Access
@@ -33,6 +35,8 @@ ROUTERS = (
     rest_graphs,
     rest_live,
     rest_review,
+    rest_automations,
+    rest_sessions,
     rest_people,
     rest_calls,
     health,

@@ -17,6 +17,7 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from graphrag.agent.loop import Agent
+from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import (
     Model,
     Services,
@@ -29,6 +30,7 @@ from graphrag.app.wiring import (
 )
 from graphrag.approvals import Approval
 from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
 from graphrag.config import Settings
 from graphrag.live import LiveGraphs
@@ -55,6 +57,7 @@ class Workspace:
     agent: Agent
     reviews: ReviewFeed
     worker: Worker
+    automations: AutomationService
 
 
 class ServerState:
@@ -139,6 +142,9 @@ class ServerState:
             agent=agent,
             reviews=ReviewFeed(services.approvals),
             worker=worker_of(services, self._answering),
+            automations=automation_service(
+                services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
+            ),
         )
 
     def _decided(self, workspace: str, approval: Approval) -> None:

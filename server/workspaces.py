@@ -15,6 +15,8 @@ from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.agent.turn_lease import effective_status
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
+from graphrag.automations.errors import AutomationNotFound, SessionNotFound
+from graphrag.automations.service import AutomationService, AutomationView
 from graphrag.i18n import Language
 from graphrag.roles import Person
 from server.auth import Identity
@@ -36,6 +38,10 @@ class WorkspaceContext:
     @property
     def agent(self) -> Agent:
         return self.workspace.agent
+
+    @property
+    def automations(self) -> AutomationService:
+        return self.workspace.automations
 
     @property
     def language(self) -> Language:
@@ -88,6 +94,26 @@ class WorkspaceResolver:
         if len(self.names) == 1:
             return await self.one()
         return (await self.of_thread(thread_id))[0]
+
+    async def of_automation(
+        self, automation_id: str, language: Language
+    ) -> tuple[WorkspaceContext, AutomationView]:
+        """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
+        for place in await self.all():
+            try:
+                return place, await place.automations.get(automation_id, place.person, language)
+            except AutomationNotFound:
+                continue
+        raise AutomationNotFound(automation_id=automation_id)
+
+    async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
+        """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""
+        for place in await self.all():
+            try:
+                return place, await place.automations.sessions.get(session_id, place.person)
+            except SessionNotFound:
+                continue
+        raise SessionNotFound(session_id=session_id)
 
     async def of_approval(self, approval_id: str) -> tuple[WorkspaceContext, Approval]:
         """Return where an approval is. Raises: ApprovalNotFound."""

@@ -81,6 +81,13 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/approvals/{approval_id}/decision edit": {"verdict": "approve", "editedAction": edited},
         "/api/graphs/{graph_key}/undo": {"approvalId": approval},
         "/api/graphs/{graph_key}/undo last": {},
+        "/api/automations": {"graphKey": graph, "name": "Mine", "message": "hello"},
+        "/api/automations thread": {"graphKey": graph, "name": "Mine too", "fromThreadId": thread},
+        "/api/automations/{automation_id}": {"version": 1, "name": "Mine"},
+        "/api/sessions/{session_id}/answer": {"approved": True},
+        "/api/sessions/{session_id}/answer no": {"approved": False, "feedback": "no"},
+        "/api/sessions/{session_id}/confirm": {"end": True},
+        "/api/schedules/preview": {"cron": "0 2 * * *", "timezone": "UTC"},
     }
 
 

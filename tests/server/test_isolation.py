@@ -18,7 +18,7 @@ from graphrag.live.edits import rename_sheet
 from server.app import create_app
 from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, Service, service, settings_of
+from tests.support.service import CHANGE, GRAPH, Service, service, settings_of, with_a_run
 
 Asked = tuple[str, str, Any, dict[str, str]]
 MARK = "NBA"
@@ -33,22 +33,29 @@ class Secrets:
     thread: str
     approval: str
     edit: int
+    run: dict[str, str]
 
     @property
     def keys(self) -> dict[str, str]:
         edit = str(self.edit)
-        return {"graph_key": GRAPH, "thread_id": self.thread, "approval_id": self.approval, "edit_id": edit}
+        more = {"thread_id": self.thread, "approval_id": self.approval, "edit_id": edit}
+        return {**self.run, "graph_key": GRAPH, **more}
 
 
 @asynccontextmanager
 async def kept() -> AsyncIterator[Secrets]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
-    async with service(provider, rate_limit=0) as running, running.as_() as ed:
+    async with service(provider, rate_limit=0, automations_at_once=0) as running, running.as_() as ed:
+        run = await with_a_run(ed)
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": f"{MARK}: warn"})).json()
         live = await running.state.live.open("default", GRAPH)
         edit = (await live.edit("ed", None, rename_sheet, "0", f"{MARK} sheet")).timestamp
         yield Secrets(
-            running=running, thread=waits["threadId"], approval=waits["approvals"][0]["id"], edit=edit
+            running=running,
+            thread=waits["threadId"],
+            approval=waits["approvals"][0]["id"],
+            edit=edit,
+            run=run,
         )
 
 
@@ -90,6 +97,16 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
         "/api/ai/threads": {"graphKey": keys["graph_key"]},
         "/api/approvals/{approval_id}/decision": {"verdict": "approve"},
         "/api/graphs/{graph_key}/undo": {"approvalId": keys["approval_id"]},
+        "/api/automations": {"graphKey": keys["graph_key"], "name": "Mine", "message": "hello"},
+        "/api/automations thread": {
+            "graphKey": keys["graph_key"],
+            "name": "Mine too",
+            "fromThreadId": keys["thread_id"],
+        },
+        "/api/automations/{automation_id}": {"version": 1, "name": "Mine"},
+        "/api/sessions/{session_id}/answer": {"approved": True},
+        "/api/sessions/{session_id}/confirm": {"end": True},
+        "/api/schedules/preview": {"cron": "0 2 * * *", "timezone": "UTC"},
     }
 
 
@@ -111,7 +128,7 @@ async def answer_to(client: httpx2.AsyncClient, asked: Asked, keys: dict[str, st
     method, path, body, query = asked
     answer = await client.request(method, path, json=body, params=query)
     text = answer.text.replace(answer.headers["X-Request-ID"], "ID")
-    for key in keys.values():
+    for key in sorted(keys.values(), key=len, reverse=True):  # a run's key holds its automation's
         text = text.replace(key, "KEY")
     return answer.status_code, text
 
@@ -122,6 +139,8 @@ async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist()
         "thread_id": "f" * 32,
         "approval_id": f"ap_{'0' * 24}",
         "edit_id": "1700000000000",
+        "automation_id": "au_00000000",
+        "session_id": "auto/au_00000000/1700000000000",
     }
     async with kept() as secrets:
         real, fake = requests_of(secrets.keys), requests_of(made_up)

@@ -22,7 +22,7 @@ from tests.server.test_isolation import described
 from tests.server.test_ws_sync import edge, node
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH, SECRET, token
+from tests.support.service import CHANGE, GRAPH, SECRET, token, with_a_run
 
 MARK = "NBA"
 """Stands in the sample graph, and nowhere else."""
@@ -35,6 +35,8 @@ MADE_UP: Keys = {
     "node_key": "the-hidden-nose",
     "edge_key": "the-hidden-edga",
     "sheet_id": "888001",
+    "automation_id": "au_00000000",
+    "session_id": "auto/au_00000000/1700000000000",
 }
 AT_ONCE = 40
 PARTS = 4
@@ -65,7 +67,10 @@ class Case:
 @asynccontextmanager
 async def case() -> AsyncIterator[Case]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
-    async with served(provider, rate_limit=0) as running, AsyncExitStack() as stack:
+    async with (
+        served(provider, rate_limit=0, automations_at_once=0) as running,
+        AsyncExitStack() as stack,
+    ):
         made = Case(running=running, real={}, own_graph="")
         ed = await stack.enter_async_context(made.rest(token()))
         eve = await stack.enter_async_context(made.rest(token("eve", "admin", ("elsewhere",))))
@@ -87,6 +92,7 @@ async def case() -> AsyncIterator[Case]:
             "node_key": "the-hidden-node",
             "edge_key": "the-hidden-edge",
             "sheet_id": "777001",
+            **await with_a_run(ed),
         }
         yield Case(running=running, real=real, own_graph=own)
 

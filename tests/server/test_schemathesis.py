@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from graphrag.live.edits import rename_sheet
 from tests.support.served import Served, served
-from tests.support.service import GRAPH, token
+from tests.support.service import AUTOMATION, GRAPH, token
 
 CHANGE = 'rename error-handler to "Report error"'
 UNCHECKED = "positive_data_acceptance"
@@ -26,12 +26,19 @@ UNCHECKED = "positive_data_acceptance"
 async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
     """A service with one of everything, and the keys of these."""
     headers = {"Authorization": f"Bearer {token('al', 'admin')}"}
-    async with served(rate_limit=0) as running:
+    async with served(rate_limit=0, automations_at_once=0) as running:
         body = {"graphKey": GRAPH, "message": CHANGE}
         answer = await asyncio.to_thread(
             requests.post, f"{running.address}/api/ai/chat", json=body, headers=headers, timeout=20
         )
         waits = answer.json()
+        automation = await asyncio.to_thread(
+            requests.post, f"{running.address}/api/automations", json=AUTOMATION, headers=headers, timeout=20
+        )
+        key = automation.json()["id"]
+        run = await asyncio.to_thread(
+            requests.post, f"{running.address}/api/automations/{key}/run", headers=headers, timeout=20
+        )
         live = await running.state.live.open("default", GRAPH)
         edit = await live.edit("al", None, rename_sheet, "0", "first")
         yield (
@@ -41,6 +48,8 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
                 "thread_id": waits["threadId"],
                 "approval_id": waits["approvals"][0]["id"],
                 "edit_id": str(edit.timestamp),
+                "automation_id": key,
+                "session_id": run.json()["sessionId"],
             },
         )
 

@@ -72,3 +72,13 @@ def error_of(answer: httpx2.Response) -> dict[str, Any]:
     assert {"code", "message", "retryable", "requestId"} <= set(body["error"])
     assert body["error"]["requestId"] == answer.headers["X-Request-ID"]
     return body["error"]
+
+
+AUTOMATION = {"graphKey": GRAPH, "name": "Nightly check", "message": "Look for errors.", "cron": "0 2 * * *"}
+
+
+async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
+    """Make an automation and a run of it; return the keys of both. No run may be started by itself."""
+    made = (await client.post("/api/automations", json=AUTOMATION)).json()["id"]
+    run = (await client.post(f"/api/automations/{made}/run")).json()["sessionId"]
+    return {"automation_id": made, "session_id": run}

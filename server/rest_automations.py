@@ -1,0 +1,301 @@
+"""REST of automations: make, list, change, run them, and look at their schedules."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query, Request
+from fastapi.openapi.models import Example
+from pydantic import Field
+
+from graphrag.agent.thread_messages import to_stored
+from graphrag.automations.drafts import AutomationChanges, AutomationDraft
+from graphrag.automations.service import AutomationView, run_summary
+from server.openapi_errors import ERRORS
+from server.requests import (
+    EXCLUDE_NONE,
+    AnswerBody,
+    GraphKey,
+    Id,
+    InLanguage,
+    Limit,
+    RequestBody,
+    Workspaces,
+    state_of,
+)
+from server.workspaces import WorkspaceContext
+
+router = APIRouter(prefix="/api", tags=["automations"], responses=ERRORS)
+
+
+class RunSummary(AnswerBody):
+    """A run of an automation. Units: times in milliseconds since 1970, cost in US dollars.
+
+    How it ended (`endReason`), what it found (`report.outcome`) and what waits for people are three things.
+    """
+
+    session_id: str
+    kind: Literal["seed", "automation"]
+    automation_id: str
+    automation_version: int = 1
+    graph_key: str
+    name: str = ""
+    user_id: str
+    trigger: str = "manual"
+    phase: str
+    end_reason: str | None = None
+    waiting: dict[str, Any] | None = None
+    report: dict[str, Any] | None = None
+    scheduled_time: int = 0
+    queued_time: int | None = None
+    started_time: int | None = None
+    ended_time: int | None = None
+    last_event_time: int = 0
+    last_person_time: int = 0
+    active_ms: int = 0
+    roundtrips: int = 0
+    roundtrip_limit: int | None = None
+    proposed: int = 0
+    usage: dict[str, Any] = Field(default_factory=dict[str, Any])
+    provider: str | None = None
+    model: str | None = None
+
+
+class RunList(AnswerBody):
+    sessions: list[RunSummary]
+
+
+class AutomationAnswer(AnswerBody):
+    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals wait."""
+
+    id: str
+    workspace: str
+    graph_key: str
+    name: str
+    user_id: str
+    role: str
+    version: int
+    enabled: bool
+    paused_reason: str | None = None
+    cron: str | None = None
+    dates: list[int] = Field(default_factory=list[int])
+    timezone: str
+    day_start_hour: int = 0
+    first_day: str = "monday"
+    schedule: str
+    next_time: int | None = None
+    next_times: list[int]
+    last_scheduled_time: int | None = None
+    mode: Literal["report", "propose"]
+    require_validation: bool
+    only_if_changed: bool
+    overlap: str
+    missed: str
+    catch_up_s: int
+    budget: dict[str, Any]
+    proposal_ttl_s: int
+    language: Literal["en", "fr"]
+    failures: int = 0
+    skipped: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    last: RunSummary | None = None
+    waiting: int = 0
+    spent_today: dict[str, Any]
+    created_time: int = 0
+    last_updated_time: int = 0
+
+
+class AutomationDetail(AutomationAnswer):
+    """`messages` are those of the template, in OpenAI's form."""
+
+    messages: list[dict[str, Any]]
+
+
+class AutomationList(AnswerBody):
+    automations: list[AutomationAnswer]
+
+
+DRAFT_EXAMPLES: dict[str, Example] = {
+    "nightly": Example(
+        summary="Look for errors every night, and propose repairs",
+        value={
+            "graphKey": "testgraph001",
+            "name": "Nightly check",
+            "message": "Look for nodes nobody reaches and open error outputs. Propose repairs.",
+            "cron": "0 2 * * 1-5",
+            "timezone": "Europe/Paris",
+            "mode": "propose",
+        },
+    ),
+    "report": Example(
+        summary="Report on Mondays what changed",
+        value={
+            "graphKey": "testgraph001",
+            "name": "What changed",
+            "message": "What changed last week, and did it break a rule?",
+            "cron": "0 8 * * 1",
+            "mode": "report",
+            "budget": {"tokens": 50000},
+        },
+    ),
+}
+CHANGES_EXAMPLES: dict[str, Example] = {
+    "schedule": Example(summary="Another time", value={"version": 1, "cron": "30 6 * * *"}),
+    "message": Example(summary="Other words", value={"version": 2, "message": "Look for dead ends."}),
+}
+
+
+@router.post("/automations", status_code=201, **EXCLUDE_NONE)
+async def add(
+    workspaces: Workspaces,
+    language: InLanguage,
+    body: Annotated[AutomationDraft, Body(openapi_examples=DRAFT_EXAMPLES)],
+) -> AutomationAnswer:
+    """Make an automation of a graph. For editors.
+
+    `mode` `report` has no tools that write, `propose` has them. Without `cron` and `dates` it runs when
+    a person starts it. `fromThreadId` takes over what the caller said in a conversation.
+    """
+    place, _ = await workspaces.of_graph(body.graph_key)
+    return _answer(place, await place.automations.add(body, place.person, language))
+
+
+@router.get("/automations", **EXCLUDE_NONE)
+async def automations(
+    workspaces: Workspaces, language: InLanguage, graph_key: GraphKey = None, limit: Limit = 100
+) -> AutomationList:
+    """List automations by graph and name: when each runs next, how it ended last, what waits and its cost."""
+    found: list[AutomationAnswer] = []
+    for place in await workspaces.all():
+        views = await place.automations.list(
+            place.person, graph_key=graph_key, limit=limit, language=language
+        )
+        found += [_answer(place, view) for view in views]
+    return AutomationList(automations=found[:limit])
+
+
+@router.get("/automations/{automation_id}", **EXCLUDE_NONE)
+async def automation(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationDetail:
+    """Return an automation with its message and its next five times."""
+    place, view = await workspaces.of_automation(automation_id, language)
+    said = to_stored(await place.automations.messages(automation_id, place.person))
+    return AutomationDetail.model_validate({**_document(place, view), "messages": said})
+
+
+@router.post("/automations/{automation_id}", **EXCLUDE_NONE)
+async def edit(
+    workspaces: Workspaces,
+    automation_id: Id,
+    language: InLanguage,
+    body: Annotated[AutomationChanges, Body(openapi_examples=CHANGES_EXAMPLES)],
+) -> AutomationAnswer:
+    """Change an automation that was seen at `version`. Its next run is counted from now."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    return _answer(place, await place.automations.edit(automation_id, body, place.person, language))
+
+
+class Removed(AnswerBody):
+    success: bool = True
+
+
+@router.delete("/automations/{automation_id}")
+async def remove(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> Removed:
+    """Remove an automation. Open runs are stopped; its runs, proposals and audit entries stay."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    await place.automations.remove(automation_id, place.person)
+    return Removed()
+
+
+class RunStarted(AnswerBody):
+    session_id: str
+    phase: str
+
+
+@router.post("/automations/{automation_id}/run", status_code=202)
+async def run(
+    request: Request,
+    workspaces: Workspaces,
+    automation_id: Id,
+    language: InLanguage,
+    supersede: Annotated[bool, Query(description="Stop a run that is still open, and replace it.")] = False,
+) -> RunStarted:
+    """Start a run now. It is queued while another automation works on the graph."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    state_of(request).limiter.spend(place.person.user_id)
+    thread = await place.automations.run(automation_id, place.person, supersede=supersede)
+    shown = run_summary(thread)
+    return RunStarted(session_id=thread.key, phase=shown["phase"])
+
+
+@router.post("/automations/{automation_id}/enable", **EXCLUDE_NONE)
+async def enable(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
+    """Let an automation run at its times, counted from now."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    return _answer(place, await place.automations.enable(automation_id, place.person, language))
+
+
+@router.post("/automations/{automation_id}/pause", **EXCLUDE_NONE)
+async def pause(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
+    """Let an automation begin no run until it is enabled."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    return _answer(place, await place.automations.pause(automation_id, place.person, language))
+
+
+@router.post("/automations/{automation_id}/take-over", **EXCLUDE_NONE)
+async def take_over(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
+    """Make the caller the owner of an automation. For admins."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    return _answer(place, await place.automations.take_over(automation_id, place.person, language))
+
+
+@router.get("/automations/{automation_id}/sessions", **EXCLUDE_NONE)
+async def sessions(
+    workspaces: Workspaces, automation_id: Id, language: InLanguage, limit: Limit = 100
+) -> RunList:
+    """List the runs of an automation, newest first. For its owner, reviewers and admins."""
+    place, _ = await workspaces.of_automation(automation_id, language)
+    found = await place.automations.runs(automation_id, place.person, limit=limit)
+    return RunList(sessions=[RunSummary.model_validate(run_summary(thread)) for thread in found])
+
+
+class ScheduleRequest(RequestBody):
+    """A schedule to look at: `cron` or `dates` (milliseconds since 1970), in a time zone."""
+
+    cron: Annotated[str, Field(max_length=1_000)] | None = None
+    dates: Annotated[list[int], Field(default_factory=list[int], max_length=1_000)]
+    timezone: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
+class ScheduleAnswer(AnswerBody):
+    """A schedule in words, and its next times as instants and on the clock of its zone."""
+
+    schedule: str
+    timezone: str
+    next_times: list[int]
+    next: list[str]
+
+
+SCHEDULE_EXAMPLES: dict[str, Example] = {
+    "weekdays": Example(summary="On weekdays", value={"cron": "0 2 * * 1-5", "timezone": "Europe/Paris"}),
+}
+
+
+@router.post("/schedules/preview")
+async def preview(
+    request: Request,
+    workspaces: Workspaces,
+    language: InLanguage,
+    body: Annotated[ScheduleRequest, Body(openapi_examples=SCHEDULE_EXAMPLES)],
+) -> ScheduleAnswer:
+    """Return what a schedule means: in words, and its next five times. Nothing is stored."""
+    state = state_of(request)
+    name = next(iter(workspaces.identity.workspaces), state.settings.workspace)
+    service = (await state.workspace(name)).automations
+    return ScheduleAnswer.model_validate(service.preview(body.cron, body.dates, body.timezone, language))
+
+
+def _answer(place: WorkspaceContext, view: AutomationView) -> AutomationAnswer:
+    return AutomationAnswer.model_validate(_document(place, view))
+
+
+def _document(place: WorkspaceContext, view: AutomationView) -> dict[str, Any]:
+    return view.to_document(place.automations.store.clock())

@@ -1,0 +1,153 @@
+"""REST of runs of automations: see, stop, resume, decide and confirm them, and go on with one by hand."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+from fastapi.openapi.models import Example
+from pydantic import Field, model_validator
+
+from graphrag.agent.thread_messages import is_note
+from graphrag.agent.thread_store import Thread
+from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.automations.errors import AutomationRefused
+from graphrag.automations.service import run_summary
+from graphrag.automations.session_control import decided_documents
+from graphrag.sessions.machine import Phase
+from server.openapi_errors import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, Id, Limit, RequestBody, Workspaces
+from server.rest_automations import RunList, RunSummary
+
+router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=ERRORS)
+
+
+class RunDetail(RunSummary):
+    """`messages` in OpenAI's form; `notes` are those of the service, each `after` so many messages."""
+
+    messages: list[dict[str, Any]]
+    notes: list[dict[str, Any]]
+
+
+@router.get("", **EXCLUDE_NONE)
+async def sessions(
+    workspaces: Workspaces,
+    graph_key: GraphKey = None,
+    phase: Annotated[Phase | None, Query(description="In one phase only.")] = None,
+    is_open: Annotated[
+        bool | None, Query(alias="open", description="Only runs that have ended, or that have not.")
+    ] = None,
+    limit: Limit = 100,
+) -> RunList:
+    """List runs, newest first: the caller's own; for reviewers and admins, all."""
+    found: list[Thread] = []
+    for place in await workspaces.all():
+        found += await place.automations.sessions.list(
+            place.person, graph_key=graph_key, phase=phase, is_open=is_open, limit=limit
+        )
+    runs = [RunSummary.model_validate(run_summary(thread)) for thread in found]
+    runs.sort(key=lambda run: run.scheduled_time, reverse=True)
+    return RunList(sessions=runs[:limit])
+
+
+# A run's key holds slashes: `auto/AUTOMATION/TIME`.
+
+
+@router.post("/{session_id:path}/stop", **EXCLUDE_NONE)
+async def stop(workspaces: Workspaces, session_id: Id) -> RunSummary:
+    """Stop a run. What it proposed stays to be decided."""
+    place, _ = await workspaces.of_session(session_id)
+    return _summary(await place.automations.sessions.stop(session_id, place.person))
+
+
+@router.post("/{session_id:path}/resume", **EXCLUDE_NONE)
+async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
+    """Let a run that waits for the network, or ended for lack of it, go on."""
+    place, _ = await workspaces.of_session(session_id)
+    return _summary(await place.automations.sessions.resume(session_id, place.person))
+
+
+class AnswerRequest(RequestBody):
+    """`approved` decides every proposal of the run that is open; `response` answers its question."""
+
+    approved: bool | None = None
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
+    response: Annotated[str, Field(max_length=4_000)] | bool | None = None
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> AnswerRequest:
+        if (self.approved is None) == (self.response is None):
+            raise ValueError("give approved or response")
+        return self
+
+
+class AnswerOutcome(RunSummary):
+    """The run, and what became of each proposal that was decided."""
+
+    decided: list[dict[str, Any]]
+
+
+ANSWER_EXAMPLES: dict[str, Example] = {
+    "approve": Example(summary="Approve what the run proposed", value={"approved": True}),
+    "reject": Example(summary="Reject it", value={"approved": False, "feedback": "It is meant to be so"}),
+}
+
+
+@router.post("/{session_id:path}/answer", **EXCLUDE_NONE)
+async def answer(
+    workspaces: Workspaces,
+    session_id: Id,
+    body: Annotated[AnswerRequest, Body(openapi_examples=ANSWER_EXAMPLES)],
+) -> AnswerOutcome:
+    """Decide all open proposals of a run, in order, as the caller. A run asks no other question."""
+    place, thread = await workspaces.of_session(session_id)
+    if body.approved is None:
+        phase = thread.session.phase.value if thread.session else "idle"
+        raise AutomationRefused("session_no_question", phase=phase)
+    run, decided = await place.automations.sessions.answer(
+        session_id, place.person, approved=body.approved, feedback=body.feedback
+    )
+    return AnswerOutcome.model_validate({**run_summary(run), "decided": decided_documents(decided)})
+
+
+class ConfirmRequest(RequestBody):
+    """Whether a run that is about to end may do so; else it goes on."""
+
+    end: bool
+
+
+@router.post("/{session_id:path}/confirm", **EXCLUDE_NONE)
+async def confirm(workspaces: Workspaces, session_id: Id, body: ConfirmRequest) -> RunSummary:
+    """End a run that is about to end at once, or let it go on with ten more calls of the model."""
+    place, _ = await workspaces.of_session(session_id)
+    return _summary(await place.automations.sessions.confirm(session_id, place.person, end=body.end))
+
+
+class ChatCopy(AnswerBody):
+    thread_id: str
+
+
+@router.post("/{session_id:path}/chat", status_code=201)
+async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
+    """Copy a run or a template into a conversation of the caller, to go on by hand."""
+    place, _ = await workspaces.of_session(session_id)
+    copy = await place.automations.sessions.chat_copy(session_id, place.person)
+    return ChatCopy(thread_id=copy.key)
+
+
+@router.get("/{session_id:path}", **EXCLUDE_NONE)
+async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
+    """Return a run: where it stands, what it waits for, its counts, report and messages."""
+    _, thread = await workspaces.of_session(session_id)
+    said: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    for message in thread.conversation_history:
+        if is_note(message):
+            notes.append({**message, "after": len(said)})
+        else:
+            said.append(message)
+    return RunDetail.model_validate({**run_summary(thread), "messages": said, "notes": notes})
+
+
+def _summary(thread: Thread) -> RunSummary:
+    return RunSummary.model_validate(run_summary(thread))

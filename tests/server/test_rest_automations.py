@@ -1,0 +1,203 @@
+"""Automations and their runs over REST: the whole life of one, errors by row, roles, other workspaces."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from graphrag.agent.thread_store import SESSION_KIND
+from graphrag.automations.automation import KIND
+from server.rest_automations import AutomationDetail
+from tests.support.service import GRAPH, Service, error_of, service
+
+DRAFT = {
+    "graphKey": GRAPH,
+    "name": "Nightly check",
+    "message": "Look for open error outputs.",
+    "cron": "0 2 * * 1-5",
+    "timezone": "Europe/Paris",
+}
+
+
+ELEVEN: list[dict[str, Any]] = [{}] * 11
+
+
+async def made(client: httpx2.AsyncClient, **fields: Any) -> dict[str, Any]:
+    answer = await client.post("/api/automations", json={**DRAFT, **fields})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_an_automation_is_made_changed_run_and_removed() -> None:
+    async with service(automations_at_once=0) as running, running.as_() as ed:
+        shown = await made(ed)
+        assert shown["schedule"] == "at 02:00 on Monday through Friday"
+        assert len(shown["nextTimes"]) == 5
+        where = f"/api/automations/{shown['id']}"
+        detail = AutomationDetail.model_validate((await ed.get(where)).json())
+        assert [m["content"] for m in detail.messages] == [DRAFT["message"]]
+        french = (await ed.get(where, headers={"Accept-Language": "fr"})).json()
+        assert french["schedule"] == "à 02:00 du lundi au vendredi"
+        edited = (await ed.post(where, json={"version": 1, "cron": "0 9 * * *"})).json()
+        assert (edited["version"], edited["schedule"]) == (2, "at 09:00 every day")
+        assert error_of(await ed.post(where, json={"version": 1}))["code"] == "conflict"
+        assert (await ed.post(f"{where}/pause")).json()["pausedReason"] == "person"
+        assert error_of(await ed.post(f"{where}/run"))["code"] == "conflict"
+        assert (await ed.post(f"{where}/enable")).json()["enabled"] is True
+        began = await ed.post(f"{where}/run")
+        assert began.status_code == 202
+        session = began.json()["sessionId"]
+        assert session in error_of(await ed.post(f"{where}/run"))["message"]
+        [run] = (await ed.get(f"{where}/sessions")).json()["sessions"]
+        assert (run["sessionId"], run["phase"], run["trigger"]) == (session, "idle", "manual")
+        at = f"/api/sessions/{quote(session, safe='')}"
+        read = (await ed.get(at)).json()
+        assert read["messages"][0]["execution"]["automationId"] == shown["id"]
+        copied = (await ed.post(f"/api/sessions/{session}/chat")).json()["threadId"]
+        assert (await ed.get(f"/api/ai/thread/{copied}/messages")).json()["conversationHistory"]
+        stopped = (await ed.post(f"{at}/stop")).json()
+        assert (stopped["phase"], stopped["endReason"]) == ("completed", "CANCELLED")
+        assert error_of(await ed.post(f"{at}/stop"))["code"] == "conflict"
+        [listed] = (await ed.get("/api/automations", params={"graphKey": GRAPH})).json()["automations"]
+        assert listed["last"]["endReason"] == "CANCELLED"
+        assert listed["spentToday"]["runs"] == 1
+        assert (await ed.get("/api/sessions", params={"open": "true"})).json() == {"sessions": []}
+        [kept] = (await ed.get("/api/sessions", params={"phase": "completed"})).json()["sessions"]
+        assert kept["sessionId"] == session
+        assert (await ed.delete(where)).json() == {"success": True}
+        assert error_of(await ed.get(where))["code"] == "not_found"
+        assert (await ed.get(at)).status_code == 200, "its runs stay"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ({"cron": "61 * * * *"}, 422, "invalid"),
+        ({"cron": "0 0 0 * * *"}, 422, "invalid"),
+        ({"cron": "0 0 31 2 *"}, 422, "invalid"),
+        ({"cron": "* * * * *"}, 422, "invalid"),
+        ({"timezone": "Mars/Olympus"}, 422, "invalid"),
+        ({"message": ""}, 422, "invalid"),
+        ({"message": "x" * 100_001}, 413, "too_large"),
+        ({"blocks": ELEVEN}, 422, "invalid"),
+        ({"name": "nightly CHECK"}, 409, "conflict"),
+        ({"name": "x" * 81}, 422, "invalid"),
+        ({"graphKey": "elsewhere"}, 404, "not_found"),
+        ({"fromThreadId": "nobodys"}, 404, "not_found"),
+        ({"mode": "both"}, 422, "invalid_message"),
+        ({"owner": "me"}, 422, "invalid_message"),
+    ],
+)
+async def test_bad_input_is_refused_by_its_row(fields: dict[str, Any], status: int, code: str) -> None:
+    async with service(automations_at_once=0) as running, running.as_() as ed:
+        await made(ed)
+        answer = await ed.post("/api/automations", json={**DRAFT, "name": "Another", **fields})
+        assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+
+
+async def test_a_workspace_has_a_most_and_a_cost_needs_a_price() -> None:
+    async with service(automations_at_once=0, automations_max=1) as running, running.as_() as ed:
+        assert (await made(ed, budget={"costUsd": 1}))["budget"]["costUsd"] == 1, "no model costs nothing"
+        answer = await ed.post("/api/automations", json={**DRAFT, "name": "Another"})
+        assert (answer.status_code, error_of(answer)["code"]) == (429, "usage_limit")
+
+
+async def test_roles_are_kept_and_another_workspace_sees_nothing() -> None:
+    async with service(automations_at_once=0) as running, running.as_() as ed:
+        shown = await made(ed)
+        where = f"/api/automations/{shown['id']}"
+        session = (await ed.post(f"{where}/run")).json()["sessionId"]
+        await _check_role(running, ("vi", "viewer"), where, session, sees_runs=False)
+        await _check_role(running, ("olga", "editor"), where, session, sees_runs=False)
+        await _check_role(running, ("rose", "reviewer"), where, session, sees_runs=True)
+        async with running.as_("vi", "viewer") as vi:
+            assert error_of(await vi.post("/api/automations", json=DRAFT))["code"] == "forbidden"
+        async with running.as_("ed", "admin", "elsewhere") as stranger:
+            for method, path in (
+                ("GET", where),
+                ("POST", f"{where}/run"),
+                ("POST", f"{where}/take-over"),
+                ("DELETE", where),
+                ("GET", f"{where}/sessions"),
+                ("GET", f"/api/sessions/{session}"),
+                ("POST", f"/api/sessions/{session}/stop"),
+                ("POST", f"/api/sessions/{session}/chat"),
+            ):
+                assert error_of(await stranger.request(method, path))["code"] == "not_found", path
+            assert (await stranger.get("/api/automations")).json() == {"automations": []}
+            assert (await stranger.get("/api/sessions")).json() == {"sessions": []}
+        async with running.as_("ann", "admin") as ann:
+            assert (await ann.post(f"{where}/take-over")).json()["userId"] == "ann"
+
+
+async def _check_role(
+    running: Service, who: tuple[str, str], where: str, session: str, *, sees_runs: bool
+) -> None:
+    async with running.as_(*who) as client:
+        assert (await client.get(where)).status_code == 200
+        for method, path in (
+            ("POST", f"{where}/run"),
+            ("POST", f"{where}/pause"),
+            ("POST", f"{where}/take-over"),
+            ("DELETE", where),
+            ("POST", f"/api/sessions/{session}/stop"),
+        ):
+            assert error_of(await client.request(method, path))["code"] == "forbidden", path
+        status = 200 if sees_runs else 403
+        assert (await client.get(f"{where}/sessions")).status_code == status
+        assert (await client.get(f"/api/sessions/{session}")).status_code == status
+
+
+async def test_a_template_is_not_run_and_an_answer_needs_a_question() -> None:
+    async with service(automations_at_once=0) as running, running.as_() as ed:
+        shown = await made(ed)
+        session = (await ed.post(f"/api/automations/{shown['id']}/run")).json()["sessionId"]
+        for key, body in (
+            (f"seed/{shown['id']}", {"approved": True}),
+            (session, {"approved": True}),
+            (session, {"response": "yes"}),
+        ):
+            assert error_of(await ed.post(f"/api/sessions/{key}/answer", json=body))["code"] == "conflict"
+        both = await ed.post(f"/api/sessions/{session}/answer", json={"approved": True, "response": "x"})
+        assert both.status_code == 422
+        assert error_of(await ed.post(f"/api/sessions/{session}/confirm", json={"end": True}))["code"] == (
+            "conflict"
+        )
+        assert error_of(await ed.post(f"/api/sessions/{session}/resume"))["code"] == "conflict"
+
+
+async def test_a_schedule_is_previewed() -> None:
+    async with service(automations_at_once=0) as running, running.as_("vi", "viewer") as vi:
+        asked = {"cron": "0 2 1 * *", "timezone": "Europe/Paris"}
+        shown = (await vi.post("/api/schedules/preview", json=asked)).json()
+        assert shown["schedule"] == "at 02:00 on day 1 of the month"
+        assert len(shown["next"]) == len(shown["nextTimes"]) == 5
+        wrong = error_of(await vi.post("/api/schedules/preview", json={"timezone": "Europe/Pari"}))
+        assert "Europe/Paris" in wrong["message"]
+
+
+async def test_what_a_newer_program_stored_damages_itself_alone() -> None:
+    async with service(automations_at_once=0) as running, running.as_() as ed:
+        first, second = await made(ed), await made(ed, name="Second")
+        records = running.state.shared.database.records("default")
+        record = await records.get(KIND, first["id"])
+        assert record is not None
+        newer = type(record)(kind=KIND, key=record.key, data={**record.data, "schemaVersion": 99})
+        await records.put(newer, expected_version=record.version)
+        answer = await ed.get(f"/api/automations/{first['id']}")
+        assert answer.status_code == 500
+        assert error_of(answer)["code"] in ("damaged", "bad_document")
+        listed = (await ed.get("/api/automations")).json()["automations"]
+        assert [each["id"] for each in listed] == [second["id"]]
+
+
+async def test_a_stored_run_repeats_no_instructions() -> None:
+    async with service(automations_at_once=0) as running, running.as_() as ed:
+        shown = await made(ed)
+        session = (await ed.post(f"/api/automations/{shown['id']}/run")).json()["sessionId"]
+        record = await running.state.shared.database.records("default").get(SESSION_KIND, session)
+        assert record is not None
+        assert [message["role"] for message in record.data["conversationHistory"]] == ["user"]
