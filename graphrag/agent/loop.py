@@ -217,7 +217,13 @@ class Agent:
         graph = await self._source.get_graph(turn.graph_key)
         small = self._caller.is_small
         return await write_instructions(
-            self._source, graph, role=turn.person.role, language=turn.language, compact=small
+            self._source,
+            graph,
+            role=turn.person.role,
+            language=turn.language,
+            compact=small,
+            session_kind=turn.session_kind,
+            calls=turn.calls_allowed,
         )
 
     @asynccontextmanager

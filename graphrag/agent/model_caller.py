@@ -24,6 +24,7 @@ from graphrag.llm.base import (
     ToolSchema,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
+from graphrag.llm.message_text import is_stable
 from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
 from graphrag.llm.prompt_tokens import prompt_tokens
@@ -31,6 +32,7 @@ from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
 from graphrag.prompts.library import load_phrases
+from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from tools.base import Role, SessionKind, ToolBox
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,9 @@ APART = "\n\n"
 
 TOOLS_SHARE = 0.5
 """Of the room for a prompt, for tools at most: a small window is offered fewer of them."""
+
+ALWAYS_SHARE = 0.25
+"""Of the room for a prompt, for the nodes that are always sent at most."""
 
 RESULTS_TOKENS = 400
 """Of a small window, for what tools return."""
@@ -85,6 +90,8 @@ class ModelCaller:
         taken = {call.id for call in calls_of(turn.messages)}
         reply = turn.reply = Reply(targets, known_tools=self._known, taken=taken)
         used: list[CallUsage] = []
+        if turn.always_sent is None:
+            turn.always_sent = await self._always_sent(turn)
         requests = _Requests(self, turn, final=final)
         try:
             while not requests.answered:
@@ -114,6 +121,11 @@ class ModelCaller:
             turn.answer.append(text)
             yield Token(text=text)
 
+    async def _always_sent(self, turn: RunningTurn) -> tuple[SystemMessage, ...]:
+        graph, budget = await self._source.get_graph(turn.graph_key), self.always_tokens
+        made = await write_always_sent(self._source, graph, language=turn.language, budget=budget)
+        return () if made is None else (made,)
+
     def _metered(self, turn: RunningTurn, request: ModelRequest, used: list[CallUsage]) -> MeteredCall:
         payer = Payer(workspace=turn.person.workspace, person=turn.person.user_id)
         return MeteredCall(self.provider, request, self._meter, self._pricing, payer=payer, used=used)
@@ -136,7 +148,9 @@ class ModelCaller:
         """Return what is sent for a turn, in a share of the window. Raises: WindowTooSmall."""
         offered = self._offered(turn) if with_tools else _Offered()
         limit = room(self.provider.context_window, share=share) - offered.tokens
-        messages: list[Message] = fitted(turn.messages, limit)
+        lead = next((i for i, m in enumerate(turn.messages) if not is_stable(m)), len(turn.messages))
+        sent = [*turn.messages[:lead], *(turn.always_sent or ()), *turn.messages[lead:]]
+        messages: list[Message] = fitted(sent, limit)
         if self.is_small and offered.writes:  # the instructions of a small window do without
             forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
             place = next((i for i, message in enumerate(messages) if is_context(message)), len(messages))
@@ -163,6 +177,12 @@ class ModelCaller:
     def is_small(self) -> bool:
         """Whether the window is so small that tools give way before the context does."""
         return self.provider.context_window < SMALL
+
+    @property
+    def always_tokens(self) -> int:
+        """How many tokens what is always sent may have; a small window has no room for it."""
+        room_for_all = room(self.provider.context_window)
+        return 0 if self.is_small else min(ALWAYS_TOKENS, int(room_for_all * ALWAYS_SHARE))
 
     async def prepare(self) -> None:
         """Learn the model's window where its server says it."""

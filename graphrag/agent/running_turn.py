@@ -72,6 +72,8 @@ class RunningTurn:
     corrections: int = 0
     features: frozenset[str] = NO_FEATURES
     session: ProposingSession = CHAT_SESSION
+    always_sent: tuple[SystemMessage, ...] | None = None
+    """What stands after the instructions and is never stored; None: not looked for yet."""
 
     @property
     def session_kind(self) -> SessionKind:
@@ -92,6 +94,11 @@ class RunningTurn:
     @property
     def text(self) -> str:
         return "".join(self.answer)
+
+    @property
+    def calls_allowed(self) -> int | None:
+        """How often its model is asked at most; None: a conversation has no such limit."""
+        return None
 
     @property
     def calendar(self) -> Calendar | None:

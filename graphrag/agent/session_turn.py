@@ -88,6 +88,10 @@ class SessionTurn(RunningTurn):
         return session
 
     @property
+    def calls_allowed(self) -> int | None:
+        return self.agent_session.roundtrip_limit
+
+    @property
     def calendar(self) -> Calendar | None:
         return self.order.calendar
 

@@ -60,8 +60,12 @@ async def open_turn(
         options=replace(options, language=turn.language),
         instructions=known,
         compact=caller.is_small,
+        session_kind=turn.session_kind,
+        calls=turn.calls_allowed,
+        always_tokens=caller.always_tokens,
         context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),
     )
+    turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
     if known is None:
         turn.messages.insert(0, prepared.instructions)
     question = replace(said, retrieved=prepared.question.retrieved)

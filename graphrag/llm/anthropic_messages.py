@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeGuard
 
 from graphrag.llm.answers import AnswerReader, CallIds, thinking
 from graphrag.llm.base import (
@@ -44,6 +44,9 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_cr
 _NOTHING = Fields({})
 
 CACHED = {"type": "ephemeral"}
+LOOKED_BACK = 20
+"""So many blocks before a breakpoint the provider looks for what it knows. Source: Anthropic, caching."""
+
 EMPTY = "(empty)"
 """Stands where the format allows no empty text."""
 
@@ -76,14 +79,16 @@ def to_request(
 ) -> dict[str, Any]:
     """Return system, messages, tools and tool_choice, each only where there is something.
 
-    Breakpoints for the provider's cache stand at the end of the stable prefix (tools and stable
-    instructions) and at the end of the last message, which the next round of tools extends.
+    Breakpoints for the provider's cache stand at the end of each level of the stable prefix (tools and
+    stable instructions) and at the end of the last message, which the next round of tools extends. Where
+    a round added more blocks than the provider looks back, a fourth stands where the call before had its
+    last.
     """
     lead = 0
     while lead < len(messages) and is_stable(messages[lead]):
         lead += 1
     turns = _turns(messages[lead:]) or [_Turn(role="user", content=[_text(EMPTY)])]
-    turns[-1]["content"][-1]["cache_control"] = CACHED
+    _mark_ends(turns)
     request: dict[str, Any] = {"messages": turns}
     offered = [_tool(tool) for tool in tools] or _tools_of(messages)
     system = _system(messages[:lead])
@@ -100,10 +105,25 @@ def to_request(
 
 
 def _system(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    blocks = [_text(message.content) for message in messages if message.content.strip()]
-    if blocks:
-        blocks[-1]["cache_control"] = CACHED
+    """Return the stable messages as blocks; the last of each level ends what is cached."""
+    said = [message for message in messages if message.content.strip()]
+    blocks = [_text(message.content) for message in said]
+    ends = {message.level: block for message, block in zip(said, blocks, strict=True) if _is_system(message)}
+    for block in ends.values():
+        block["cache_control"] = CACHED
     return blocks
+
+
+def _is_system(message: Message) -> TypeGuard[SystemMessage]:
+    return isinstance(message, SystemMessage)
+
+
+def _mark_ends(turns: Sequence[_Turn]) -> None:
+    """Have the provider's cache end at the last block, and after a long step also where it began."""
+    turns[-1]["content"][-1]["cache_control"] = CACHED
+    step = max((place for place, turn in enumerate(turns) if turn["role"] == "assistant"), default=0)
+    if step and sum(len(turn["content"]) for turn in turns[step:]) > LOOKED_BACK:
+        turns[step - 1]["content"][-1]["cache_control"] = CACHED
 
 
 class _Turn(TypedDict):

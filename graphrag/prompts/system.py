@@ -14,7 +14,7 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Graph, GraphStats, NodeTypeConfig
 from graphrag.i18n import Language
 from graphrag.prompts.library import load_phrases, load_template
-from tools.base import Role
+from tools.base import Role, SessionKind
 from tools.compact import compact_handles, cut, cut_name
 from tools.toon import encode, encode_table
 
@@ -35,7 +35,8 @@ class PromptInputs:
 
     `configs` are the types the workspace sees, built-in ones included, by name. `sheets` (id: name)
     stands for the graph's own where given. `permission` "read" takes away what the role would allow.
-    `compact`: for a small window, without what a call of a tool can still tell.
+    `compact`: for a small window, without what a call of a tool can still tell. A run of an automation has
+    no counts in it, which its own changes would move; `calls` says how often its model is asked at most.
     """
 
     graph: Graph
@@ -47,13 +48,19 @@ class PromptInputs:
     language: Language = "en"
     today: date | None = None
     compact: bool = False
+    session_kind: SessionKind = "chat"
+    calls: int | None = None
+
+    @property
+    def is_run(self) -> bool:
+        return self.session_kind == "automation"
 
 
 def render_system_prompt(inputs: PromptInputs) -> str:
-    """Return the system prompt of a conversation. Raises: PromptError."""
+    """Return the system prompt of a conversation, or of a run. Raises: PromptError."""
     language = inputs.language
     writes = inputs.role != "viewer" and inputs.permission == "write"
-    role = [_phrase(inputs.role, language)]
+    role = [_run(inputs) if inputs.is_run else _phrase(inputs.role, language)]
     if not writes and inputs.role != "viewer":
         role.append(_phrase("read_only", language))
     rules = [_phrase("rule_write" if writes else "rule_read", language)]
@@ -74,18 +81,24 @@ def _phrase(name: str, language: Language, **values: str) -> str:
     return load_phrases("phrases", language)[name].render(values)
 
 
+def _run(inputs: PromptInputs) -> str:
+    calls = [] if inputs.calls is None else [_phrase("run_calls", inputs.language, calls=str(inputs.calls))]
+    return " ".join([_phrase("run", inputs.language), *calls])
+
+
 def _graph(inputs: PromptInputs) -> str:
     graph = inputs.graph
     shown: dict[str, Any] = {
         "graph": graph.key,
         "name": cut_name(graph.name, MAX_NAME_CHARS),
         "description": cut_name(graph.description or "", MAX_DESCRIPTION_CHARS) or None,
-        "nodes": inputs.stats.nodes,
-        "edges": inputs.stats.edges,
     }
+    if not inputs.is_run:
+        shown |= {"nodes": inputs.stats.nodes, "edges": inputs.stats.edges}
     if not inputs.compact:
         category = cut_name(graph.category, MAX_NAME_CHARS)
-        shown |= {"version": graph.version, "category": category, "permission": graph.permission}
+        shown |= {} if inputs.is_run else {"version": graph.version}
+        shown |= {"category": category, "permission": graph.permission}
     return encode({name: value for name, value in shown.items() if value is not None})
 
 
@@ -108,14 +121,15 @@ def _sheets(inputs: PromptInputs) -> str:
 def _types(inputs: PromptInputs) -> tuple[str, str]:
     used = inputs.stats.types
     families = {_family(name) for name in used}
+    weights = {name: _weight(count, inputs) for name, count in used.items()}
     ordered = sorted(
         inputs.configs.values(),
-        key=lambda config: (-used.get(config.type, 0), _family(config.type) not in families, config.type),
+        key=lambda config: (-weights.get(config.type, 0), _family(config.type) not in families, config.type),
     )
     in_use = [config for config in ordered if config.type in used] or ordered
     shown = in_use[: MAX_TYPES_COMPACT if inputs.compact else MAX_TYPES]
     shown += [config for config in ordered if config.type in BUILTIN_TYPES and config not in shown]
-    rows = [_type_row(config, used.get(config.type, 0)) for config in shown]
+    rows = [_type_row(config, None if inputs.is_run else used.get(config.type, 0)) for config in shown]
     for place, row in enumerate(rows):
         if inputs.compact or (place >= MAX_DESCRIBED and row["type"] not in BUILTIN_TYPES):
             row["description"] = None
@@ -124,8 +138,13 @@ def _types(inputs: PromptInputs) -> tuple[str, str]:
     unknown = sum(name not in inputs.configs for name in used)
     if unknown:
         notes.append(_phrase("types_unknown", language, count=str(unknown)))
-    columns = ["type", "name", "handles", "nodes", "description"]
+    columns = ["type", "name", "handles", *([] if inputs.is_run else ["nodes"]), "description"]
     return encode_table("types", rows, columns), " ".join(notes)
+
+
+def _weight(nodes: int, inputs: PromptInputs) -> int:
+    """Return what a type is sorted by: how often it is used, in a run only whether it is."""
+    return min(nodes, 1) if inputs.is_run else nodes
 
 
 def _family(name: str) -> str:
@@ -143,7 +162,7 @@ def _left_out(types: Sequence[NodeTypeConfig], language: Language) -> str:
     )
 
 
-def _type_row(config: NodeTypeConfig, nodes: int) -> dict[str, Any]:
+def _type_row(config: NodeTypeConfig, nodes: int | None) -> dict[str, Any]:
     return {
         "type": cut(config.type, MAX_NAME_CHARS),
         "name": cut_name(config.display_name, 80),

@@ -1,4 +1,4 @@
-"""Builds what a model is sent for a question: system prompt, retrieved context, the question.
+"""Builds what a model is sent for a question: system prompt, nodes always sent, retrieved context, question.
 
 The one builder of it, for the agent and for the commands that show it.
 """
@@ -16,17 +16,19 @@ from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.system import PromptInputs, render_system_prompt
+from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.context import CONTEXT_MARKER, Context, ContextOptions
 from graphrag.retrieval.retriever import Retrieval, Retriever
 from graphrag.retrieval.turn_context import context_for
-from tools.base import Role
+from tools.base import Role, SessionKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedPrompt:
-    """The three messages of a question, in order, and what they were made of."""
+    """The messages of a question, in order, and what they were made of."""
 
     instructions: SystemMessage
+    always_sent: SystemMessage | None
     context_message: SystemMessage
     question: UserMessage
     retrieval: Retrieval
@@ -35,8 +37,10 @@ class PreparedPrompt:
     @property
     def messages(self) -> tuple[tuple[str, str, int], ...]:
         """The messages as (role, text, tokens)."""
-        parts = (("system", self.instructions), ("system", self.context_message), ("user", self.question))
-        return tuple((role, part.content, count_tokens(part.content)) for role, part in parts)
+        system = (self.instructions, self.always_sent, self.context_message)
+        parts = [("system", part.content) for part in system if part is not None]
+        parts.append(("user", self.question.content))
+        return tuple((role, content, count_tokens(content)) for role, content in parts)
 
     def as_dict(self) -> Mapping[str, Any]:
         messages = self.messages
@@ -48,9 +52,19 @@ class PreparedPrompt:
 
 
 async def write_instructions(
-    source: GraphDataSource, graph: Graph, *, role: Role, language: Language, compact: bool = False
+    source: GraphDataSource,
+    graph: Graph,
+    *,
+    role: Role,
+    language: Language,
+    compact: bool = False,
+    session_kind: SessionKind = "chat",
+    calls: int | None = None,
 ) -> SystemMessage:
-    """Return the system prompt of a conversation about a graph. Raises: GraphNotFound, PromptError."""
+    """Return the system prompt of a conversation about a graph, or of a run, whose model is asked so often.
+
+    Raises: GraphNotFound, PromptError.
+    """
     inputs = PromptInputs(
         graph=graph,
         stats=await source.get_stats(graph.key),
@@ -58,6 +72,8 @@ async def write_instructions(
         role=role,
         language=language,
         compact=compact,
+        session_kind=session_kind,
+        calls=calls,
     )
     return SystemMessage(content=render_system_prompt(inputs))
 
@@ -72,26 +88,37 @@ async def prepare_prompt(
     options: ContextOptions,
     instructions: SystemMessage | None = None,
     compact: bool = False,
+    session_kind: SessionKind = "chat",
+    calls: int | None = None,
+    always_tokens: int = ALWAYS_TOKENS,
     context_room: Callable[[int], int] | None = None,
 ) -> PreparedPrompt:
     """Retrieve for the question and write the messages; a conversation keeps the `instructions` it has.
 
     `compact`: for a small window. `context_room` says how many tokens the context may have at most after
-    instructions of so many.
+    instructions of so many; `always_tokens`, how many what is always sent may have.
 
     Raises: GraphNotFound, PromptError.
     """
     found = await retriever.retrieve(graph_key, question)
     if instructions is None:
         instructions = await write_instructions(
-            source, found.graph, role=role, language=options.language, compact=compact
+            source,
+            found.graph,
+            role=role,
+            language=options.language,
+            compact=compact,
+            session_kind=session_kind,
+            calls=calls,
         )
-    system_tokens = count_tokens(instructions.content)
+    always = await write_always_sent(source, found.graph, language=options.language, budget=always_tokens)
+    system_tokens = count_tokens(instructions.content) + (count_tokens(always.content) if always else 0)
     if context_room is not None:
         options = replace(options, budget_tokens=min(options.budget_tokens, context_room(system_tokens)))
     context = await context_for(source, found, options, system_tokens=system_tokens)
     return PreparedPrompt(
         instructions=instructions,
+        always_sent=always,
         context_message=SystemMessage(content=f"{CONTEXT_MARKER}\n{context.text}", stable=False),
         question=UserMessage(content=question, retrieved=context.nodes),
         retrieval=found,
