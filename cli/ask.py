@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import typer
 
 from cli import render
 from cli.blocks import PointerOption, SinceOption, UseOption, blocks_of
+from cli.chat import SHOWN
 from cli.common import (
     EXIT_FAILED,
     Common,
@@ -23,11 +25,21 @@ from cli.common import (
     role_of,
     run,
 )
+from cli.question_card import ask_card
 from cli.review import approval_document
 from cli.turn_display import Ending, TurnView, show_proposal
-from graphrag.agent.events import Completed, Failed, ProposalPending, ToolFinished, ToolLimit, UsageReported
+from graphrag.agent.events import (
+    Completed,
+    Failed,
+    ProposalPending,
+    QuestionAsked,
+    ToolFinished,
+    ToolLimit,
+    UsageReported,
+)
 from graphrag.app.wiring import Services, open_agent
 from graphrag.config import Settings
+from tools.base import NO_FEATURES
 
 
 @command()
@@ -47,14 +59,24 @@ def ask(
     check_question(question)
     settings = common.settings(provider=provider, model=model)
     as_role, blocks = role_of(role), blocks_of(use, pointer, since)
+    shown = SHOWN if sys.stdin.isatty() and not common.as_json else NO_FEATURES
 
     async def work(services: Services) -> tuple[Ending | None, TurnView]:
         await graph_or_fail(services.source, graph)
         person, view = services.local_person(as_role), TurnView(settings.language, quiet=common.as_json)
         async with open_agent(services) as agent:
-            ending = await view.show(agent.run(thread, graph, question, person, blocks=blocks))
-            if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
-                ending = await view.show(agent.resume(ending.thread_id, person, grant_rounds=False))
+            ending = await view.show(
+                agent.run(thread, graph, question, person, blocks=blocks, features=shown)
+            )
+            while isinstance(ending, ToolLimit | QuestionAsked):
+                if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
+                    more = agent.resume(ending.thread_id, person, grant_rounds=False, features=shown)
+                elif (response := ask_card(ending.asked.question.card)) is not None:
+                    more = agent.resume(ending.thread_id, person, response=response, features=shown)
+                else:
+                    render.note(f"To answer it: nodius chat {graph} --thread {ending.thread_id}, then /later")
+                    break
+                ending = await view.show(more)
         return ending, view
 
     ending, view = run(settings, work)

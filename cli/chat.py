@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
 
@@ -24,8 +23,10 @@ from cli.common import (
     role_of,
     run,
 )
+from cli.line import read_line
+from cli.question_card import ask_card
 from cli.turn_display import Ending, TurnView, show_proposal
-from graphrag.agent.events import Event, Failed, ProposalPending, ToolLimit, TurnStarted
+from graphrag.agent.events import Event, Failed, ProposalPending, QuestionAsked, ToolLimit, TurnStarted
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import NothingToResume
 from graphrag.app.wiring import Services, open_agent
@@ -33,11 +34,14 @@ from graphrag.approvals import Approval, ApprovalError, Approve, ApproveEdited, 
 from graphrag.errors import describe
 from graphrag.roles import Person
 from tools.proposals import MalformedProposal, parse_action, to_document
+from tools.session_tools import QUESTIONS
 
 HELP = """\
 Ask anything about the graph, or for a change of it. Changes are proposed: you decide each.
   /retry   try a turn that failed again       /later   see what still waits for a decision
   /help    this list                          /exit    end (Ctrl-D too); Ctrl-C stops a turn"""
+SHOWN = frozenset({QUESTIONS})
+"""What a terminal can show beyond what every client can."""
 _CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
 
 
@@ -89,7 +93,9 @@ class Chat:
                 case message if message.startswith("/"):
                     render.fault(f"there is no command {message.split()[0]}; /help lists them")
                 case message:
-                    await self._turn(self._agent.run(self._thread, self._graph, message, self._person))
+                    await self._turn(
+                        self._agent.run(self._thread, self._graph, message, self._person, features=SHOWN)
+                    )
         if self._thread is not None:
             render.note(f"To go on: nodius chat {self._graph} --thread {self._thread}")
 
@@ -98,7 +104,7 @@ class Chat:
         if self._thread is None:
             render.note("There is no conversation yet.")
             return
-        await self._turn(self._agent.resume(self._thread, self._person))
+        await self._turn(self._agent.resume(self._thread, self._person, features=SHOWN))
 
     async def _turn(self, events: AsyncGenerator[Event]) -> None:
         """Show a turn, and what follows from the person's decisions in it."""
@@ -110,6 +116,8 @@ class Chat:
                 going_on = await self._decided(ending)
             elif isinstance(ending, ToolLimit):
                 going_on = self._limit(ending)
+            elif isinstance(ending, QuestionAsked):
+                going_on = self._answered(ending)
             elif isinstance(ending, Failed) and ending.fault.retryable:
                 render.note("/retry tries it again.")
         if self._view.usage():
@@ -147,7 +155,14 @@ class Chat:
         more = limit.max_extended - limit.rounds_used
         answer = read_line(f"{limit.rounds_used} rounds of tools are used up. Grant {more} more? [y/n] ")
         granted = (answer or "").strip().casefold()[:1] in ("y", "o")
-        return self._agent.resume(limit.thread_id, self._person, grant_rounds=granted)
+        return self._agent.resume(limit.thread_id, self._person, grant_rounds=granted, features=SHOWN)
+
+    def _answered(self, ending: QuestionAsked) -> AsyncGenerator[Event] | None:
+        response = ask_card(ending.asked.question.card)
+        if response is None:
+            render.note("Left to be answered: /later here; a message takes its place.")
+            return None
+        return self._agent.resume(ending.thread_id, self._person, response=response, features=SHOWN)
 
     async def _decided(self, pending: ProposalPending) -> AsyncGenerator[Event] | None:
         """Ask about proposals, the oldest first, until one is decided; None: all are left for later."""
@@ -164,14 +179,16 @@ class Chat:
         self, thread_id: str, approval: Approval, decision: Decision
     ) -> AsyncGenerator[Event]:
         """Resume with a decision; one that is refused is said, and the rest is looked at again."""
-        events = self._agent.resume(thread_id, self._person, decision=decision, approval_id=approval.id)
+        events = self._agent.resume(
+            thread_id, self._person, decision=decision, approval_id=approval.id, features=SHOWN
+        )
         try:
             async with aclosing(events):
                 async for event in events:
                     yield event
         except (ApprovalError, MalformedProposal) as exc:
             render.fault(exc.text(self._view.language) if isinstance(exc, ApprovalError) else str(exc))
-            async with aclosing(self._agent.resume(thread_id, self._person)) as waiting:
+            async with aclosing(self._agent.resume(thread_id, self._person, features=SHOWN)) as waiting:
                 async for event in waiting:
                     yield event
 
@@ -209,21 +226,6 @@ def edit_action(approval: Approval) -> ApproveEdited | None:
     except MalformedProposal as exc:
         render.fault(str(exc))
     return None
-
-
-def read_line(prompt: str) -> str | None:
-    """Return what the person types; None when they end it with Ctrl-D or Ctrl-C."""
-    in_main = threading.current_thread() is threading.main_thread()
-    # The event loop's own handler would wait for the line to end.
-    earlier = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
-    try:
-        return input(prompt)
-    except (EOFError, KeyboardInterrupt):
-        render.line()
-        return None
-    finally:
-        if earlier is not None:
-            signal.signal(signal.SIGINT, earlier)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.chat import on_interrupt, read_line
+from cli.chat import on_interrupt
 from cli.common import (
     EXIT_FAILED,
     EXIT_NOTHING,
@@ -28,9 +28,12 @@ from cli.common import (
     service_of,
     settings_of,
 )
+from cli.line import read_line
+from cli.question_card import ask_card
 from cli.turn_display import TurnView, print_proposal
 from graphrag.client.websocket import Message, NodiusStream, StreamedTurn
 from graphrag.i18n import Language
+from tools.session_tools import QUESTIONS
 
 DECISIONS = ("ask", "approve", "reject", "wait", "leave")
 
@@ -80,7 +83,8 @@ class Stream:
     async def run(self, stream: NodiusStream, graph: str, question: str, thread: str | None) -> int:
         """Ask, show, decide; return the exit code."""
         async with stream:
-            turn = await stream.chat(graph, question, thread_id=thread)
+            features = [QUESTIONS] if self._how == "ask" else None
+            turn = await stream.chat(graph, question, thread_id=thread, features=features)
             while True:
                 end = await self._shown(turn)
                 if end["type"] == "ai:error":
@@ -111,6 +115,9 @@ class Stream:
         """Return how it goes on after a proposal or at the limit of tools; None: it is left waiting."""
         if waiting["type"] == "tool_limit":
             return await stream.resume(thread_id, approved=False)  # it answers from what it has
+        if waiting["type"] == "question":
+            response = ask_card(waiting["card"])
+            return None if response is None else await stream.answer(thread_id, response)
         for one in () if self._as_json else waiting.get("approvals", ()):
             print_proposal(one["id"], one["title"], one["preview"], one["reason"], one["dependsOn"])
         how = self._how
@@ -158,4 +165,4 @@ def _document(full_text: str) -> Message | None:
     if not isinstance(loaded, dict):
         return None
     document = cast(Message, loaded)
-    return document if document.get("type") in ("interrupt", "tool_limit") else None
+    return document if document.get("type") in ("interrupt", "tool_limit", "question") else None

@@ -16,6 +16,7 @@ from graphrag.agent.events import (
     Failed,
     PromptRead,
     ProposalPending,
+    QuestionAsked,
     Token,
     ToolFinished,
     ToolLimit,
@@ -29,7 +30,7 @@ from graphrag.i18n import text as text_of
 
 _LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}")
 
-Ending = Completed | ProposalPending | ToolLimit | Failed
+Ending = Completed | ProposalPending | ToolLimit | QuestionAsked | Failed
 
 
 def readable(text: str) -> str:
@@ -91,7 +92,9 @@ class TurnView:
                 self.failed(event.fault.message(self.language), event.fault.details)
             case TurnStarted(words_only=True):
                 self.words_only()
-            case TurnStarted() | UsageReported() | Completed() | ProposalPending() | ToolLimit():
+            case TurnStarted() | UsageReported() | Completed():
+                pass
+            case ProposalPending() | ToolLimit() | QuestionAsked():
                 pass
 
     def token(self, text: str) -> None:

@@ -138,6 +138,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "ThreadBusy": _as("busy", http_status=409),
     "ThreadVersion": _as("damaged"),
     "NothingToResume": _as("conflict"),
+    "NoQuestion": _as("conflict"),
+    "AlreadyAnswered": _as("conflict"),
     # sessions and automations
     "AutomationNotFound": _as("not_found"),
     "SessionNotFound": _as("not_found"),

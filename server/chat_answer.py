@@ -18,6 +18,7 @@ from graphrag.agent.events import (
     Event,
     Failed,
     ProposalPending,
+    QuestionAsked,
     ToolFinished,
     ToolLimit,
     TurnStarted,
@@ -95,12 +96,16 @@ class ContextNode(AnswerBody):
 
 
 class ChatAnswer(AnswerBody):
-    """How a turn ended: with an answer, with proposals that wait, or, if it is `interactive`, at the limit of
-    tool rounds. `context` is what the model was shown of the graph, most relevant first; `words_only`: the
-    embedding service failed, so it was found by its words alone."""
+    """How a turn ended: with an answer, with proposals that wait, at the limit of tool rounds (if it is
+    `interactive`), or with a question (to a client with the feature `questions`).
+
+    `context` is what the model was shown of the graph, most relevant first; `words_only`: the embedding
+    service failed, so it was found by its words alone. `module` is a question's kind and fields, `card` what
+    to show of it.
+    """
 
     thread_id: str
-    type: Literal["message", "interrupt", "tool_limit"]
+    type: Literal["message", "interrupt", "tool_limit", "question"]
     message: str
     tool_calls: list[ToolCallMade] = Field(default_factory=list[ToolCallMade])
     usage: TokensUsed = TokensUsed()
@@ -113,6 +118,9 @@ class ChatAnswer(AnswerBody):
     approvals: list[ApprovalWaiting] | None = None
     rounds_used: int | None = None
     max_extended: int | None = None
+    call_id: str | None = None
+    module: dict[str, Any] | None = None
+    card: dict[str, Any] | None = None
 
 
 async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
@@ -185,6 +193,8 @@ def _waiting(ending: Ending, language: Language) -> dict[str, Any]:
         return interrupt_document(ending.text, ending.approvals, language)
     if isinstance(ending, ToolLimit):
         return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
+    if isinstance(ending, QuestionAsked):
+        return ending.asked.shown(ending.text)
     return {}
 
 

@@ -11,6 +11,7 @@ from graphrag.agent.events import (
     Event,
     Failed,
     ProposalPending,
+    QuestionAsked,
     ToolFinished,
     ToolLimit,
 )
@@ -99,6 +100,8 @@ class Metrics:
                 self._turns.labels("answer").inc()
             case ToolLimit():
                 self._turns.labels("tool_limit").inc()
+            case QuestionAsked():
+                self._turns.labels("question").inc()
             case Failed():
                 self._turns.labels(event.fault.code).inc()
             case ActionApplied() | _:

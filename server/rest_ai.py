@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.openapi.models import Example
 from pydantic import BeforeValidator, Field
 
+from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals.approval import MAX_FEEDBACK
@@ -19,6 +20,8 @@ from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBod
 from server.resuming import resumed
 from server.workspaces import WorkspaceContext
 from server.ws_events import interrupt_document
+from server.ws_messages import Features
+from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
 
@@ -30,7 +33,8 @@ class ChatRequest(RequestBody):
     """A message of a person about a graph; without `threadId` a new conversation.
 
     `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in place of
-    answering without tools.
+    answering without tools. `features`: what else the client can show; `questions`: the model may ask
+    (`type: "question"`).
     """
 
     graph_key: Id
@@ -39,6 +43,7 @@ class ChatRequest(RequestBody):
     context_type: ContextType | None = None
     interactive: bool = False
     blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
+    features: Features
 
 
 CHAT_EXAMPLES: dict[str, Example] = {
@@ -76,6 +81,7 @@ async def chat(
         language=language,
         interactive=body.interactive,
         blocks=body.blocks,
+        features=frozenset(body.features),
     )
     return await collect(state, request, events)
 
@@ -83,7 +89,7 @@ async def chat(
 class ResumeRequest(RequestBody):
     """A decision of what a conversation waits for; without `approvalId` of its oldest proposal.
 
-    `interactive`: as in a chat request.
+    `interactive`, `features`: as in a chat request.
     """
 
     thread_id: Id
@@ -92,6 +98,7 @@ class ResumeRequest(RequestBody):
     approval_id: Id | None = None
     edited_action: dict[str, Any] | None = None
     interactive: bool = False
+    features: Features
 
 
 RESUME_EXAMPLES: dict[str, Example] = {
@@ -118,7 +125,34 @@ async def resume(
     place = await workspaces.with_thread(body.thread_id)
     state = state_of(request)
     state.limiter.spend(place.person.user_id)
-    events = resumed(place, body, language=language, interactive=body.interactive)
+    features = frozenset(body.features)
+    events = resumed(place, body, language=language, interactive=body.interactive, features=features)
+    return await collect(state, request, events)
+
+
+class AnswerRequest(RequestBody):
+    """The answer to a question: one of its `card`'s responses, or a text where it takes one."""
+
+    response: Annotated[str, Field(max_length=MAX_MESSAGE)] | bool
+    interactive: bool = False
+
+
+@router.post("/thread/{thread_id}/answer", responses=MODEL_ERRORS, **EXCLUDE_NONE)
+async def answer(
+    request: Request, workspaces: Workspaces, language: InLanguage, thread_id: Id, body: AnswerRequest
+) -> ChatAnswer:
+    """Answer the question that a conversation waits with, once, and let it go on."""
+    place = await workspaces.with_thread(thread_id)
+    state = state_of(request)
+    state.limiter.spend(place.person.user_id)
+    events = place.agent.resume(
+        thread_id,
+        place.person,
+        response=body.response,
+        language=language,
+        interactive=body.interactive,
+        features=frozenset({QUESTIONS}),
+    )
     return await collect(state, request, events)
 
 
@@ -181,8 +215,16 @@ class ThreadMessages(AnswerBody):
     status: str = "idle"
 
 
+_FEATURES = "What the client can show; `questions`: also a question that waits."
+
+
 @router.get("/thread/{thread_id}/messages", **EXCLUDE_NONE)
-async def messages(workspaces: Workspaces, thread_id: Id, language: InLanguage) -> ThreadMessages:
+async def messages(
+    workspaces: Workspaces,
+    thread_id: Id,
+    language: InLanguage,
+    features: Annotated[list[str] | None, Query(max_length=20, description=_FEATURES)] = None,
+) -> ThreadMessages:
     """Return a conversation with what it waits for."""
     place, thread = await workspaces.of_thread(thread_id)
     thread = await place.effective_status(thread)
@@ -197,13 +239,17 @@ async def messages(workspaces: Workspaces, thread_id: Id, language: InLanguage) 
         thread_id=thread.key,
         conversation_history=said,
         notes=notes,
-        pending_interrupt=await _pending(place, thread, language),
+        pending_interrupt=await _pending(place, thread, language, asks=QUESTIONS in (features or ())),
         status=thread.turn.status,
     )
 
 
-async def _pending(place: WorkspaceContext, thread: Thread, language: Language) -> dict[str, Any] | None:
-    """Return what waits as it was first sent, as long as it waits."""
+async def _pending(
+    place: WorkspaceContext, thread: Thread, language: Language, *, asks: bool
+) -> dict[str, Any] | None:
+    """Return what waits as it was first sent, as long as it waits; a question to who `asks` for it."""
+    if (asked := PendingQuestion.of(thread)) is not None:
+        return asked.shown(thread.turn.text) if asks else None
     if thread.turn.status == "limit":
         return {
             "type": "tool_limit",

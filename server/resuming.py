@@ -11,6 +11,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.i18n import Language
 from server.workspaces import WorkspaceContext
+from tools.base import NO_FEATURES
 
 
 class ResumeAsked(Protocol):
@@ -34,6 +35,7 @@ async def resumed(
     *,
     language: Language | None = None,
     interactive: bool = True,
+    features: frozenset[str] = NO_FEATURES,
 ) -> AsyncGenerator[Event]:
     """Yield the events of a thread that a person resumes. Raises: as `Agent.resume`."""
 
@@ -51,6 +53,7 @@ async def resumed(
         answer=answer,
         language=language,
         interactive=interactive,
+        features=features,
     )
     async with aclosing(events) as stream:
         async for event in stream:

@@ -31,6 +31,7 @@ from server.ws_ai import AiLimits, Conversations
 from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal
 from server.ws_events import Message, error_message
 from server.ws_messages import (
+    AiAnswer,
     AiChat,
     AiFollow,
     AiInterrupt,
@@ -255,7 +256,10 @@ class Connection:
             await self._conversations.chat(place, message, sign_in)
         else:
             place = await places.with_thread(message.thread_id)
-            await self._conversations.resume(place, message, sign_in)
+            if isinstance(message, AiAnswer):
+                await self._conversations.answer(place, message, sign_in)
+            else:
+                await self._conversations.resume(place, message, sign_in)
 
     async def _follow(self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn) -> None:
         await self._following.aclose()

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from graphrag.agent.events import Completed, Event, Failed, ProposalPending, ToolLimit, TurnStarted
+from graphrag.agent.events import Ending, Event, ProposalPending, TurnStarted
 from graphrag.agent.thread_store import NothingToResume, ThreadBusy
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
@@ -23,10 +23,12 @@ from server.server_state import ServerState
 from server.workspaces import WorkspaceContext
 from server.ws_errors import fault_message, is_unforeseen
 from server.ws_events import Message, WireTurn
-from server.ws_messages import AiChat, AiResume
+from server.ws_messages import AiAnswer, AiChat, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_sign_in import SignIn
 from server.ws_turns import ActiveTurn, RunningTurns, stop
+from tools.base import NO_FEATURES
+from tools.session_tools import QUESTIONS
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +75,31 @@ class Conversations:
             context_type=asked.context_type,
             language=self._language,
             blocks=asked.blocks,
+            features=(features := frozenset(asked.features)),
         )
-        await self._begin(asked.id, place, events, asked.thread_id, sign_in, question=asked.message)
+        question = asked.message
+        await self._begin(
+            asked.id, place, events, asked.thread_id, sign_in, question=question, features=features
+        )
 
     async def resume(self, place: WorkspaceContext, asked: AiResume, sign_in: SignIn) -> None:
         """Begin to go on where a thread waits; returns at once."""
         log.debug("ws_resume", extra={"threadId": asked.thread_id})
-        events = resumed(place, asked, language=self._language)
-        await self._begin(asked.id, place, events, asked.thread_id, sign_in)
+        features = frozenset(asked.features)
+        events = resumed(place, asked, language=self._language, features=features)
+        await self._begin(asked.id, place, events, asked.thread_id, sign_in, features=features)
+
+    async def answer(self, place: WorkspaceContext, asked: AiAnswer, sign_in: SignIn) -> None:
+        """Begin to go on with the answer to a question; returns at once."""
+        features = frozenset({QUESTIONS})
+        events = place.agent.resume(
+            asked.thread_id,
+            place.person,
+            response=asked.response,
+            language=self._language,
+            features=features,
+        )
+        await self._begin(asked.id, place, events, asked.thread_id, sign_in, features=features)
 
     def interrupt_asked(self, id_: float) -> bool:
         """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
@@ -103,6 +122,7 @@ class Conversations:
         sign_in: SignIn,
         *,
         question: str | None = None,
+        features: frozenset[str] = NO_FEATURES,
     ) -> None:
         wire = WireTurn(id_, self._language)
         if self._is_full(wire):
@@ -110,7 +130,9 @@ class Conversations:
             text = text_of("turns_at_once", self._language, turns=self.limits.turns)
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
-        turn = ActiveTurn(wire=wire, place=place, sign_in=sign_in, owner=self, question=question)
+        turn = ActiveTurn(
+            wire=wire, place=place, sign_in=sign_in, owner=self, question=question, features=features
+        )
         wire.thread_id = thread_id
         number = self._shared.add(turn)
         self._running[number] = turn
@@ -170,7 +192,7 @@ class Conversations:
                     await self._outbox.put(message)
                 if isinstance(event, TurnStarted):
                     self._shared.begun(turn)
-                turn.ended = isinstance(event, Completed | ProposalPending | ToolLimit | Failed)
+                turn.ended = isinstance(event, Ending)
                 if isinstance(event, ProposalPending):
                     pending = event
         return pending
@@ -206,13 +228,14 @@ class Conversations:
         )
         self._waits.pop(thread_id, None)
         if decided:
-            events = self._going_on(place, thread_id)
-            await self._begin(turn.wire.id, place, events, thread_id, turn.sign_in)
+            features = turn.features
+            events = self._going_on(place, thread_id, features)
+            await self._begin(turn.wire.id, place, events, thread_id, turn.sign_in, features=features)
 
-    async def _going_on(self, place: WorkspaceContext, thread_id: str) -> Events:
+    async def _going_on(self, place: WorkspaceContext, thread_id: str, features: frozenset[str]) -> Events:
         """Yield the events of a thread after a decision elsewhere; none if somebody else took it up."""
         try:
-            events = place.agent.resume(thread_id, place.person, language=self._language)
+            events = place.agent.resume(thread_id, place.person, language=self._language, features=features)
             async with aclosing(events) as stream:
                 async for event in stream:
                     yield event

@@ -12,6 +12,7 @@ from graphrag.agent.events import (
     Failed,
     PromptRead,
     ProposalPending,
+    QuestionAsked,
     Token,
     ToolFinished,
     ToolLimit,
@@ -104,6 +105,8 @@ class WireTurn:
             case ProposalPending():
                 document = interrupt_document(event.text, event.approvals, self.language)
                 yield self.complete(event.thread_id, encode(document))
+            case QuestionAsked():
+                yield self.complete(event.thread_id, encode(event.asked.shown(event.text)))
             case Completed():
                 more = {"stopped": True} if event.stopped else {}
                 yield {**self.complete(event.thread_id, event.text), **more}

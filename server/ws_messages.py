@@ -39,6 +39,10 @@ Id = Annotated[int | float, Field(alias="_id")]
 OptionalId = Annotated[int | float | None, Field(alias="_id")]
 Key = Annotated[str, Field(min_length=1, max_length=400)]
 Name = Annotated[str, Field(min_length=1, max_length=400)]
+Features = Annotated[
+    list[Annotated[str, Field(max_length=40)]], Field(max_length=20, default_factory=list[str])
+]
+"""What a client can show beyond what every client can (`questions`); others are ignored."""
 
 
 class Authenticate(_Message):
@@ -64,6 +68,7 @@ class AiChat(_AiMessage):
     thread_id: Key | None = None
     context_type: Literal["graph", "nodeConfig", "htmlClass", "home"] | None = None
     blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
+    features: Features
 
 
 class AiResume(_AiMessage):
@@ -73,6 +78,15 @@ class AiResume(_AiMessage):
     feedback: Annotated[str | None, Field(max_length=MAX_TEXT)] = None
     approval_id: Key | None = None
     edited_action: dict[str, Any] | None = None
+    features: Features
+
+
+class AiAnswer(_AiMessage):
+    """Ours: answer the question that a thread waits with: an option or a text, or yes or no."""
+
+    type: Literal["ai:answer"]
+    thread_id: Key
+    response: Annotated[str, Field(max_length=MAX_TEXT)] | bool
 
 
 class AiInterrupt(_AiMessage):
@@ -183,7 +197,7 @@ class EditNodeType(_SyncMessage):
     type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
 
 
-AiMessage = AiChat | AiResume | AiInterrupt | AiFollow | AiWatch
+AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiFollow | AiWatch
 SyncMessage = (
     RegisterUser
     | DisconnectUser

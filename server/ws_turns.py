@@ -15,6 +15,7 @@ from server.auth import Identity
 from server.workspaces import WorkspaceContext
 from server.ws_events import Message, WireTurn
 from server.ws_sign_in import SignIn
+from tools.base import NO_FEATURES
 
 SHOWN_CHARS = 20_000
 """So much of a tool's result is kept for other connections."""
@@ -86,7 +87,8 @@ class ActiveTurn:
     """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
 
     Its messages are sent as long as the `sign_in` lasts that asked for it. `question` is what a person asked,
-    None where it goes on after a decision. `owner` is the connection that runs it.
+    None where it goes on after a decision. `owner` is the connection that runs it, `features` what its client
+    can show.
     """
 
     wire: WireTurn
@@ -94,6 +96,7 @@ class ActiveTurn:
     sign_in: SignIn
     owner: object
     question: str | None = None
+    features: frozenset[str] = NO_FEATURES
     log: TurnLog = field(default_factory=TurnLog)
     number: int = -1
     task: asyncio.Task[None] | None = None

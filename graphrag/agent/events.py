@@ -1,7 +1,8 @@
 """The events of a turn, which every channel (command line, HTTP, WebSocket) forwards or collects.
 
 A turn begins with `TurnStarted` and ends with exactly one of `Completed`, `ProposalPending`,
-`ToolLimit` or `Failed`. After `ProposalPending` and `ToolLimit` the thread waits for `resume`.
+`ToolLimit`, `QuestionAsked` or `Failed`. After `ProposalPending`, `ToolLimit` and `QuestionAsked` the thread
+waits for `resume`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.agent.failures import TurnFault
+from graphrag.agent.pending_question import PendingQuestion
 from graphrag.approvals import Approval
 
 
@@ -117,6 +119,15 @@ class ToolLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAsked:
+    """The model asks the person; only to a client that can show it. `text` is what it said before."""
+
+    thread_id: str
+    text: str
+    asked: PendingQuestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """The turn broke off. The thread is valid; `resume` tries the step again where that may help."""
 
@@ -124,7 +135,7 @@ class Failed:
     fault: TurnFault
 
 
-Ending = Completed | ProposalPending | ToolLimit | Failed
+Ending = Completed | ProposalPending | ToolLimit | QuestionAsked | Failed
 """With one of these a turn ends."""
 
 Event = (
@@ -138,5 +149,6 @@ Event = (
     | Completed
     | ProposalPending
     | ToolLimit
+    | QuestionAsked
     | Failed
 )

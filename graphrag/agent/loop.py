@@ -21,6 +21,7 @@ from datasources.base import GraphDataSource
 from graphrag.agent.events import Ending, Event
 from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.pending_question import AlreadyAnswered, PendingQuestion, standing_answer
 from graphrag.agent.requested_calls import Requested
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import (
@@ -44,7 +45,7 @@ from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import write_instructions
 from graphrag.retrieval.retriever import Retriever
 from tools.base import NO_FEATURES, ToolContext
-from tools.session_tools import QUESTIONS
+from tools.session_tools import QUESTIONS, Response
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,7 @@ class Agent:
                 stored = await take_over(self._threads, thread_id, person)
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.interactive, turn.features = interactive, features & FEATURES
+            turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             options, rounds = self._context_options, self.limits.rounds
             await self._caller.prepare()
@@ -167,24 +169,27 @@ class Agent:
         decision: Decision | None = None,
         approval_id: str | None = None,
         grant_rounds: bool | None = None,
+        response: Response | None = None,
         answer: Answer | None = None,
         language: Language | None = None,
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
     ) -> AsyncGenerator[Event]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
-        default the oldest), with more rounds granted or not, or with neither, to look and go on.
+        default the oldest), with more rounds granted or not, with the response to a question, or with
+        none of these, to look and go on.
 
         `answer` returns decision and grant, where they depend on how the thread stands.
         The thread is read once, when its lease is held; another person's lease ends at once.
 
-        Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, and what
-        `Approvals.decide` raises; the turn then waits as it did.
+        Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, what
+        `Approvals.decide` raises, and for a response NoQuestion, AlreadyAnswered and WrongResponse; the turn
+        then waits as it did.
         """
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
         last: Ending | None = None
-        async with self._held(thread_id, person) as hold:
+        async with self._held(thread_id, person, is_answering=response is not None) as hold:
             stored = await take_over(self._threads, thread_id, person)
             self._turn_begins(stored.thread.graph_key)
             if answer is not None:
@@ -192,7 +197,10 @@ class Agent:
             turn = RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
             turn.interactive, turn.features = interactive, features & FEATURES
             turn.answer.append(turn.state.text)
-            if await self._propose_pending(turn):
+            if response is None and turn.question is not None and QUESTIONS not in turn.features:
+                raise NothingToResume(thread_id=thread_id, status=turn.state.status)
+            answered = [] if response is None else [turn.answer_question(response)]
+            if not answered and await self._propose_pending(turn):
                 decision = None  # there is nothing to decide: the model is given the reason
             if decision is not None:
                 chosen = approval_id or await self._oldest(turn)
@@ -200,6 +208,8 @@ class Agent:
             events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
             decided, waiting = await turn.decide_by_policy(self._approvals, waiting)
             events += decided
+            if answered:
+                events, waiting = [*answered, *events], []  # what else is open does not hold this turn up
             status = turn.state.status
             if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
                 raise NothingToResume(thread_id=thread_id, status=status)
@@ -227,13 +237,19 @@ class Agent:
         )
 
     @asynccontextmanager
-    async def _held(self, thread_id: str, person: Person) -> AsyncGenerator[TurnLease]:
-        """Hold a thread that was not read yet. Raises: ThreadBusy; ThreadNotFound to all but its owner."""
+    async def _held(
+        self, thread_id: str, person: Person, *, is_answering: bool = False
+    ) -> AsyncGenerator[TurnLease]:
+        """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where somebody was
+        faster; ThreadNotFound to all but its owner."""
         async with AsyncExitStack() as stack:
             try:
                 hold = await stack.enter_async_context(self.leases.held(thread_id))
             except ThreadBusy:
-                await self._threads.get(thread_id, person)
+                thread = (await self._threads.get(thread_id, person)).thread
+                standing = standing_answer(thread.messages) if is_answering else None
+                if standing is not None and PendingQuestion.of(thread) is None:
+                    raise AlreadyAnswered(thread_id=thread_id, answer=standing) from None
                 raise
             yield hold
 
@@ -254,7 +270,7 @@ class Agent:
     async def _propose_pending(self, turn: RunningTurn) -> bool:
         """Make the proposal that another program's turn waits for; return whether it was refused."""
         calls = unanswered(turn.messages)
-        if turn.state.status != "waiting" or turn.state.open or not calls:
+        if turn.state.status != "waiting" or turn.state.open or turn.question or not calls:
             return False
         turn.messages.insert(0, await self._instructions(turn))
         made: list[Approval] = []
@@ -276,6 +292,8 @@ class Agent:
     async def _take_up(self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None) -> _Start:
         """Return how a resumed turn goes on, and store that it does."""
         requested, final = None, False
+        if (asked := turn.question) is not None:
+            return await turn.ask_person(asked)
         if turn.state.status == "limit":
             if grant_rounds is None:
                 return await turn.at_limit(self.limits.max_rounds)
@@ -335,6 +353,9 @@ class Agent:
             waiting: list[Approval] = []
             async with aclosing(self._round(turn, requested, waiting)) as events:
                 async for event in events:
+                    if isinstance(event, PendingQuestion):
+                        yield await turn.ask_person(event)
+                        return
                     yield event
             turn.stepped(waiting)
             if waiting:
@@ -348,8 +369,10 @@ class Agent:
             turn.repair_history()
             await turn.save("running")
 
-    async def _round(self, turn: RunningTurn, step: Requested, made: list[Approval]) -> AsyncGenerator[Event]:
-        """Run the calls of a step; proposals made in it are added to `made`."""
+    async def _round(
+        self, turn: RunningTurn, step: Requested, made: list[Approval]
+    ) -> AsyncGenerator[Event | PendingQuestion]:
+        """Run the calls of a step; proposals made in it are added to `made`. A question is the only call."""
         turn.change(rounds_used=turn.state.rounds_used + 1)
         async with aclosing(self._calls.run(step, self._place(turn))) as answers:
             async for answered in answers:
@@ -357,6 +380,9 @@ class Agent:
                     turn.opened([answered.approval])
                     made.append(answered.approval)
                     continue
+                if answered.question is not None:
+                    yield PendingQuestion(call_id=answered.call.id, question=answered.question)
+                    return
                 if answered.unsure:
                     turn.change(unsure=[*turn.state.unsure, answered.call.id])
                 if not turn.answered(answered):

@@ -17,12 +17,14 @@ from graphrag.agent.events import (
     Completed,
     Event,
     ProposalPending,
+    QuestionAsked,
     ToolFinished,
     ToolLimit,
     UsageReported,
 )
 from graphrag.agent.failures import TurnFault
 from graphrag.agent.history import calls_of, for_model, is_context, repaired, unanswered
+from graphrag.agent.pending_question import PendingQuestion, in_words, no_question
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.tool_calls import Answered, Requested
@@ -42,6 +44,7 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMess
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
 from tools.base import NO_FEATURES, SessionKind
+from tools.session_tools import Response
 
 CORRECTIONS = 2
 """How often in a turn a model is asked again that wrote a tool call as text; the last time without tools."""
@@ -193,6 +196,38 @@ class RunningTurn:
         used = self.state.rounds_used
         await self.save("limit", {"type": "tool_limit", "roundsUsed": used, "maxExtended": max_rounds})
         return ToolLimit(thread_id=self.thread_id, text=self.text, rounds_used=used, max_extended=max_rounds)
+
+    @property
+    def question(self) -> PendingQuestion | None:
+        """What the turn asks the person and waits for."""
+        return PendingQuestion.of(self.stored.thread)
+
+    async def ask_person(self, asked: PendingQuestion) -> QuestionAsked:
+        """Store that the turn waits for an answer."""
+        await self.save("waiting", asked.stored())
+        return QuestionAsked(thread_id=self.thread_id, text=self.text, asked=asked)
+
+    def answer_question(self, response: Response) -> ToolFinished:
+        """Give the model the answer to the pending question; stored with the next `save`.
+
+        Raises: NoQuestion, AlreadyAnswered, WrongResponse.
+        """
+        asked = self.question or no_question(self.thread_id, self.messages)
+        asked.question.check(response)
+        return self._end_question(asked, self.phrase("answered", answer=in_words(response, self.language)))
+
+    def close_question(self) -> None:
+        """Tell the model that the person wrote something else instead."""
+        if (asked := self.question) is not None:
+            self._end_question(asked, self.phrase("question_closed"))
+
+    def _end_question(self, asked: PendingQuestion, text: str) -> ToolFinished:
+        call = asked.call
+        self.messages.append(ToolMessage(call_id=call.id, name=call.name, content=text))
+        self._update(pending_interrupt=None)
+        return ToolFinished(
+            call_id=call.id, name=call.name, arguments=call.arguments, result_text=text, is_error=False
+        )
 
     async def abandon(self) -> None:
         """Leave a turn whose channel is closed: nobody waits for its answer."""

@@ -71,6 +71,11 @@ class NodiusClient:
         body = {"threadId": thread_id, "approved": approved, **options}
         return await self._call("POST", "ai/resume", body=body)
 
+    async def answer(self, thread_id: str, response: str | bool, **options: Any) -> Json:
+        """Answer the question that a conversation waits with, and let it go on."""
+        body = {"response": response, **options}
+        return await self._call("POST", f"ai/thread/{_part(thread_id)}/answer", body=body)
+
     async def threads(self, **options: Any) -> list[Json]:
         return (await self._call("POST", "ai/threads", body=options))["threads"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -92,10 +92,23 @@ class NodiusStream:
         if self._reading is not None:
             await self._reading
 
-    async def chat(self, graph_key: str, message: str, *, thread_id: str | None = None) -> StreamedTurn:
-        """Ask about a graph, in a new thread or an old one."""
+    async def chat(
+        self,
+        graph_key: str,
+        message: str,
+        *,
+        thread_id: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> StreamedTurn:
+        """Ask about a graph, in a new thread or an old one. `features`: what the caller can show
+        (`questions`)."""
         fields: Message = {"graphKey": graph_key, "message": message}
-        return await self._begin("ai:chat", fields | ({} if thread_id is None else {"threadId": thread_id}))
+        fields |= {"threadId": thread_id, "features": features}
+        return await self._begin("ai:chat", {k: v for k, v in fields.items() if v is not None})
+
+    async def answer(self, thread_id: str, response: str | bool) -> StreamedTurn:
+        """Answer the question that a thread waits with, and let it go on."""
+        return await self._begin("ai:answer", {"threadId": thread_id, "response": response})
 
     async def resume(
         self,

@@ -263,6 +263,32 @@ def test_a_failed_turn_is_tried_again(server: ScriptedServer) -> None:
     assert "Hello." in result.stdout
 
 
+def test_a_question_is_asked_in_conversation_and_left_for_later(server: ScriptedServer) -> None:
+    question = {"question": "Which \x1b[31mcheck?", "options": ["Amount", "Date"], "other": True}
+    server.play(calls("ask_person", type="MultipleChoice", data=question), says("Date it is."))
+    later = typed("tidy up", "")
+    assert "1 Amount" in later.output
+    assert "\x1b[31m" not in later.output
+    assert "Left to be answered" in later.output
+    thread = later.output.rpartition("--thread ")[2].split()[0]
+    answered = typed("2", command=("chat", GRAPH, "--thread", thread))
+    assert "Date it is." in answered.output
+    assert "The person answered: Date" in str(server.requests[-1].json)
+
+
+def test_yes_or_no_is_asked_until_it_is_one_of_them(server: ScriptedServer) -> None:
+    server.play(calls("ask_person", type="Validation", data={"message": "All?"}), says("None, then."))
+    result = typed("tidy up", "perhaps", "n")
+    assert "None, then." in result.output
+    assert "The person answered: no" in str(server.requests[-1].json)
+
+
+def test_a_question_is_never_asked_where_nobody_is_at_the_terminal(server: ScriptedServer) -> None:
+    server.play(says("Fine."))
+    assert invoke("ask", GRAPH, "tidy up").exit_code == 0
+    assert "ask_person" not in str(server.requests[-1].json["tools"])
+
+
 def test_commands_of_a_conversation_are_listed_and_unknown_ones_said() -> None:
     result = typed("", "/help", "/later", "/dance", "/exit")
     assert result.exit_code == 0, result.output

@@ -123,6 +123,7 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         {"type": "ai:chat", "graphKey": graph, "message": "hello"},
         {"type": "ai:chat", "graphKey": graph, "message": "hello", "threadId": thread},
         {"type": "ai:resume", "threadId": thread, "approved": True},
+        {"type": "ai:answer", "threadId": thread, "response": True},
         {"type": "ai:resume", "threadId": thread, "approved": True, "approvalId": approval},
         {"type": "ai:interrupt", "threadId": thread},
         {"type": "ai:follow", "threadId": thread},

@@ -95,6 +95,7 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
             "approvalId": keys["approval_id"],
         },
         "/api/ai/threads": {"graphKey": keys["graph_key"]},
+        "/api/ai/thread/{thread_id}/answer": {"response": True},
         "/api/approvals/{approval_id}/decision": {"verdict": "approve"},
         "/api/graphs/{graph_key}/undo": {"approvalId": keys["approval_id"]},
         "/api/automations": {"graphKey": keys["graph_key"], "name": "Mine", "message": "hello"},

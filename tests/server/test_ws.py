@@ -133,6 +133,7 @@ async def test_graphs_and_threads_of_other_workspaces_do_not_exist() -> None:
                 asked = [
                     ("ai:chat", {"graphKey": GRAPH, "message": "x"}),
                     ("ai:resume", {"threadId": thread, "approved": True}),
+                    ("ai:answer", {"threadId": thread, "response": True}),
                     ("ai:interrupt", {"threadId": thread}),
                 ]
                 for number, (type_, fields) in enumerate(asked):

@@ -27,6 +27,7 @@ from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
 from tools.base import Tool, ToolBox
 from tools.read_tools import READ_TOOLS
+from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 GRAPH = "testgraph001"
@@ -67,7 +68,7 @@ def setting_on(
     database: Database,
     provider: LLMProvider,
     *,
-    tools: tuple[Tool[Any], ...] = (*READ_TOOLS, *WRITE_TOOLS),
+    tools: tuple[Tool[Any], ...] = (*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS),
     limits: AgentLimits | None = None,
     calls: CallLimits | None = None,
     usage: UsageLimits | None = None,

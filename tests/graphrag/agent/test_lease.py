@@ -239,7 +239,7 @@ async def test_a_turn_is_stopped_from_another_process_while_the_model_speaks() -
 
 
 async def test_a_turn_stopped_while_nobody_takes_its_events_ends_before_the_next_one() -> None:
-    steps = [Says(text="a", calls=[call("search_nodes", {"query": "x"})])]
+    steps = [Says(text="So", calls=[call("search_nodes", {"query": "x"})])]
     with ScriptedProvider(*steps, "Next.") as model:
         async with setting_of(model) as base:
             clock = Clock()
@@ -251,7 +251,7 @@ async def test_a_turn_stopped_while_nobody_takes_its_events_ends_before_the_next
                 for _ in range(50):  # looks of its owner
                     await asyncio.sleep(0.001)
                 rest = [event async for event in turn]
-            assert rest == [Completed(thread_id=thread_id, text="a", stopped=True)]
+            assert rest == [Completed(thread_id=thread_id, text="So", stopped=True)]
             assert shown(await base.ask("next", thread_id)) == "Next."
             check_valid(await base.messages(thread_id))
 
