@@ -78,7 +78,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "cli/test_embed_nodes.py::test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are",
     ),
     "the first 8,000 characters of a node are embedded": (
-        "graphrag/embedding/test_base.py::test_long_code_is_embedded_further_and_renewed_while_short_texts_keep_their_vectors",
+        "graphrag/embedding/test_base.py::test_the_first_8000_characters_are_embedded",
     ),
     "a provider is one entry of the registry": (
         "graphrag/llm/test_registry.py::test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_setting",

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from datasources.text import node_text
 from datasources.types import Node, NodeTypeConfig, other_values
 
-TEXT_VERSION, LONG_TEXT_VERSION = 1, 2
-"""Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed. Texts
-of more than LONG_CHARS were cut there by version 1."""
+TEXT_VERSION = 1
+"""Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed."""
 
-LONG_CHARS = 4_000
 MAX_EMBEDDED_CHARS = 8_000
 
 _ALWAYS_HASHED = frozenset(("type", "data", "process", "handles"))
@@ -122,9 +120,6 @@ def embedding_hash(node: Node, config: NodeTypeConfig | None) -> str:
     handles = sum(len(group.point) for group in node.handles.values())
     of_type = (config.display_name, config.description, config.node.process) if config else None
     others = other_values(node, "embedded", _ALWAYS_HASHED)
-    content = (node.key, node.type, of_type, node.data, node.process, handles, *others.items())
-    rest = orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-    # As JSON it is never shorter than as text.
-    version = LONG_TEXT_VERSION if len(rest) > LONG_CHARS else TEXT_VERSION
-    canonical = b"[%d,%b" % (version, rest[1:])
+    of_node = (node.key, node.type, of_type, node.data, node.process, handles, *others.items())
+    canonical = orjson.dumps((TEXT_VERSION, *of_node), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
     return hashlib.sha256(canonical).hexdigest()[:32]

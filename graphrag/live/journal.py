@@ -18,7 +18,6 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Node, parse_document
 from graphrag.changes.draft import Changes
-from graphrag.leases import KIND as LEASE
 from graphrag.live.members import Broadcast
 from graphrag.live.merge_remote import PendingBase
 
@@ -169,13 +168,7 @@ async def journalled_history(records: RecordStore, graph_key: str) -> list[Mappi
 async def journalled_graphs(records: RecordStore) -> list[str]:
     """Return the keys of the graphs that have a journal; of each one small record is read."""
     marks = await records.query(KIND, {"sequence": MARK}, limit=_ALL)
-    found = {str(record.data.get("graphKey")) for record in marks}
-    # Journals of earlier programs have no mark: a server that died left its lease.
-    for lease in await records.query(LEASE, order_by="expiresTime", limit=_ALL):
-        key = str(lease.data.get("graphKey"))
-        if lease.key == f"live/{key}" and key not in found:
-            found |= {key for _ in await records.query(KIND, {"graphKey": key}, limit=1)}
-    return sorted(found)
+    return sorted({str(record.data.get("graphKey")) for record in marks})
 
 
 def _parts(part: Changes | PendingBase) -> dict[str, Any]:

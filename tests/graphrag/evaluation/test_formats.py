@@ -81,14 +81,6 @@ def test_every_edge_has_both_ends_and_no_node_comes_twice(named: list[Fact], men
     assert len(made.put_edges) == len(distinct) + len(mentioned)
 
 
-def test_passages_alone_have_no_graph() -> None:
-    knowledge = openie(
-        {"passage": "T\nt", "extracted_entities": ["E"], "extracted_triples": [["E", "r", "F"]]}
-    )
-    made = build_mutation(knowledge.passages_alone(), "g")
-    assert (len(made.put_nodes), len(made.put_edges)) == (1, 0)
-
-
 # OpenIE
 
 

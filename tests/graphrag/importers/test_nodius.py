@@ -25,13 +25,6 @@ def _text(document: Any) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
-async def test_export_imports_to_itself() -> None:
-    document = await _nba()
-    bench = Workbench()
-    await bench.take(document)
-    assert await bench.exported("testgraph001") == _text(document)
-
-
 async def test_export_keeps_fields_it_does_not_know() -> None:
     document = await _nba()
     document["graph"]["colour"] = "red"
@@ -56,15 +49,6 @@ async def test_import_under_another_key_moves_every_document() -> None:
     assert result.graph.key == "copy"
     assert {d.graph_key for d in (*result.nodes, *result.edges)} == {"copy"}
     assert {config.workspace for config in result.configs} == {WORKSPACE}
-
-
-async def test_import_through_the_source_creates_then_updates() -> None:
-    document, bench = await _nba(), Workbench()
-    created = await bench.take(document)
-    document["nodes"][0]["posX"] = -5
-    updated = await bench.take(document)
-    unchanged = await bench.take(document)
-    assert [o.action for o in (created, updated, unchanged)] == ["created", "updated", "unchanged"]
 
 
 async def test_revision_and_vectors_stay_behind() -> None:

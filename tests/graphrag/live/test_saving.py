@@ -13,15 +13,13 @@ from datasources.base import Record, RecordStore
 from datasources.errors import RevisionConflict, SourceUnavailable
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveGraphs, LiveOptions
+from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveOptions
 from graphrag.live.edits import create_elements, delete_elements
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.journal import journalled_graphs
 from graphrag.live.working_copy import LIVE_STEP
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
 from tests.graphrag.live.helpers import (
-    NEVER,
-    START,
     a_bench,
     a_raw_node,
     heard,
@@ -215,19 +213,6 @@ async def test_graphs_to_recover_are_found_without_reading_their_journals() -> N
         found = await journalled_graphs(cast(RecordStore, SimpleNamespace(query=counted)))
         assert found == [FLOW]
         assert sum(len(orjson.dumps(record.data)) for record in read) < 200
-
-
-async def test_a_journal_of_an_earlier_program_is_recovered_too() -> None:
-    database = MemoryDatabase()
-    async with a_bench(database) as dead:
-        await dead.rename("b", "kept")
-        mark = await database.records(WORKSPACE).get("journal", f"{FLOW}/{0:012}")
-        assert mark is not None
-        await database.records(WORKSPACE).delete("journal", mark.key, expected_version=str(mark.version))
-        later = LiveGraphs(database.source, database.records, options=NEVER, clock=lambda: START + LONG)
-        async with later:
-            assert await later.recover(WORKSPACE) == [FLOW]
-        assert (await dead.stored_node("b")).data == {"name": "kept"}
 
 
 async def test_a_graph_is_live_in_one_server_at_a_time() -> None:
