@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from graphrag.llm.base import Chunk, PromptProgress, ToolCallSetAside, UsageReport
@@ -61,10 +61,6 @@ class AnswerTimeouts:
     total_s: float = 300.0
     first_s: float | None = None
     repeats_timeouts: bool = True
-
-    def changed(self, *, silence_s: float | None, total_s: float | None) -> AnswerTimeouts:
-        """Return it with what is given in place of its own."""
-        return replace(self, silence_s=silence_s or self.silence_s, total_s=total_s or self.total_s)
 
 
 class AnswerClock:

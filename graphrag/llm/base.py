@@ -214,16 +214,11 @@ Chunk = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """How to answer. None: the provider's own setting.
-
-    Units: `silence_s` is the longest wait for the next piece, `total_s` the longest answer.
-    """
+    """How to answer. None: the provider's own setting."""
 
     max_tokens: int | None = None
     temperature: float | None = None
     tool_choice: Literal["auto", "none", "required"] = "auto"
-    silence_s: float | None = None
-    total_s: float | None = None
 
 
 DEFAULT_OPTIONS = ModelOptions()

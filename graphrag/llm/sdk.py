@@ -65,7 +65,7 @@ class SdkProvider(Identified, ABC):
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
         request = self._request(messages, tools, options)
-        timeouts = self._choice.timeouts.changed(silence_s=options.silence_s, total_s=options.total_s)
+        timeouts = self._choice.timeouts
         attempts = Attempts(self._choice.retry, timeouts, model=self._model)
         while True:
             clock, reader = AnswerClock(self._name, timeouts), self._reader(CallIds(messages))

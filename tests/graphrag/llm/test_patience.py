@@ -12,7 +12,7 @@ import pytest
 from graphrag.agent.failures import classify
 from graphrag.llm import errors
 from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
-from graphrag.llm.base import Finished, LLMProvider, ModelOptions, PromptProgress, TextDelta
+from graphrag.llm.base import Finished, LLMProvider, PromptProgress, TextDelta
 from tests.graphrag.llm.wire import (
     ASK,
     EVENT_STREAM,
@@ -39,8 +39,9 @@ BEGUN = {
 """Streams that have begun and not ended."""
 
 
-def provider_of(api: str, server: ScriptedServer) -> LLMProvider:
-    return openai_provider(server) if api == "openai" else anthropic_provider(server)
+def provider_of(api: str, server: ScriptedServer, **settings: Any) -> LLMProvider:
+    made = openai_provider if api == "openai" else anthropic_provider
+    return made(server, **settings)
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
@@ -48,8 +49,8 @@ async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> Non
     with ScriptedServer() as server:
         gone = threading.Event()
         server.play(streamed(BEGUN[api], fault="hang", gone=gone))
-        provider = provider_of(api, server)
-        chunks, error = await chunks_of(provider, options=ModelOptions(silence_s=0.2))
+        provider = provider_of(api, server, timeouts=AnswerTimeouts(silence_s=0.2))
+        chunks, error = await chunks_of(provider)
         await provider.aclose()
         assert gone.wait(10)
     assert isinstance(error, errors.ModelTimedOut)
@@ -60,14 +61,14 @@ async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> Non
 
 async def test_lines_without_content_do_not_keep_an_answer_alive() -> None:
     waiting = Answer(pieces=[b": PROCESSING\n\n" * 50], headers=EVENT_STREAM, fault="hang")
-    once, options = RetryPolicy(attempts=1), ModelOptions(silence_s=0.2)
-    _, error = await answered(openai_provider, waiting, retry=once, options=options)
+    once, timeouts = RetryPolicy(attempts=1), AnswerTimeouts(silence_s=0.2)
+    _, error = await answered(openai_provider, waiting, retry=once, timeouts=timeouts)
     assert isinstance(error, errors.ModelTimedOut)
 
 
 async def test_an_answer_may_take_only_so_long_in_all() -> None:
-    options = ModelOptions(silence_s=30, total_s=0.2)
-    _, error = await answered(openai_provider, streamed(BEGUN["openai"], fault="hang"), options=options)
+    timeouts = AnswerTimeouts(silence_s=30, total_s=0.2)
+    _, error = await answered(openai_provider, streamed(BEGUN["openai"], fault="hang"), timeouts=timeouts)
     assert isinstance(error, errors.ModelTimedOut)
     assert "not whole after 0.2 s" in error.reason
 
