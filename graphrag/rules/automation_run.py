@@ -28,9 +28,12 @@ _PERIOD = re.compile(r"-?\d{1,4}_(?:HOUR|DAY|WEEK|MONTH|YEAR)\b|\bNOW\b")
 _MORE = re.compile(r"(?P<count>\d+) more: offset=")
 
 
-def automation_step(turn: RulesTurn) -> RulesStep | None:
-    """Return the next step of a run, None for a message that names no task: it is answered as in a talk."""
-    tasks = [task for name, task in TASKS.items() if _is_asked(turn, name)]
+def task_step(turn: RulesTurn) -> RulesStep | None:
+    """Return the next step of a message that names tasks, None for another: it is answered as a question.
+
+    In a conversation their report is the answer, and nothing is proposed.
+    """
+    tasks = [task for name, task in TASKS.items() if name in turn.offered and _is_asked(turn, name)]
     if not tasks:
         return None
     turn.max_rounds = MAX_ROUNDS
@@ -42,9 +45,9 @@ def automation_step(turn: RulesTurn) -> RulesStep | None:
         return "\n\n".join(text for text, _ in parts)
 
     step = run(report, [turn])
-    return (
-        step if step.calls else finished(step.text, "failed" if not done else "findings" if done[0] else "ok")
-    )
+    if step.calls or FINISH not in turn.offered:
+        return step
+    return finished(step.text, "failed" if not done else "findings" if done[0] else "ok")
 
 
 def finished(report: str, outcome: str) -> RulesStep:
@@ -66,7 +69,7 @@ def _check(turn: RulesTurn) -> tuple[str, bool]:
     rows = _findings(turn)
     if not rows:
         return turn.say("run_nothing_found"), False
-    wants = _is_asked(turn, "repairs")
+    wants = FINISH in turn.offered and _is_asked(turn, "repairs")
     repairs = {
         cell(row.get("repair")): call for row in reversed(rows) if wants and (call := _repair(turn, row))
     }

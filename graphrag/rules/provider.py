@@ -27,7 +27,7 @@ from graphrag.llm.base import (
     UsageReport,
 )
 from graphrag.rules import change_requests, creating, graph_answers, node_answers
-from graphrag.rules.automation_run import FINISH, automation_step, finished
+from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import grammar, understand
 from graphrag.rules.turn_state import RulesStep, RulesTurn, outcome_lines, run
@@ -112,7 +112,7 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     requests = understand(conversation.question, (first, "en" if first == "fr" else "fr"))
     turns = [RulesTurn(conversation, request, offered) for request in requests]
     proposals = [answer for call, answer in conversation.answered if call.name.startswith("propose_")]
-    if FINISH in offered and (step := automation_step(turns[0])) is not None:
+    if (FINISH in offered or requests[0].intent == "search") and (step := task_step(turns[0])) is not None:
         return step
     if proposals:  # never a second proposal in a turn, whatever became of the first
         step = RulesStep(text="\n\n".join(outcome_lines(turns[0], answer) for answer in proposals))
