@@ -16,6 +16,7 @@ import typer
 
 from cli import render
 from cli.common import Common, command, fail, run
+from cli.demo_nightly import draw_edge_twice, nightly_check, show_nights
 from cli.diff import print_preview
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
@@ -189,6 +190,13 @@ async def _tour(services: Services, graph: str, *, first: int) -> None:
             print_preview(undone.preview)
             await talk.ask(script.again)
         await talk.delete(services)
+        render.heading(f"{first + 4}. An edge is drawn twice by mistake; ask for what is wrong")
+        await draw_edge_twice(services, graph)
+        checked = _Conversation(agent, person, graph, TurnView(language))
+        await checked.ask(nightly_check(services).message)
+        if checked.thread is not None:
+            await show_nights(services, graph, checked.thread, first=first + 5)
+        await checked.delete(services)
 
 
 class _Conversation:
@@ -196,12 +204,12 @@ class _Conversation:
 
     def __init__(self, agent: Agent, person: Person, graph: str, view: TurnView) -> None:
         self._agent, self._person, self._graph, self._view = agent, person, graph, view
-        self._thread: str | None = None
+        self.thread: str | None = None
 
     async def ask(self, message: str) -> object:
         """Send a message, show the answer and return how the turn ended."""
         render.line(f"> {message}", "bold")
-        return await self._shown(self._agent.run(self._thread, self._graph, message, self._person))
+        return await self._shown(self._agent.run(self.thread, self._graph, message, self._person))
 
     async def approve(self, pending: ProposalPending) -> object:
         chosen = pending.approvals[0].id
@@ -212,13 +220,13 @@ class _Conversation:
     async def _shown(self, events: AsyncGenerator[Event]) -> object:
         ending = await self._view.show(events)
         started = [event for event in self._view.events if isinstance(event, TurnStarted)]
-        self._thread = started[-1].thread_id if started else self._thread
+        self.thread = started[-1].thread_id if started else self.thread
         return ending
 
     async def delete(self, services: Services) -> None:
         """Delete the conversation; what was decided in it stays in the audit log."""
-        if self._thread is not None:
-            await services.threads.delete(self._thread, self._person)
+        if self.thread is not None:
+            await services.threads.delete(self.thread, self._person)
 
 
 def _try_next(question: str, second: str, flags: Sequence[str]) -> None:

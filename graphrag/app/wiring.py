@@ -39,6 +39,7 @@ from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
@@ -407,10 +408,11 @@ def agent_of(services: Services, model: Model) -> Agent:
     return agent
 
 
-def session_agent_of(services: Services, model: Model) -> SessionAgent:
+def session_agent_of(services: Services, model: Model, clock: Callable[[], int] = now_ms) -> SessionAgent:
     """Return the agent of a workspace's runs of automations."""
     records = services.database.records(services.settings.workspace)
-    return _agent(SessionAgent, services, model, Threads(records, kind=SESSION_KIND), TurnLeases(records))
+    threads = Threads(records, kind=SESSION_KIND, clock=clock)
+    return _agent(SessionAgent, services, model, threads, TurnLeases(records))
 
 
 def _agent(kind: type[A], services: Services, model: Model, threads: Threads, leases: TurnLeases) -> A:
@@ -437,12 +439,12 @@ def _agent(kind: type[A], services: Services, model: Model, threads: Threads, le
     )
 
 
-def worker_of(services: Services, model: Model) -> Worker:
-    """Return what ticks for the automations of a workspace."""
+def worker_of(services: Services, model: Model, clock: Callable[[], int] = now_ms) -> Worker:
+    """Return what ticks for the automations of a workspace. Units: `clock` in milliseconds since 1970."""
     workspace = services.settings.workspace
     records = services.database.records(workspace)
-    automations = Automations(records, workspace=workspace)
-    agent, slots = session_agent_of(services, model), TurnLeases(records, prefix=SLOT)
+    automations = Automations(records, workspace=workspace, clock=clock)
+    agent, slots = session_agent_of(services, model, clock), TurnLeases(records, prefix=SLOT)
     settings = services.settings
     runner = Runner(
         automations, agent, slots, keep=settings.automation_keep, keep_days=settings.automation_keep_days

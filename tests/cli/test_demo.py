@@ -46,7 +46,8 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
 ) -> None:
     result = invoke("demo", "--lang", language)
     assert result.exit_code == 0, result.output
-    parts = result.stdout.partition("\n4. ")[2].partition("Try next")[0].split("\n> ")
+    talk, _, nights = result.stdout.partition("\n4. ")[2].partition("Try next")[0].partition("\n8. ")
+    parts = talk.split("\n> ")
     asked, proposed, after, undone = parts[1], parts[2], parts[-2], parts[-1]
     assert "error-handler" in asked
     assert "+ node ai_" in proposed
@@ -54,7 +55,14 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     assert f"- {new}" in after
     assert done in after
     assert new not in undone
-    assert printed(invoke("audit", "--json"))[0]["event"] == "undone"
+    first, second, third = nights.partition("\n9. ")[2].split(" 02:00 UTC")[1:]
+    assert "\napproved\n" in nights
+    assert nights.count("edge-display-return-twice") > 2, "found, proposed and told as done"
+    assert "Note" in second, "what people are to look at stays"
+    assert "skipped (unchanged)" in third
+    assert "edge-display-return-twice" in first
+    events = [entry["event"] for entry in printed(invoke("audit", "--json"))]
+    assert events.index("applied") < events.index("undone"), "the newest is the repair"
     assert invoke("threads", "list").exit_code == 3
 
 
