@@ -13,14 +13,14 @@ from graphrag.approvals import Approve
 from graphrag.automations.drafts import draft_of
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationView
-from graphrag.automations.templates import Template, templates
+from graphrag.automations.templates import AutomationTemplate, templates
 from graphrag.automations.worker import Worker
 from graphrag.leases import now_ms
 
 NIGHTS = 3
 
 
-def nightly_check(services: Services) -> Template:
+def nightly_check(services: Services) -> AutomationTemplate:
     """Return the prepared automation that the demo shows."""
     return templates(services.settings.language)["nightly-check"]
 

@@ -13,10 +13,10 @@ from graphrag.i18n import Language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class AutomationTemplate:
     """A prepared automation in one language; people change what they want before it is added.
 
-    `about` is one sentence for people, `message` what the run is told. `budget` is by fields of `Budget`.
+    `about` is one sentence for people, `message` what the run is to do. `budget` is by fields of `Budget`.
     """
 
     id: str
@@ -43,16 +43,16 @@ class Template:
 
 
 @cache
-def templates(language: Language) -> Mapping[str, Template]:
+def templates(language: Language) -> Mapping[str, AutomationTemplate]:
     """Return the templates of a language by their ids, in the order of the file."""
     raw: dict[str, dict[str, Any]] = tomllib.loads(
         resources.files("graphrag.automations").joinpath("templates.toml").read_text("utf-8")
     )
-    found: dict[str, Template] = {}
+    found: dict[str, AutomationTemplate] = {}
     for key, table in raw.items():
         common = {name: value for name, value in table.items() if name not in ("en", "fr")}
         words = {name: value.strip() for name, value in table[language].items()}
-        found[key] = Template(id=key, **common, **words)
+        found[key] = AutomationTemplate(id=key, **common, **words)
     return found
 
 
