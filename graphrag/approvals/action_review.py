@@ -9,14 +9,13 @@ from typing import Any
 from datasources.errors import BadDocument, InstructionError, InvalidMutation
 from datasources.mutations import Existing, check_mutation
 from datasources.types import Edge, Mutation, Node
-from graphrag.approvals.actions.converter import ActionConversionResult, convert_action
-from graphrag.approvals.actions.finalize import finalize
+from graphrag.approvals.actions.converter import ActionConversionResult, convert_action, with_choices
 from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
 from graphrag.approvals.actions.new_keys import Ids, new_id
 from graphrag.approvals.actions.touched import changed_since, touched
 from graphrag.approvals.preview import Preview, preview_of
 from tools.base import Problem
-from tools.proposals import BatchAction, ImportFileAction, SingleAction, parse_action
+from tools.proposals import BatchAction, SingleAction, parse_action
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
 
 
@@ -64,7 +63,7 @@ def review(
         return Review(problems=tuple(faults))
     try:
         conversion = _converted(with_references(resolved, snapshot), snapshot, ids)
-        final = resolved if isinstance(resolved, ImportFileAction) else finalize(resolved, conversion)
+        final = with_choices(resolved, conversion)
         mutation = to_mutation(conversion, snapshot)
         _try_out(mutation, snapshot)
     except (InstructionError, BadDocument, InvalidMutation) as exc:

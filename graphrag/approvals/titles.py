@@ -11,26 +11,13 @@ from graphrag.approvals.pending_changes import types_named
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from tools.compact import cut_name
-from tools.proposals import (
-    BatchAction,
-    ConfigureNodeTypeAction,
-    CreateEdgeAction,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    DeleteEdgeAction,
-    DeleteNodeAction,
-    ImportFileAction,
-    MoveNodeAction,
-    ReorganizeLayoutAction,
-    SingleAction,
-    UpdateNodeAction,
-    single_actions,
-)
+from tools.proposal_parts import UpdateNode
+from tools.proposals import SingleAction, single_actions
 from tools.write_tools import Snapshot
 from tools.write_tools.graph_reads import edges_named, nodes_named
 
 MAX_CHARS = 60
-_UNNAMED = (ReorganizeLayoutAction, ImportFileAction)
+_UNNAMED = ("reorganize_layout", "import_file")
 """Actions whose title counts nodes instead of naming them."""
 
 SHOWN = 5
@@ -49,7 +36,7 @@ def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = (
         ends = (found.get(end, end) for end in (edge.source, edge.target))
         found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
     found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
-    singles = [single for _, single in single_actions(action) if not isinstance(single, _UNNAMED)]
+    singles = [single for _, single in single_actions(action) if single.type not in _UNNAMED]
     wanted = {f"type/{name}" for name in types_named(singles)}
     wanted |= {name for single in singles for name in nodes_named(single)}
     wanted |= {f"edge/{name}" for single in singles for name in edges_named(single)}
@@ -92,8 +79,6 @@ class _Titles:
         self._language: Language = language
 
     def of(self, action: Action) -> str:
-        if not isinstance(action, BatchAction):
-            return self._single(action)
         parts = [self._single(single) for _, single in single_actions(action)]
         if len(parts) == 1:
             return parts[0]
@@ -107,41 +92,37 @@ class _Titles:
         return self._labels.get(name) or _short(name.partition("/")[2] if "/" in name else name)
 
     def _single(self, single: SingleAction) -> str:
-        match single:
-            case CreateNodeAction(payload=new) | CreateNodeWithEdgesAction(payload=new):
-                kind, name = self._label(f"type/{new.type_key}"), _name_in(new.data)
-                if name:
-                    text = self._says("create", name=_short(name), type=kind)
-                else:
-                    text = self._says("new", type=kind)
-                if isinstance(single, CreateNodeWithEdgesAction):
-                    ends = dict.fromkeys(self._label(edge.target_node_key) for edge in single.payload.edges)
-                    return self._says("connected", what=text, names=", ".join(list(ends)[:SHOWN]))
-                return text
-            case UpdateNodeAction():
-                return self._update(single)
-            case DeleteNodeAction(payload=payload):
+        payload: Any = single.payload
+        match single.type:
+            case "create_node" | "create_node_with_edges":
+                return self._new(payload)
+            case "update_node":
+                return self._update(payload)
+            case "delete_node":
                 return self._says("delete", name=self._label(payload.node_key))
-            case MoveNodeAction(payload=payload):
-                return self._says(
-                    "move", name=self._label(payload.node_key), x=payload.pos_x, y=payload.pos_y
-                )
-            case CreateEdgeAction(payload=edge):
-                ends = {"source": self._label(edge.source_key), "target": self._label(edge.target_key)}
+            case "move_node":
+                where = {"x": payload.pos_x, "y": payload.pos_y}
+                return self._says("move", name=self._label(payload.node_key), **where)
+            case "create_edge":
+                ends = {"source": self._label(payload.source_key), "target": self._label(payload.target_key)}
                 return self._says("connect", **ends)
-            case DeleteEdgeAction(payload=edge):
-                return self._says("disconnect", name=self._label(f"edge/{edge.edge_key}"))
-            case ConfigureNodeTypeAction(payload=config):
-                return self._says(f"type_{config.mode}", name=self._label(f"type/{config.type_key}"))
-            case ReorganizeLayoutAction(payload=payload):
+            case "delete_edge":
+                return self._says("disconnect", name=self._label(f"edge/{payload.edge_key}"))
+            case "configure_node_type":
+                return self._says(f"type_{payload.mode}", name=self._label(f"type/{payload.type_key}"))
+            case "reorganize_layout":
                 return self._says("arrange", count=len(payload.node_keys))
-            case ImportFileAction(payload=file):
-                return self._says(
-                    "conflicts" if file.count else "import", n=file.count, file=_short(file.file)
-                )
+            case "import_file":
+                kind = "conflicts" if payload.count else "import"
+                return self._says(kind, n=payload.count, file=_short(payload.file))
 
-    def _update(self, single: UpdateNodeAction) -> str:
-        payload = single.payload
+    def _new(self, new: Any) -> str:
+        kind, name = self._label(f"type/{new.type_key}"), _name_in(new.data)
+        text = self._says("create", name=_short(name), type=kind) if name else self._says("new", type=kind)
+        ends = dict.fromkeys(self._label(edge.target_node_key) for edge in getattr(new, "edges", ()))
+        return self._says("connected", what=text, names=", ".join(list(ends)[:SHOWN])) if ends else text
+
+    def _update(self, payload: UpdateNode) -> str:
         old, new = self._label(payload.node_key), payload.changes.get("data.name")
         renames = isinstance(new, str)
         others = [path for path in payload.changes if not (renames and path == "data.name")]

@@ -12,27 +12,22 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 from graphrag.config import ActionClass
-from tools.proposals import (
-    BatchAction,
-    ConfigureNodeTypeAction,
-    CreateEdgeAction,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    DeleteEdgeAction,
-    DeleteNodeAction,
-    ImportFileAction,
-    MoveNodeAction,
-    ReorganizeLayoutAction,
-    SingleAction,
-    UpdateNodeAction,
-    single_actions,
-)
+from tools.proposals import BatchAction, SingleAction, single_actions
 
 CLASSES: Final[frozenset[ActionClass]] = frozenset(get_args(ActionClass))
 Level = Literal["application", "workspace", "graph", "nodeType", "session", "request", "floor"]
 FLOOR: Final[frozenset[ActionClass]] = frozenset({"delete", "code", "types"})
 """Classes for which an unattended run always needs a person."""
 
+_BY_KIND: Final[Mapping[str, ActionClass]] = {
+    "move_node": "layout",
+    "reorganize_layout": "layout",
+    "delete_node": "delete",
+    "delete_edge": "delete",
+    "configure_node_type": "types",
+    "create_edge": "structure",
+}
+"""Kinds of one class. A file, which is not among them, may change anything."""
 _BY_FIELD: Final[Mapping[str, ActionClass]] = {
     "process": "code",
     "posX": "layout",
@@ -84,31 +79,14 @@ class Demand:
 
 def classes_of(action: SingleAction) -> frozenset[ActionClass]:
     """Return the classes of an action that is no batch."""
-    match action:
-        case MoveNodeAction() | ReorganizeLayoutAction():
-            return _set("layout")
-        case DeleteNodeAction() | DeleteEdgeAction():
-            return _set("delete")
-        case ConfigureNodeTypeAction():
-            return _set("types")
-        case CreateEdgeAction():
-            return _set("structure")
-        case CreateNodeAction() | CreateNodeWithEdgesAction():
-            return _set("structure", "code") if action.payload.process else _set("structure")
-        case UpdateNodeAction():
-            changed = map(_class_of_field, action.payload.changes)
-            return _set(*changed, "code") if action.payload.patches else _set(*changed)
-        case ImportFileAction():
-            return CLASSES  # a file may change anything
-
-
-def _class_of_field(path: str) -> ActionClass:
-    root = path.partition(".")[0]
-    return _BY_FIELD.get(root) or "content"
-
-
-def _set(*classes: ActionClass) -> frozenset[ActionClass]:
-    return frozenset(classes)
+    if action.type == "update_node":
+        fields = [name.partition(".")[0] for name in action.payload.changes]
+        fields += ["process"] if action.payload.patches else []
+        return frozenset(_BY_FIELD.get(name, "content") for name in fields)
+    if action.type == "create_node" or action.type == "create_node_with_edges":
+        return frozenset({"structure", "code"} if action.payload.process else {"structure"})
+    found = _BY_KIND.get(action.type)
+    return CLASSES if found is None else frozenset({found})
 
 
 def required(

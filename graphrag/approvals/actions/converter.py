@@ -1,5 +1,7 @@
 """Converts an action into what editors and stores carry out: instructions, new documents, deletions.
 
+What the action leaves open (keys, sheets, places) is chosen here and written into the action, so that it
+comes out the same whenever it is carried out.
 Pure: the same action, documents and source of keys give the same result. Documents are optional;
 with them values are set at the right depth, new nodes get a free place and a layout gets its positions.
 """
@@ -34,6 +36,7 @@ from tools.proposals import (
     UpdateNodeAction,
     parse_action,
     single_actions,
+    to_document,
 )
 from tools.write_tools.field_changes import changed_node, instructions_for, json_document
 from tools.write_tools.type_checks import handles_from
@@ -53,6 +56,8 @@ class ActionConversionResult:
     node_keys_to_reorganize: list[str] = field(default_factory=list[str])
     graph_fields: dict[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the graph itself, None for one that goes; only stores carry them out."""
+    chosen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The actions of a batch, or the one, with the keys, sheets and places that were chosen."""
 
     def to_document(self) -> dict[str, Any]:
         """Return it as clients know it (`ai:apply_action`)."""
@@ -94,7 +99,7 @@ def convert_action(
         workspace=workspace,
         keys=KeyMap(parsed, ids),
     )
-    singles = [single for _, single in single_actions(parsed)]
+    singles = [(single, _payload_of(single)) for _, single in single_actions(parsed)]
     # Types first, then nodes, then edges: the parts of a batch may come in any order.
     for kinds in (
         (ConfigureNodeTypeAction,),
@@ -102,14 +107,29 @@ def convert_action(
         (CreateEdgeAction,),
         (UpdateNodeAction, DeleteNodeAction, DeleteEdgeAction),
     ):
-        for single in singles:
+        for single, chosen in singles:
             if isinstance(single, kinds):
-                conversion.add(single)
+                conversion.add(single, chosen)
     conversion.finish_new_nodes()
-    for single in singles:
+    for single, chosen in singles:
         if isinstance(single, MoveNodeAction | ReorganizeLayoutAction):
-            conversion.add(single)
-    return conversion.result()
+            conversion.add(single, chosen)
+    return conversion.result([{"type": single.type, "payload": chosen} for single, chosen in singles])
+
+
+def _payload_of(single: SingleAction) -> dict[str, Any]:
+    """Return what the action says, to be completed by what is chosen for it."""
+    return {} if isinstance(single, ImportFileAction) else to_document(single)["payload"]
+
+
+def with_choices(
+    action: SingleAction | BatchAction, result: ActionConversionResult
+) -> SingleAction | BatchAction:
+    """Return the action with what its conversion chose, batches merged; more may have been converted."""
+    if isinstance(action, ImportFileAction):
+        return action
+    own = result.chosen[: len(list(single_actions(action)))]
+    return parse_action({"type": "batch", "payload": {"actions": own}} if action.type == "batch" else own[0])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,25 +151,31 @@ class _Conversion:
     sheetless: set[str] = field(default_factory=set[str])
     placeless: set[str] = field(default_factory=set[str])
     sheetless_edges: set[str] = field(default_factory=set[str])
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """The payloads of new nodes and edges, by the key of these: their sheets and places are chosen last."""
     graph_fields: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def add(self, single: SingleAction) -> None:
+    def add(self, single: SingleAction, chosen: dict[str, Any]) -> None:
+        """Take an action in; write into `chosen`, its payload, what is chosen for it."""
         match single:
             case ConfigureNodeTypeAction(payload=payload):
                 config = configured_type(payload, self.type_of(payload.type_key), self.workspace)
                 self.types[config.type] = config
                 self.configs.append(config)
             case CreateNodeAction(payload=payload):
-                self._create(payload)
+                self._create(payload, chosen)
             case CreateNodeWithEdgesAction(payload=payload):
-                key = self._create(payload)
-                for edge in payload.edges:
+                key = self._create(payload, chosen)
+                for edge, of_edge in zip(payload.edges, chosen["edges"], strict=True):
                     own, other = (key, edge.handle_id), (edge.target_node_key, edge.target_handle_id)
                     ends = (own, other) if edge.direction == "out" else (other, own)
-                    self._connect(edge.key, *ends, label=edge.label, sheet=None)
+                    made = self._connect(edge.key, *ends, label=edge.label, sheet=None)
+                    of_edge |= {"key": made.key, "targetNodeKey": self.keys.node(edge.target_node_key)}
             case CreateEdgeAction(payload=edge):
                 source, target = (edge.source_key, edge.source_handle), (edge.target_key, edge.target_handle)
-                self._connect(edge.key, source, target, label=edge.label, sheet=edge.sheet)
+                made = self._connect(edge.key, source, target, label=edge.label, sheet=edge.sheet)
+                chosen |= {"key": made.key, "sourceKey": made.source, "targetKey": made.target}
+                self.chosen[made.key] = chosen
             case UpdateNodeAction(payload=payload):
                 self._update(payload.node_key, payload.changes)
             case DeleteNodeAction(payload=payload):
@@ -157,9 +183,10 @@ class _Conversion:
             case DeleteEdgeAction(payload=payload):
                 self.cut[payload.edge_key] = None
             case MoveNodeAction(payload=payload):
-                self._move(self.keys.node(payload.node_key), payload.pos_x, payload.pos_y)
+                chosen["nodeKey"] = self.keys.node(payload.node_key)
+                self._move(chosen["nodeKey"], payload.pos_x, payload.pos_y)
             case ReorganizeLayoutAction():
-                self._arrange(single)
+                chosen |= self._arrange(single)
             case ImportFileAction(payload=payload):
                 self._take(payload)
 
@@ -188,8 +215,10 @@ class _Conversion:
         found = self.types.get(name)
         return found or next((config for config in self.types.values() if config.key == name), None)
 
-    def _create(self, payload: CreateNode) -> str:
+    def _create(self, payload: CreateNode, chosen: dict[str, Any]) -> str:
         key = self.keys.node(payload.key) if payload.key else self.keys.fresh()
+        chosen["key"] = key
+        self.chosen[key] = chosen
         config = self.type_of(payload.type_key)
         own = handles_from(payload.handles)
         handles = own if own is not None else config.node.handles if config else {}
@@ -222,7 +251,7 @@ class _Conversion:
         *,
         label: str | None,
         sheet: str | None,
-    ) -> None:
+    ) -> Edge:
         fields: dict[str, Any] = {
             "key": self.keys.fresh(key),
             "graph_key": self.graph_key,
@@ -238,6 +267,7 @@ class _Conversion:
         self.new_edges.append(edge)
         if sheet is None:
             self.sheetless_edges.add(edge.key)
+        return edge
 
     def _update(self, key: str, changes: Mapping[str, Any]) -> None:
         node = self.nodes.get(key)
@@ -261,8 +291,8 @@ class _Conversion:
         )
         self.instructions.append(found.to_document())
 
-    def _arrange(self, single: ReorganizeLayoutAction) -> None:
-        keys = [self.keys.node(key) for key in single.payload.node_keys]
+    def _arrange(self, single: ReorganizeLayoutAction) -> dict[str, Any]:
+        keys = list(dict.fromkeys(self.keys.node(key) for key in single.payload.node_keys))
         self.arranged.update(dict.fromkeys(keys))
         if single.payload.positions is not None:
             places = {self.keys.node(p.node_key): (p.pos_x, p.pos_y) for p in single.payload.positions}
@@ -274,9 +304,11 @@ class _Conversion:
                 [*self.edges.values(), *self.new_edges],
                 single.payload.strategy or "left_to_right",
             )
-        for key in dict.fromkeys(keys):
+        for key in keys:
             if key in places:
                 self._move(key, *places[key])
+        positions = [{"nodeKey": k, "posX": places[k][0], "posY": places[k][1]} for k in keys if k in places]
+        return {"nodeKeys": keys, "positions": positions}
 
     def finish_new_nodes(self) -> None:
         """Choose the sheets and places that were left open."""
@@ -287,6 +319,12 @@ class _Conversion:
         places = place_nodes(placeless, [*self.new_edges], {**obstacles, **fixed})
         for key, (pos_x, pos_y) in places.items():
             self.new_nodes[key] = self.new_nodes[key].replace(pos_x=pos_x, pos_y=pos_y)
+        for edge in self.new_edges:
+            if edge.key in self.chosen:
+                self.chosen[edge.key]["sheet"] = edge.sheet
+        for key, node in self.new_nodes.items():
+            if key in self.chosen:
+                self.chosen[key] |= {"sheet": node.sheet, "posX": node.pos_x, "posY": node.pos_y}
 
     def _choose_sheets(self) -> None:
         """A new node goes to the sheet of what it is connected to, and takes new neighbours along."""
@@ -310,7 +348,7 @@ class _Conversion:
                 source, target = sheets.get(edge.source), sheets.get(edge.target)
                 self.new_edges[number] = edge.replace(sheet=source or target or self.default_sheet)
 
-    def result(self) -> ActionConversionResult:
+    def result(self, chosen: list[dict[str, Any]]) -> ActionConversionResult:
         cut = dict(self.cut)
         for key, edge in self.edges.items():
             if edge.source in self.gone or edge.target in self.gone:
@@ -330,4 +368,5 @@ class _Conversion:
             node_configs_to_upsert=self.configs,
             node_keys_to_reorganize=list(self.arranged),
             graph_fields=self.graph_fields,
+            chosen=chosen,
         )

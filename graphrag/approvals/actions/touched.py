@@ -9,22 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tools.proposals import (
-    BatchAction,
-    ConfigureNodeTypeAction,
-    CreateEdgeAction,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    DeleteEdgeAction,
-    DeleteNodeAction,
-    ImportFileAction,
-    MoveNodeAction,
-    ReorganizeLayoutAction,
-    SingleAction,
-    UpdateNodeAction,
-    hash_of,
-    single_actions,
-)
+from tools.proposal_parts import ImportFile
+from tools.proposals import BatchAction, SingleAction, hash_of, single_actions
 from tools.write_tools.field_changes import path_of
 from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.renames import with_references
@@ -55,50 +41,45 @@ def changed_since(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 
 
 def _names_of(single: SingleAction) -> Iterator[str]:
-    match single:
-        case CreateNodeAction(payload=payload) | CreateNodeWithEdgesAction(payload=payload):
-            yield f"type/{payload.type_key}"
-            yield f"sheet/{payload.sheet}"
-            yield f"content/{payload.key}"
-            if isinstance(single, CreateNodeWithEdgesAction):
-                for edge in single.payload.edges:
-                    yield f"handles/{edge.target_node_key}"
-        case CreateEdgeAction(payload=payload):
-            yield f"handles/{payload.source_key}"
-            yield f"handles/{payload.target_key}"
+    payload: Any = single.payload
+    match single.type:
+        case "create_node" | "create_node_with_edges":
+            yield from (f"type/{payload.type_key}", f"sheet/{payload.sheet}", f"content/{payload.key}")
+            yield from (f"handles/{edge.target_node_key}" for edge in getattr(payload, "edges", ()))
+        case "create_edge":
+            yield from (f"handles/{payload.source_key}", f"handles/{payload.target_key}")
             yield f"edge/{payload.key}"
-        case UpdateNodeAction(payload=payload):
+        case "update_node":
             for path in payload.changes:
                 yield f"field/{payload.node_key}/{path}"
                 if path.startswith("handles"):
                     yield f"edges/{payload.node_key}"
-        case MoveNodeAction(payload=payload):
+        case "move_node":
             yield f"position/{payload.node_key}"
-        case ReorganizeLayoutAction(payload=payload):
-            for key in payload.node_keys:
-                yield f"position/{key}"
-        case DeleteNodeAction(payload=payload):
-            yield f"content/{payload.node_key}"
-            yield f"edges/{payload.node_key}"
-        case DeleteEdgeAction(payload=payload):
+        case "reorganize_layout":
+            yield from (f"position/{key}" for key in payload.node_keys)
+        case "delete_node":
+            yield from (f"content/{payload.node_key}", f"edges/{payload.node_key}")
+        case "delete_edge":
             yield f"edge/{payload.edge_key}"
-        case ConfigureNodeTypeAction(payload=payload):
+        case "configure_node_type":
             yield f"type/{payload.type_key}"
-        case ImportFileAction(payload=payload):
-            for key in [*(node["_key"] for node in payload.put_nodes), *payload.delete_nodes]:
-                yield f"content/{key}"
-                yield f"position/{key}"
-            for key in payload.delete_nodes:
-                yield f"edges/{key}"
-            for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
-                yield f"edge/{key}"
-            for config in payload.put_types or ():
-                yield f"type/{config['_key']}"
-            for name, value in (payload.put_graph or {}).items():
-                if name == "sheetsList" and isinstance(value, dict):
-                    yield from (f"sheet-name/{sheet}" for sheet in cast(dict[str, Any], value))
-                else:
-                    yield f"graph/{name}"
+        case "import_file":
+            yield from _names_of_file(payload)
+
+
+def _names_of_file(payload: ImportFile) -> Iterator[str]:
+    for key in [*(node["_key"] for node in payload.put_nodes), *payload.delete_nodes]:
+        yield from (f"content/{key}", f"position/{key}")
+    yield from (f"edges/{key}" for key in payload.delete_nodes)
+    for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
+        yield f"edge/{key}"
+    yield from (f"type/{config['_key']}" for config in payload.put_types or ())
+    for name, value in (payload.put_graph or {}).items():
+        if name == "sheetsList" and isinstance(value, dict):
+            yield from (f"sheet-name/{sheet}" for sheet in cast(dict[str, Any], value))
+        else:
+            yield f"graph/{name}"
 
 
 def _hash(kind: str, key: str, snapshot: Snapshot) -> str:

@@ -94,6 +94,9 @@ async def _call(bench: Bench, chance: random.Random, thread: str, number: int) -
         approval = await approvals.propose(**asked, action=result.data, asker=EDITOR, model="m")
     except (ApprovalError, MalformedProposal):
         return "not proposed"
+    (left,) = await approvals.decide_by_policy([approval.id])
+    assert left.needs_person
+    assert left.is_open
     if chance.random() < 0.5:
         await approvals.decide(approval.id, Reject("\ud800 no"), REVIEWER)
         return "rejected"
