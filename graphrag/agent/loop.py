@@ -134,7 +134,7 @@ class Agent:
         if thread.graph_key != graph_key:
             raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
         language = language or self._context_options.language
-        said = await self.blocks.checked(graph_key, message, blocks, language)
+        said = await self.blocks.checker.checked(graph_key, message, blocks, language)
         bind_log_context(threadId=thread.key)
         facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})

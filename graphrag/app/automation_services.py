@@ -9,6 +9,7 @@ from graphrag.app.wiring import Services
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.service import AutomationService
 from graphrag.automations.session_control import SessionControl
+from graphrag.commands import BlockChecker
 from graphrag.leases import now_ms
 from graphrag.llm.prices import Pricing
 from graphrag.llm.registry import choose
@@ -38,6 +39,7 @@ def automation_service(
         approvals=services.approvals,
         settings=services.settings,
         pricing=pricing or (lambda: choose(services.settings).pricing),
+        blocks=BlockChecker(source=services.source, calendar=services.history.calendar, clock=clock),
         sessions=control,
         on_changed=on_changed,
     )

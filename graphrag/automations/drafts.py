@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from graphrag.automations.automation import NAME_CHARS, Automation, Budget
 from graphrag.automations.errors import AutomationInvalid, AutomationTooLong
+from graphrag.commands import SentBlock
 from graphrag.config import Settings
 from graphrag.llm.message_text import clean
 from graphrag.sessions.schedules import Missed, check_distance
 
 MESSAGE_CHARS: Final = 100_000
 MAX_BLOCKS: Final = 10
+_SENT: Final = TypeAdapter(list[SentBlock])
 T = TypeVar("T", bound=BaseModel)
 _CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
 
@@ -132,6 +134,16 @@ def check_message(message: str, blocks: int) -> None:
         raise AutomationTooLong("automation_message_long", chars=len(message), most=MESSAGE_CHARS)
     if blocks > MAX_BLOCKS:
         raise AutomationInvalid("automation_blocks_many", blocks=blocks, most=MAX_BLOCKS)
+
+
+def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:
+    """Read blocks as a client sends them. Raises: AutomationInvalid with the first that is wrong."""
+    try:
+        return _SENT.validate_python(list(raw))
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        field = ".".join(("blocks", *(str(part) for part in first["loc"])))
+        raise AutomationInvalid("automation_value", field=field, reason=first["msg"]) from None
 
 
 def scheduled(automation: Automation, settings: Settings, now: int) -> Automation:

@@ -22,6 +22,7 @@ from graphrag.automations.drafts import (
     check_message,
     checked_name,
     scheduled,
+    sent_blocks,
 )
 from graphrag.automations.errors import (
     AutomationError,
@@ -32,6 +33,7 @@ from graphrag.automations.errors import (
     AutomationsSpent,
 )
 from graphrag.automations.session_control import SessionControl
+from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.llm.base import UsageReport, UserMessage
@@ -111,12 +113,13 @@ class AutomationService:
         approvals: Approvals,
         settings: Settings,
         pricing: Callable[[], Pricing],
+        blocks: BlockChecker,
         sessions: SessionControl,
         on_changed: Callable[[], None] | None = None,
     ) -> None:
         self.store, self.sessions = store, sessions
         self._source, self._chats, self._approvals = source, chats, approvals
-        self._settings, self._pricing = settings, pricing
+        self._settings, self._pricing, self._blocks = settings, pricing, blocks
         self.on_changed = on_changed or (lambda: None)
 
     # -- reading
@@ -229,9 +232,12 @@ class AutomationService:
         messages: list[UserMessage] | None = None
         if changes.message is not None or changes.blocks is not None:
             said = (await self.messages(automation_id, person))[-1:]
-            message = changes.message if changes.message is not None else said[0].content if said else ""
+            message = changes.message if changes.message is not None else _words(said)
             check_message(message, len(changes.blocks or ()))
-            messages = [message_of(message, changes.blocks or ())]
+            blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
+            sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
+            sent = sent if changes.blocks is None else sent_blocks(changes.blocks)
+            messages = [await self._message(before.graph_key, message, sent, automation.language, automation)]
         if before.user_id == person.user_id:
             automation = automation.model_copy(update={"role": person.role})
         edited = await self.store.edit(stored, self._checked(automation), messages)
@@ -334,7 +340,28 @@ class AutomationService:
         written = bool(draft.message.strip()) or not said
         whole = "\n".join([*(message.content for message in said), draft.message])
         check_message(whole, len(draft.blocks))
-        return [*said, message_of(draft.message, draft.blocks)] if written else said
+        if not written:
+            return said
+        sent = sent_blocks(draft.blocks)
+        language = draft.language or self._settings.language
+        return [*said, await self._message(draft.graph_key, draft.message, sent, language)]
+
+    async def _message(
+        self,
+        graph_key: str,
+        message: str,
+        blocks: Sequence[SentBlock],
+        language: Language,
+        automation: Automation | None = None,
+    ) -> UserMessage:
+        """Return what a person wrote as a message; its periods stay as written until it is run.
+
+        Raises: BlockRefused, TooManyBlocks.
+        """
+        calendar = self._blocks.calendar if automation is None else automation.calendar
+        return await self._blocks.checked(
+            graph_key, message, blocks, language, calendar=calendar, keep_relative=True
+        )
 
     async def _check_room(self, graph_key: str, name: str) -> None:
         most = self._settings.automations_max
@@ -372,9 +399,8 @@ def automation_of(approval: Approval) -> str | None:
     return parts[1] if len(parts) == 3 and parts[0] == "auto" else None
 
 
-def message_of(message: str, blocks: Sequence[Any]) -> UserMessage:
-    """Return what a person wrote as a message."""
-    return UserMessage(content=message, segments=({"text": message}, *({"block": b} for b in blocks)))
+def _words(said: Sequence[UserMessage]) -> str:
+    return words_of(said[0].content, said[0].segments) if said else ""
 
 
 def _check_role(person: Person, needed: Role) -> None:

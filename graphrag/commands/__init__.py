@@ -3,17 +3,28 @@
 block → `commands` → data commands → `transform` → executable commands → `execute` → results and one system
 message. Commands are made again each time and never stored; blocks and results are, with the messages.
 
-From outside: `BlockReader`, the blocks it takes, the errors it raises, `GraphHistory`.
+From outside: `BlockChecker`, `BlockReader`, the blocks they take, the errors they raise, `GraphHistory`.
 """
 
 from __future__ import annotations
 
+from graphrag.commands.block_checker import BlockChecker
 from graphrag.commands.block_reader import BlockPreview, BlockReader
-from graphrag.commands.blocks import Block, BlockRefused, Period, SentBlock, Target, TooManyBlocks
+from graphrag.commands.blocks import (
+    Block,
+    BlockRefused,
+    Period,
+    SentBlock,
+    Target,
+    TooManyBlocks,
+    blocks_of,
+    words_of,
+)
 from graphrag.commands.graph_history import GraphHistory
 
 __all__ = [
     "Block",
+    "BlockChecker",
     "BlockPreview",
     "BlockReader",
     "BlockRefused",
@@ -22,4 +33,6 @@ __all__ = [
     "SentBlock",
     "Target",
     "TooManyBlocks",
+    "blocks_of",
+    "words_of",
 ]

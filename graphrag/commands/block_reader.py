@@ -1,24 +1,18 @@
-"""The one way to a message's blocks: checks them when sent, reads them for a turn, previews them."""
+"""Reads what the blocks of a message are about: for a turn, for a run, and to show it before sending."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
-from datasources.builtin_types import types_by_name
-from datasources.text import node_label
-from datasources.types import Graph
+from graphrag.commands.block_checker import NAME_CHARS, BlockChecker
 from graphrag.commands.blocks import (
     Block,
-    BlockRefused,
     SentBlock,
-    Target,
     blocks_of,
     check_blocks,
     linear_text,
-    segments_of,
     summary,
     with_instants,
 )
@@ -30,16 +24,11 @@ from graphrag.commands.transform import transform
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.llm.base import SystemMessage, UserMessage
-from graphrag.llm.message_text import clean
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
 from graphrag.sessions.schedules import zone_of
 from tools.base import Role, ToolBox, ToolContext
 from tools.compact import cut_name
-from tools.key_suggestions import describe_near, near_nodes
-
-NAME_CHARS = 60
-NEAR = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,31 +58,9 @@ class BlockReader:
     def calendar(self) -> Calendar:
         return self.history.calendar
 
-    async def checked(
-        self,
-        graph_key: str,
-        words: str,
-        blocks: Sequence[SentBlock],
-        language: Language,
-        *,
-        calendar: Calendar | None = None,
-        keep_relative: bool = False,
-    ) -> UserMessage:
-        """Return the message of a person who sends words and blocks, with instants for its periods.
-
-        With `keep_relative` periods stay as written: those of a template count when it is run.
-        Raises: TooManyBlocks, BlockRefused (with the keys that may be meant), GraphNotFound.
-        """
-        if not blocks:
-            return UserMessage(content=clean(words))
-        check_blocks(blocks)
-        calendar = calendar or self.calendar
-        resolved = with_instants(blocks, self.clock(), calendar)
-        kept = list(blocks) if keep_relative else resolved
-        names = await self._names(graph_key, kept)
-        said = {block.id: summary(block, names[block.id], language, calendar) for block in kept}
-        content, segments = segments_of(clean(words), kept, said)
-        return UserMessage(content=content, segments=segments)
+    @property
+    def checker(self) -> BlockChecker:
+        return BlockChecker(source=self.source, calendar=self.calendar, clock=self.clock)
 
     async def read(
         self,
@@ -128,7 +95,7 @@ class BlockReader:
             return message
         graph, said = await self.source.get_graph(graph_key), dict[str, str]()
         for block in blocks:
-            name, _ = await self._name(graph, block.target)
+            name, _ = await self.checker.name(graph, block.target)
             name = cut_name(name or block.target.key, NAME_CHARS)
             said[block.id] = summary(block, name, language, calendar or self.calendar)
         return replace(message, content=linear_text(message.segments, said))
@@ -143,7 +110,7 @@ class BlockReader:
         """Return what each block says and weighs by itself. Raises: as `checked`."""
         check_blocks(blocks)
         resolved = with_instants(blocks, self.clock(), self.calendar)
-        names = await self._names(graph_key, resolved)
+        names = await self.checker.names(graph_key, resolved)
         made: list[BlockPreview] = []
         for block in resolved:
             results = await self._results([block], graph_key, role, language, None, None)
@@ -172,41 +139,3 @@ class BlockReader:
         place = CommandPlace(context=context, box=self.box, zone=zone_of(calendar.timezone), clock=self.clock)
         cascades = [transform(commands(block), now, calendar) for block in blocks]
         return await execute(cascades, place, self.guard, budget=self.budget)
-
-    async def _names(self, graph_key: str, blocks: Sequence[Block]) -> dict[str, str]:
-        """Return what the target of each block is called. Raises: BlockRefused, GraphNotFound."""
-        graph = await self.source.get_graph(graph_key)
-        found: dict[str, str] = {}
-        for number, block in enumerate(blocks, start=1):
-            name, near = await self._name(graph, block.target)
-            if name is None:
-                facts = {"kind": block.target.kind, "key": block.target.key[:100], "near": near or "–"}
-                raise BlockRefused(number=number, why="without_target", **facts)
-            found[block.id] = cut_name(name, NAME_CHARS)
-        return found
-
-    async def _name(self, graph: Graph, target: Target) -> tuple[str | None, str | None]:
-        """Return the name of a target, or None and the keys that may be meant."""
-        key = target.key
-        match target.kind:
-            case "graph":
-                return (graph.name, None) if key == graph.key else (None, graph.key)
-            case "sheet":
-                return graph.sheets_list.get(key), _near(key, graph.sheets_list)
-            case "nodeType":
-                types = types_by_name(await self.source.get_node_configs())
-                return (types[key].display_name, None) if key in types else (None, _near(key, types))
-            case "node":
-                nodes = await self.source.get_nodes_by_key(graph.key, [key])
-                if nodes:
-                    return node_label(nodes[0]), None
-                return None, describe_near(await near_nodes(self.source, graph, key), graph)
-            case "edge":
-                edges = {edge.key: edge for edge in await self.source.get_edges(graph.key)}
-                edge = edges.get(key)
-                return (f"{edge.source} → {edge.target}", None) if edge else (None, _near(key, edges))
-
-
-def _near(key: str, known: Mapping[str, object]) -> str | None:
-    near = difflib.get_close_matches(key, list(known)[:5_000], n=NEAR, cutoff=0.5)
-    return ", ".join(near) or None

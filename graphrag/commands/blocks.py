@@ -111,6 +111,11 @@ def blocks_of(segments: Sequence[Mapping[str, Any]]) -> list[Block]:
     return [Block.model_validate(segment["block"]) for segment in segments if "block" in segment]
 
 
+def words_of(content: str, segments: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a person wrote of a message, without its blocks."""
+    return "".join(str(part.get("text", "")) for part in segments) if segments else content
+
+
 def check_blocks(blocks: Sequence[SentBlock]) -> None:
     """Raises: TooManyBlocks, BlockRefused (an id that another block has)."""
     if len(blocks) > MAX_BLOCKS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +23,8 @@ from graphrag.automations.runner import Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_events import session_of
 from graphrag.automations.worker import Worker
-from graphrag.commands import BlockReader, GraphHistory
-from graphrag.llm.base import LLMProvider, UserMessage
+from graphrag.commands import BlockReader, GraphHistory, SentBlock
+from graphrag.llm.base import LLMProvider
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions
@@ -89,12 +89,15 @@ class Night:
     conversations: TurnLeases
     seen: list[str] = field(default_factory=list[str])
 
-    async def automation(self, text: str = "Look for what is wrong.", **fields: Any) -> Automation:
+    async def automation(
+        self, text: str = "Look for what is wrong.", blocks: Sequence[SentBlock] = (), **fields: Any
+    ) -> Automation:
         """Store an automation for every day at two."""
+        said = await self.agent.blocks.checker.checked(GRAPH, text, blocks, "en", keep_relative=True)
         given = {"name": "Nightly check", "cron": "0 2 * * *", "mode": "propose", **fields}
         made = self.automations.begin(EDITOR, str(given.pop("graph_key", GRAPH)), **given)
         made = made.model_copy(update={"next_time": made.schedule.next(self.clock.now)})
-        return (await self.automations.create(made, [UserMessage(content=text)])).automation
+        return (await self.automations.create(made, [said])).automation
 
     async def run_at(self, now: int) -> int:
         """Set the clock and run what is due; return how many runs were started."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
+from datasources.base import Record
 from graphrag.approvals import Approve, Person, Reject
 from graphrag.automations.making_way import MakingWay
 from graphrag.automations.members import Members
+from graphrag.commands import SentBlock
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
+from graphrag.llm.message_text import is_stable
 from graphrag.sessions.machine import EndReason, EventName, Phase
-from tests.support.agents import REVIEWER
+from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of, night_on, until
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
@@ -323,3 +327,42 @@ async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
         await night.database.source("default").delete_graph(made.graph_key)
         assert await night.run_at(TWO) == 0
         assert (await night.stored(made)).automation.paused_reason == "graph_gone"
+
+
+async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level() -> None:
+    yesterday = {"from": "-1_DAY", "to": "-1_DAY"}
+    block = {"id": "b1", "type": "POINTER", "target": {"kind": "node", "key": "root"}, "period": yesterday}
+    provider = ScriptedProvider(
+        ModelUnreachable(provider="scripted", reason="down"),
+        Says(calls=[call("read_history", yesterday)]),
+        finish(),
+    )
+    async with night_of(provider) as night:
+        records = night.database.records("default")
+        for who, at in (("ann", MONDAY - HOUR), ("bob", MONDAY + 12 * HOUR)):
+            entry = {"type": "nodeUpdate", "nodeId": "root", "sheetId": "0", "userId": who, "timestamp": at}
+            data = {"graphKey": GRAPH, "timestamp": at, "history": [entry]}
+            await records.put(Record(kind="history", key=who, data=data), expected_version=None)
+        made = await night.automation("Look at ", [SentBlock.model_validate(block)])
+        await night.run_at(TWO)
+        assert (await night.session(made)).phase is Phase.WAITING_NETWORK_RETRY
+        assert await night.run_at(TWO + 23 * HOUR) == 1
+        assert (await night.session(made)).end_reason is EndReason.COMPLETED
+        (run,) = await night.runs(made)
+        record = await records.get("session", run.key)
+        assert record is not None
+    provider.check()
+    found = [m for m in run.messages if isinstance(m, ToolMessage) or getattr(m, "data", "")]
+    assert ["ann" in m.content for m in found[:2]] == [True, True]
+    assert not any("bob" in m.content for m in found)
+    assert "[points to" in provider.requests[0].messages[-2].content
+    prefixes = [[m.content for m in r.messages if is_stable(m)] for r in provider.requests]
+    assert len(prefixes) == 3
+    assert prefixes[0] == prefixes[1] == prefixes[2]
+    raw = json.dumps(record.data)
+    assert prefixes[0][0][:200] not in record.data["conversationHistory"][0]["content"]
+    assert not any(f'"{name}"' in raw for name in ("params", "resource", "operation", "relative"))
+    kept = [
+        s["block"] for m in record.data["conversationHistory"] for s in m.get("segments", ()) if "block" in s
+    ]
+    assert kept == [block]

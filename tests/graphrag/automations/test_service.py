@@ -25,6 +25,7 @@ from graphrag.automations.errors import (
     SessionRefused,
 )
 from graphrag.automations.service import AutomationService, AutomationView, run_summary
+from graphrag.commands import BlockRefused
 from graphrag.config import Settings
 from graphrag.errors import describe
 from graphrag.llm.base import UserMessage
@@ -368,3 +369,23 @@ async def test_a_schedule_is_previewed_in_both_languages(setting: Setting) -> No
     )
     with pytest.raises(ScheduleError):
         setting.service.preview("0 0 0 0 0 0", (), None)
+
+
+async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(setting: Setting) -> None:
+    block = {"id": "b1", "type": "USE", "target": {"kind": "node", "key": "fetch-api"}}
+    period = {"from": "-1_WEEK", "to": "NOW"}
+    made = await setting.add(message="Look.", blocks=[{**block, "period": period}])
+    key = made.automation.key
+    (said,) = await setting.service.messages(key, EDITOR)
+    assert said.content.startswith("Look. [uses ")
+    assert said.segments[-1]["block"] == {**block, "period": period}
+    changes = {"version": made.automation.version, "message": "Look again."}
+    await setting.service.edit(key, changes_of(changes), EDITOR)
+    (again,) = await setting.service.messages(key, EDITOR)
+    assert again.content.startswith("Look again. [uses ")
+    assert again.segments[-1] == said.segments[-1]
+    gone = {**block, "target": {"kind": "node", "key": "fetch-apo"}}
+    with pytest.raises(BlockRefused, match="fetch-api"):
+        await setting.add(name="Other", message="Look.", blocks=[gone])
+    with pytest.raises(AutomationInvalid, match=r"blocks\.0\.type"):
+        await setting.add(name="Other", message="Look.", blocks=[{**block, "type": "DO"}])
