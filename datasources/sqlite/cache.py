@@ -44,15 +44,15 @@ class Cache:
 
         `load` is given what is held of an older version, if anything.
         """
-        found = self._find(name, version)
+        found: T | None = self.find(name, version)
         if found is not None:
-            return cast(T, found)
+            return found
         with self._lock:
             loading = self._loading[name]
         with loading:
-            found = self._find(name, version)
+            found = self.find(name, version)
             if found is not None:
-                return cast(T, found)
+                return found
             older = self._entries.get(name)
             try:
                 value = load(None if older is None else cast(T, older.value))
@@ -64,9 +64,9 @@ class Cache:
 
     def get_if_frequent(self, name: Name, version: object, asked: int, load: Callable[[], T]) -> T | None:
         """Return a part, which is loaded once it was asked for so many times at one version."""
-        found = self._find(name, version)
+        found: T | None = self.find(name, version)
         if found is not None:
-            return cast(T, found)
+            return found
         with self._lock:
             known, times = self._asked.get(name, (version, 0))
             times = times + 1 if known == version else 1
@@ -75,7 +75,8 @@ class Cache:
             self._asked[name] = (version, times)
         return self.get(name, version, lambda _: load()) if times >= asked else None
 
-    def _find(self, name: Name, version: object) -> object | None:
+    def find(self, name: Name, version: object) -> Any:
+        """Return a part of this version if it is held, else None. Never waits for one that is loaded."""
         with self._lock:
             entry = self._entries.get(name)
             if entry is None or entry.version != version:

@@ -28,9 +28,12 @@ class CachedGraph:
     _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
     _table: LinkTable = field(init=False)
+    nbytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._table = LinkTable.of(self.ends)
+        bodies = sum(map(len, self.bodies.values())) + sum(map(len, self.edge_bodies))
+        self.nbytes = 3 * bodies + 100 * len(self._table.keys) + self._table.ends.nbytes
 
     @staticmethod
     def load(connection: sqlite3.Connection, row: GraphRow) -> CachedGraph:
@@ -50,11 +53,6 @@ class CachedGraph:
             ends.append(link)
             edge_bodies.append(body)
         return CachedGraph(bodies=bodies, ends=ends, edge_bodies=edge_bodies, around=around)
-
-    @property
-    def nbytes(self) -> int:
-        bodies = sum(map(len, self.bodies.values())) + sum(map(len, self.edge_bodies))
-        return 3 * bodies + 100 * len(self._table.keys) + self._table.ends.nbytes
 
     def node(self, key: str) -> Node:
         node = self._nodes.get(key)

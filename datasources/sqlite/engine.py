@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from collections.abc import Hashable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
@@ -16,6 +19,8 @@ from datasources.sqlite.rows import graph_row_by_id
 from datasources.sqlite.schema import connect, translate
 from datasources.sqlite.text_index import TEXT_INDEX
 
+MAX_NOTED = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -23,11 +28,13 @@ class Limits:
 
     Words and vectors of a graph of up to `small` are held in memory, those of a larger one are searched
     by indexes beside the file. Nodes and edges of one of up to `linked` are held too, once it was asked
-    for `asked` times while unchanged, and read from the file until then.
+    for `asked` times while unchanged, and read from the file until then. Questions about one of up to
+    `light` are answered in the event loop once all that they need is held: that takes a few milliseconds.
     """
 
     small: int = 25_000
     linked: int = 60_000
+    light: int = 5_000
     asked: int = 3
     memory: int = 512 << 20
 
@@ -46,6 +53,29 @@ class Engine:
         self.pool = Pool(path)
         self.indexes = IndexManager(self.pool, files)
         self.cache = Cache(limits.memory)
+        self._version: int | None = None
+        self._current: dict[Hashable, Any] = {}
+        self._is_asked = False
+
+    def current(self) -> dict[Hashable, Any]:
+        """Return what was noted here since anybody last committed anything.
+
+        What is read after this call may be noted in the result: it is of this moment or a later one. SQLite
+        is asked once in a step of the event loop: what the step can know of was committed before.
+        """
+        if self._is_asked:
+            return self._current
+        version = self.pool.version()
+        if version is None:
+            return {}
+        if version != self._version or len(self._current) > MAX_NOTED:
+            self._version, self._current = version, {}
+        self._is_asked = True
+        asyncio.get_running_loop().call_soon(self._ask_again)
+        return self._current
+
+    def _ask_again(self) -> None:
+        self._is_asked = False
 
     def close(self) -> None:
         """Stop background work and close the file."""

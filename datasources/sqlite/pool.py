@@ -3,6 +3,9 @@
 Decision: SQLite commits without waiting for the disk (synchronous NORMAL), and a durable write waits
 until the log was then synced, together with all others that were committed meanwhile. Each would wait as
 long with synchronous FULL, but one after the other: 64 decisions at once would take 64 syncs.
+
+Decision: the event loop asks SQLite one thing by itself, whether anybody has committed anything: 6 µs in
+shared memory, which waits for no lock. To ask a thread takes ten times as long and more.
 """
 
 from __future__ import annotations
@@ -78,6 +81,8 @@ class Pool:
         self._lock = threading.Lock()
         self._closed = False
         self._asked: list[_Asked] = []
+        self._watch = self._connect()
+        self._watch.execute("PRAGMA busy_timeout = 0")
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -87,6 +92,15 @@ class Pool:
         with self._lock:
             self._open.append(connection)
         return connection
+
+    def version(self) -> int | None:
+        """Return a number that is another after any commit of any process; None where SQLite is busy."""
+        self.check_open()
+        try:
+            ((version,),) = self._watch.execute("PRAGMA data_version").fetchall()
+        except sqlite3.Error:  # a reader's thread waits, or says what is wrong
+            return None
+        return version
 
     def _mine(self) -> sqlite3.Connection:
         connection = getattr(self._local, "connection", None)

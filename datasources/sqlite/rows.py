@@ -102,7 +102,7 @@ def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
 def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) -> list[Hit]:
     """Return nodes as hits, best first, ties by key. Shapes: `scores` is [len(keys)]."""
     ordered = sorted(zip((-scores).tolist(), keys, strict=True))[:limit]
-    return [_as_hit((key, -score)) for score, key in ordered]
+    return list(map(_as_hit, [(key, -score) for score, key in ordered]))
 
 
 def best_rows(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The graphs of one workspace in the embedded database.
 
-Every read runs in a reader's thread, on one moment of the file, which says by its versions whether
-what is held in memory is still true: another process's write is seen at once. A small graph is
-answered from memory, a large one by SQL and by the indexes beside the file.
+Every read of the file runs in a reader's thread, on one moment, which says by its versions whether what is
+held in memory is still true: another process's write is seen at once. A small graph is answered from
+memory, a light one in the event loop itself, a large one by SQL and by the indexes beside the file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,10 +19,10 @@ import numpy as np
 from datasources.base import RecordWrite
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
-from datasources.sqlite.cached_graph import CachedGraph
 from datasources.sqlite.cached_words import CachedWords
 from datasources.sqlite.engine import Engine
 from datasources.sqlite.index_manager import IndexKind
+from datasources.sqlite.moment import Moment, NotHeld
 from datasources.sqlite.rows import GraphRow, array, graph_row, storable, vector_of
 from datasources.sqlite.stored_graph import StoredGraph
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
@@ -79,31 +80,26 @@ class SqliteSource:
     _large: set[str] = field(default_factory=set[str], repr=False, compare=False)
     """The graphs that were large when they were last searched: only these are worth a thread a search."""
 
-    async def _read(
-        self, graph_key: str, work: Callable[[sqlite3.Connection, GraphRow], T], *, apart: bool = False
-    ) -> T:
-        """Run `work` on a graph in a reader's thread, on one moment of it. Raises: GraphNotFound."""
-        return await self.engine.pool.read(
-            lambda c: work(c, graph_row(c, self.workspace, graph_key)), apart=apart
-        )
+    async def _read(self, graph_key: str, work: Callable[[Moment], T], *, apart: bool = False) -> T:
+        """Run `work` on one moment of a graph. Raises: GraphNotFound.
 
-    async def _ask(self, graph_key: str, work: Callable[[CachedGraph | StoredGraph], T]) -> T:
-        """Run `work` on the nodes and edges of a graph: as held in memory, or as stored."""
-        return await self._read(graph_key, lambda c, row: work(self._graph(c, row)))
+        That of a light graph is tried here first, as long as nobody has committed anything since the graph
+        was looked at; whatever needs the file runs in a reader's thread.
+        """
+        current, name = self.engine.current(), (self.workspace, graph_key)
+        row: GraphRow | None = current.get(name)
+        if row is not None and row.nodes + row.edges <= self.engine.limits.light:
+            with suppress(NotHeld):
+                return work(Moment(self.engine, row))
 
-    def _graph(self, connection: sqlite3.Connection, row: GraphRow) -> CachedGraph | StoredGraph:
-        limits = self.engine.limits
-        if row.nodes + row.edges <= limits.linked:
-            held = self.engine.cache.get_if_frequent(
-                ("graph", row.id), row.revision, limits.asked, lambda: CachedGraph.load(connection, row)
-            )
-            if held is not None:
-                return held
-        index = self.engine.indexes.opened(row, TEXT_INDEX)
-        return StoredGraph(connection, row, None if index is None else index.nodes)
+        def read(connection: sqlite3.Connection) -> T:
+            current[name] = row = graph_row(connection, self.workspace, graph_key)
+            return work(Moment(self.engine, row, connection))
 
-    def _is_small(self, graph_key: str, row: GraphRow) -> bool:
-        small = row.nodes + row.edges <= self.engine.limits.small
+        return await self.engine.pool.read(read, apart=apart)
+
+    def _is_small(self, graph_key: str, moment: Moment) -> bool:
+        small = moment.size <= self.engine.limits.small
         (self._large.discard if small else self._large.add)(graph_key)
         return small
 
@@ -117,48 +113,54 @@ class SqliteSource:
         return (await self.get_versions(graph_key)).graph
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        row = await self._read(graph_key, lambda _, row: row)
+        row: GraphRow | None = self.engine.current().get((self.workspace, graph_key))
+        if row is None:
+            row = await self._read(graph_key, lambda at: at.row)
         graph = parse_document(Graph, row.body, "graphs")
         return GraphVersions(graph=graph, vectors=str(row.vector_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
-        return await self._read(graph_key, lambda c, row: StoredGraph(c, row).stats())
+        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).stats())
 
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        return await self._read(graph_key, lambda c, row: StoredGraph(c, row).nodes(sheet, after, limit))
+        return await self._read(
+            graph_key, lambda at: StoredGraph(at.connection, at.row).nodes(sheet, after, limit)
+        )
 
     async def get_edges(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
-        return await self._read(graph_key, lambda c, row: StoredGraph(c, row).edges(sheet, after, limit))
+        return await self._read(
+            graph_key, lambda at: StoredGraph(at.connection, at.row).edges(sheet, after, limit)
+        )
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        return await self._ask(graph_key, lambda graph: graph.nodes_by_key(keys))
+        return await self._read(graph_key, lambda at: at.documents(len(keys)).nodes_by_key(keys))
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return await self._ask(graph_key, lambda graph: graph.edges_of(keys))
+        return await self._read(graph_key, lambda at: at.documents().edges_of(keys))
 
     async def get_links(
         self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
     ) -> list[Link]:
-        return await self._ask(graph_key, lambda graph: graph.links(keys, limit))
+        return await self._read(graph_key, lambda at: at.documents().links(keys, limit))
 
     async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
         """Return the edges of these nodes as `get_links`, in any order: numbers instead of keys."""
-        return await self._ask(graph_key, lambda graph: graph.link_table(keys, limit))
+        return await self._read(graph_key, lambda at: at.documents().link_table(keys, limit))
 
     async def get_chosen(
         self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
     ) -> Subgraph:
         """See LinkTables."""
 
-        def work(graph: CachedGraph | StoredGraph) -> Subgraph:
-            chosen = choose(graph.link_table(keys, limit))
-            return graph.neighborhood(chosen, 0, "any", len(chosen))
+        def work(at: Moment) -> Subgraph:
+            chosen = choose(at.documents().link_table(keys, limit))
+            return at.documents(len(chosen)).neighborhood(chosen, 0, "any", len(chosen))
 
-        return await self._ask(graph_key, work)
+        return await self._read(graph_key, work)
 
     async def get_neighborhood(
         self,
@@ -169,36 +171,42 @@ class SqliteSource:
         direction: Direction = "any",
         limit: int,
     ) -> Subgraph:
-        return await self._ask(graph_key, lambda graph: graph.neighborhood(keys, max_depth, direction, limit))
+        return await self._read(
+            graph_key, lambda at: at.documents(limit).neighborhood(keys, max_depth, direction, limit)
+        )
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
-        def work(connection: sqlite3.Connection) -> _Types:
-            version = connection.execute(sql.TYPES_VERSION).fetchone()
-            return self.engine.cache.get(
-                ("types", self.workspace),
-                version,
-                lambda _: _Types(writes.read_configs(connection, self.workspace)),
-            )
-
-        configs = (await self.engine.pool.read(work)).configs
+        current, name = self.engine.current(), ("types", self.workspace)
+        if name not in current:
+            current[name] = await self.engine.pool.read(lambda c: self._types(c).configs)
+        configs: list[NodeTypeConfig] = current[name]
         wanted = None if types is None else set(types)
         return [config for config in configs if wanted is None or config.type in wanted]
+
+    def _types(self, connection: sqlite3.Connection) -> _Types:
+        version = connection.execute(sql.TYPES_VERSION).fetchone()
+        return self.engine.cache.get(
+            ("types", self.workspace),
+            version,
+            lambda _: _Types(writes.read_configs(connection, self.workspace)),
+        )
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
         terms = tokenize(query)
 
-        def work(connection: sqlite3.Connection, row: GraphRow) -> list[Hit]:
-            if self._is_small(graph_key, row):
-                words = self.engine.cache.get(
+        def work(at: Moment) -> list[Hit]:
+            row = at.row
+            if self._is_small(graph_key, at):
+                words = at.held(
                     ("text", row.id, field),
                     row.text_version,
-                    lambda older: CachedWords.of(connection, row, field, older),
+                    lambda connection, older: CachedWords.of(connection, row, field, older),
                 )
                 return words.index.search(terms, limit)
-            usable = self.engine.indexes.usable(connection, row, TEXT_INDEX)
-            return search_large(connection, row, terms, limit, field, usable)
+            usable = self.engine.indexes.usable(at.connection, row, TEXT_INDEX)
+            return search_large(at.connection, row, terms, limit, field, usable)
 
         return await self._read(graph_key, work)
 
@@ -216,20 +224,21 @@ class SqliteSource:
         group = VectorGroup(model=model, dim=vector.size, field=field)
         query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
 
-        def work(connection: sqlite3.Connection, row: GraphRow) -> list[Hit]:
+        def work(at: Moment) -> list[Hit]:
+            row = at.row
             if not fits or limit <= 0:
                 return []
-            if self._is_small(graph_key, row):
-                vectors = self.engine.cache.get(
+            if self._is_small(graph_key, at):
+                vectors = at.held(
                     ("vectors", row.id, group),
                     row.vector_version,
-                    lambda _: load_vectors(connection, row, group),
+                    lambda connection, _: load_vectors(connection, row, group),
                 )
-                return search_index(connection, query, vectors, [])
-            usable = self.engine.indexes.usable(connection, row, vector_index_kind(group))
+                return vectors.search(query)
+            usable = self.engine.indexes.usable(at.connection, row, vector_index_kind(group))
             if usable is None:
-                return search_exactly(connection, row, query)
-            return search_index(connection, query, *usable)
+                return search_exactly(at.connection, row, query)
+            return search_index(at.connection, query, *usable)
 
         return await self._read(graph_key, work, apart=graph_key in self._large)
 
@@ -253,7 +262,7 @@ class SqliteSource:
     async def _by_key(self, graph_key: str, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         values = {"keys": array(dict.fromkeys(keys))}
         return await self._read(
-            graph_key, lambda c, row: c.execute(statement, {**values, "graph": row.id}).fetchall()
+            graph_key, lambda at: at.connection.execute(statement, {**values, "graph": at.row.id}).fetchall()
         )
 
     async def create_graph(
@@ -289,10 +298,10 @@ class SqliteSource:
     async def build_indexes(self, graph_key: str) -> None:
         """Bring the indexes of a large graph up to date now; nothing to do for a small one."""
 
-        def kinds_of(connection: sqlite3.Connection, row: GraphRow) -> tuple[GraphRow, list[IndexKind[Any]]]:
-            if row.nodes + row.edges <= self.engine.limits.small:
-                return row, []
-            return row, [TEXT_INDEX, *map(vector_index_kind, vector_groups(connection, row))]
+        def kinds_of(at: Moment) -> tuple[GraphRow, list[IndexKind[Any]]]:
+            if at.size <= self.engine.limits.small:
+                return at.row, []
+            return at.row, [TEXT_INDEX, *map(vector_index_kind, vector_groups(at.connection, at.row))]
 
         row, kinds = await self._read(graph_key, kinds_of)
         for kind in kinds:

@@ -134,6 +134,16 @@ class VectorIndex:
         scores[hidden] = -np.inf
         return best_rows(scores, count)
 
+    def search(self, query: VectorQuery, hidden: Sequence[int] = ()) -> list[Hit]:
+        """Return the best nodes that are not `hidden`, by exact cosine."""
+        unit = normalize(query.vector)
+        count = SPARE + query.limit * (1 if self.codes is None else OVERSAMPLING)
+        rows = self.nearest(unit, count, self.nodes.rows(hidden))
+        scores = self.unit[rows] @ unit
+        scores[scores < query.min_score] = -np.inf
+        best = best_rows(scores, query.limit)  # keys are read of no more than these
+        return best_of(self.nodes.keys(rows[best]), scores[best], query.limit)
+
 
 @lru_cache(maxsize=200)
 def vector_index_kind(group: VectorGroup) -> IndexKind[VectorIndex]:
@@ -227,11 +237,7 @@ def search_index(
     connection: sqlite3.Connection, query: VectorQuery, index: VectorIndex, changed: Sequence[int]
 ) -> list[Hit]:
     """Search an index, and the nodes that changed since it was made as they are stored."""
-    unit = normalize(query.vector)
-    rows = index.nearest(unit, query.limit * OVERSAMPLING + SPARE, index.nodes.rows(changed))
-    scores = index.unit[rows] @ unit
-    good = scores >= query.min_score
-    hits = best_of(index.nodes.keys(rows[good]), scores[good], query.limit)
+    hits = index.search(query, changed)
     if changed:
         hits += _score(connection, query, *_vectors_of(connection, query.group, changed))
         hits = sorted(hits, key=lambda hit: (-hit.score, hit.key))[: query.limit]

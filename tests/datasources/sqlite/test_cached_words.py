@@ -53,7 +53,7 @@ async def test_words_are_true_after_whatever_another_wrote(
 
 
 async def words_now(source: SqliteSource, older: CachedWords | None) -> CachedWords:
-    return await source._read(FLOW, lambda c, row: CachedWords.of(c, row, "content", older))
+    return await source._read(FLOW, lambda at: CachedWords.of(at.connection, at.row, "content", older))
 
 
 async def test_what_changed_too_much_or_is_forgotten_is_read_again(
