@@ -14,11 +14,11 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from datasources.errors import SourceUnavailable
 from datasources.sqlite.schema import connect, translate
@@ -28,39 +28,8 @@ READERS = 4
 BUILDERS = 2
 """Threads that build indexes: a build takes minutes for a huge graph, and must not hold up the readers."""
 
-TOGETHER = 4
 MANY_ROWS = 2_000
 """A write of so many rows leaves so much in the log that it is worth moving to the file at once."""
-
-
-class _Asked(NamedTuple):
-    """One read that was asked for."""
-
-    work: Callable[[sqlite3.Connection], Any]
-    done: asyncio.Future[Any]
-    apart: bool
-
-
-class _Outcome(NamedTuple):
-    """How one read went."""
-
-    done: asyncio.Future[Any]
-    result: Any
-    error: BaseException | None
-
-
-def _answer(outcomes: Sequence[_Outcome]) -> None:
-    for done, result, error in outcomes:
-        if done.done():  # who asked has gone away
-            continue
-        if error is None:
-            done.set_result(result)
-            continue
-        try:
-            done.set_exception(error)
-        except TypeError as exc:  # a future takes no StopIteration; the others still need their answers
-            exc.__cause__ = error
-            done.set_exception(exc)
 
 
 class Pool:
@@ -80,7 +49,6 @@ class Pool:
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
-        self._asked: list[_Asked] = []
         self._watch = self._connect()
         self._watch.execute("PRAGMA busy_timeout = 0")
 
@@ -108,58 +76,23 @@ class Pool:
             connection = self._local.connection = self._connect()
         return connection
 
-    async def read(self, work: Callable[[sqlite3.Connection], T], *, apart: bool = False) -> T:
-        """Run `work` in a reader's thread, on a snapshot of the database.
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in a reader's thread, on a snapshot of the database."""
+        return await self._submit(self._readers, lambda: self._read(work))
 
-        What is asked for in one step of the event loop, as the searches of one question, goes to one
-        thread together: to change threads takes as long as a short search. Work that computes for
-        long outside Python is better done `apart`, beside the others.
-        """
-        self.check_open()
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        self._asked.append(_Asked(work, done, apart))
-        if len(self._asked) == 1:
-            loop.call_soon(self._send)
-        return await done
-
-    def _send(self) -> None:
-        asked, self._asked = self._asked, []
-        alone = [[one] for one in asked if one.apart]
-        others = [one for one in asked if not one.apart]
-        for together in (*alone, *(others[i : i + TOGETHER] for i in range(0, len(others), TOGETHER))):
-            try:
-                self.check_open()
-                # Not awaited: `_read` answers each who asked, and a second answer takes as long again.
-                self._readers.submit(self._read, together)
-            except (SourceUnavailable, RuntimeError) as exc:  # closed between the asking and now
-                for one in together:
-                    if not one.done.done():
-                        one.done.set_exception(exc)
-
-    def _read(self, asked: Sequence[_Asked]) -> None:
-        """Do the work in one transaction; each has its own result or failure, all are answered at once."""
-        outcomes = [self._outcome(one) for one in asked]
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is not None:  # None: it could not be made, and each outcome says why
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        with suppress(RuntimeError):  # the event loop was closed: nobody waits any more
-            asked[0].done.get_loop().call_soon_threadsafe(_answer, outcomes)
-
-    def _outcome(self, asked: _Asked) -> _Outcome:
-        result, error = None, None
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             connection = self._mine()
-            if not connection.in_transaction:
-                connection.execute("BEGIN")
-            result = asked.work(connection)
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                if connection.in_transaction:  # an error of the disk ends it by itself
+                    connection.execute("ROLLBACK")
         except sqlite3.Error as exc:
-            error = translate(exc, self.path)
-            error.__cause__ = exc
-        except BaseException as exc:  # noqa: BLE001 - handed to who asked
-            error = exc
-        return _Outcome(asked.done, result, error)
+            raise translate(exc, self.path) from exc
+        except StopIteration as exc:  # a future takes none, and who waits for it would wait for ever
+            raise RuntimeError("a read stopped an iteration") from exc
 
     async def write(
         self, work: Callable[[sqlite3.Connection], T], *, checked: bool = False, durable: bool = True
@@ -232,7 +165,10 @@ class Pool:
 
     def _submit(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
         self.check_open()
-        return asyncio.get_running_loop().run_in_executor(executor, work)
+        try:
+            return asyncio.get_running_loop().run_in_executor(executor, work)
+        except RuntimeError as exc:  # closed between the asking and now
+            raise SourceUnavailable(source=str(self.path), reason="the database is closed") from exc
 
     def check_open(self) -> None:
         """Raises: SourceUnavailable when the pool is closed."""

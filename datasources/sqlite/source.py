@@ -11,7 +11,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,10 +77,8 @@ class SqliteSource:
 
     engine: Engine
     workspace: str
-    _large: set[str] = field(default_factory=set[str], repr=False, compare=False)
-    """The graphs that were large when they were last searched: only these are worth a thread a search."""
 
-    async def _read(self, graph_key: str, work: Callable[[Moment], T], *, apart: bool = False) -> T:
+    async def _read(self, graph_key: str, work: Callable[[Moment], T]) -> T:
         """Run `work` on one moment of a graph. Raises: GraphNotFound.
 
         That of a light graph is tried here first, as long as nobody has committed anything since the graph
@@ -96,12 +94,7 @@ class SqliteSource:
             current[name] = row = graph_row(connection, self.workspace, graph_key)
             return work(Moment(self.engine, row, connection))
 
-        return await self.engine.pool.read(read, apart=apart)
-
-    def _is_small(self, graph_key: str, moment: Moment) -> bool:
-        small = moment.size <= self.engine.limits.small
-        (self._large.discard if small else self._large.add)(graph_key)
-        return small
+        return await self.engine.pool.read(read)
 
     async def list_graphs(self) -> list[Graph]:
         rows = await self.engine.pool.read(
@@ -198,7 +191,7 @@ class SqliteSource:
 
         def work(at: Moment) -> list[Hit]:
             row = at.row
-            if self._is_small(graph_key, at):
+            if at.size <= self.engine.limits.small:
                 words = at.held(
                     ("text", row.id, field),
                     row.text_version,
@@ -228,7 +221,7 @@ class SqliteSource:
             row = at.row
             if not fits or limit <= 0:
                 return []
-            if self._is_small(graph_key, at):
+            if at.size <= self.engine.limits.small:
                 vectors = at.held(
                     ("vectors", row.id, group),
                     row.vector_version,
@@ -240,7 +233,7 @@ class SqliteSource:
                 return search_exactly(at.connection, row, query)
             return search_index(at.connection, query, *usable)
 
-        return await self._read(graph_key, work, apart=graph_key in self._large)
+        return await self._read(graph_key, work)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         rows = await self._by_key(graph_key, sql.VECTOR_INFO, keys)
