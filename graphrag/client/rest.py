@@ -5,7 +5,7 @@ What an answer holds is described in docs/openapi.json.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import quote
@@ -65,6 +65,11 @@ class NodiusClient:
         return await self._call(
             "POST", "ai/chat", body={"graphKey": graph_key, "message": message, **options}
         )
+
+    async def preview_blocks(self, graph_key: str, blocks: Sequence[Json]) -> Json:
+        """Return what the blocks of a message say and weigh; nothing is stored."""
+        body = {"graphKey": graph_key, "blocks": list(blocks)}
+        return await self._call("POST", "enrichments/preview", body=body)
 
     async def resume(self, thread_id: str, *, approved: bool, **options: Any) -> Json:
         """Decide what a conversation waits for, by default its oldest proposal, and let it go on."""

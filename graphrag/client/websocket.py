@@ -99,11 +99,12 @@ class NodiusStream:
         *,
         thread_id: str | None = None,
         features: Sequence[str] | None = None,
+        blocks: Sequence[Message] | None = None,
     ) -> StreamedTurn:
         """Ask about a graph, in a new thread or an old one. `features`: what the caller can show
-        (`questions`)."""
+        (`questions`); `blocks`: what the message points at, uses, creates or configures."""
         fields: Message = {"graphKey": graph_key, "message": message}
-        fields |= {"threadId": thread_id, "features": features}
+        fields |= {"threadId": thread_id, "features": features, "blocks": blocks}
         return await self._begin("ai:chat", {k: v for k, v in fields.items() if v is not None})
 
     async def answer(self, thread_id: str, response: str | bool) -> StreamedTurn:

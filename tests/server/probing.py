@@ -70,7 +70,10 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
     graph, thread = twist(keys["graph_key"]), twist(keys["thread_id"])
     approval = twist(keys["approval_id"])
     edited = {"type": "update_node", "payload": {"nodeKey": twist(keys["node_key"]), "changes": {"posX": 1}}}
+    blocks = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": twist(keys["node_key"])}}]
     return {
+        "/api/enrichments/preview": {"graphKey": graph, "blocks": blocks},
+        "/api/ai/chat blocks": {"graphKey": graph, "message": "hello", "blocks": blocks},
         "/api/ai/chat": {"graphKey": graph, "message": "hello"},
         "/api/ai/chat thread": {"graphKey": graph, "message": "hello", "threadId": thread},
         "/api/ai/resume": {"threadId": thread, "approved": True},

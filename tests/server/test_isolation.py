@@ -80,6 +80,9 @@ def endpoints() -> list[tuple[str, str]]:
     return [(m.upper(), path) for path in paths if path.startswith("/api/") for m in paths[path]]
 
 
+BLOCKS = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": "error-handler"}}]
+
+
 def bodies(keys: dict[str, str]) -> dict[str, Any]:
     """A body for every endpoint that takes one."""
     return {
@@ -89,6 +92,8 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
             "message": "hello",
             "threadId": keys["thread_id"],
         },
+        "/api/enrichments/preview": {"graphKey": keys["graph_key"], "blocks": BLOCKS},
+        "/api/ai/chat blocks": {"graphKey": keys["graph_key"], "message": "hello", "blocks": BLOCKS},
         "/api/ai/resume": {
             "threadId": keys["thread_id"],
             "approved": True,
