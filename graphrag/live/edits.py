@@ -6,7 +6,7 @@ Each function changes the draft it is given, or raises and the draft is thrown a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,8 +26,6 @@ MAX_ELEMENTS = 5_000
 MAX_ELEMENT_BYTES = 2_000_000
 MAX_SHEETS = 200
 MAX_NAME_CHARS = 200
-
-NewKey = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

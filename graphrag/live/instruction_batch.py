@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from datasources.errors import InstructionError
@@ -19,7 +19,6 @@ from graphrag.changes.draft import GraphDraft
 from graphrag.live.edits import (
     MAX_ELEMENT_BYTES,
     Edit,
-    NewKey,
     check_document,
     check_ends,
     check_sheet,
@@ -40,9 +39,7 @@ SENT_AT_ONCE = 20
 """Instructions in one message to an editor, as the protocol allows; one request may hold more."""
 
 
-def apply_instructions(
-    draft: GraphDraft, instructions: Sequence[GraphInstruction], new_id: NewKey = new_key
-) -> Edit:
+def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstruction]) -> Edit:
     """Apply instructions in order, each to what the ones before left. Raises: EditRefused.
 
     A node that is renamed takes along what refers to it by its name, in the same edit.
@@ -54,7 +51,7 @@ def apply_instructions(
     named: dict[str, Node] = {}
 
     def carry_out(asked: GraphInstruction, where: str) -> None:
-        instruction = _with_fresh_identifiers(asked, new_id)
+        instruction = _with_fresh_identifiers(asked)
         try:
             history.append(_apply(draft, instruction, where))
         except InstructionError as exc:
@@ -170,7 +167,7 @@ def _check_growth(document: dict[str, Any], instruction: Instruction, where: str
         raise EditRefused(where=where, reason=f"the text would have {size} characters")
 
 
-def _with_fresh_identifiers(asked: GraphInstruction, new_id: NewKey) -> GraphInstruction:
+def _with_fresh_identifiers(asked: GraphInstruction) -> GraphInstruction:
     """Give what is inserted identifiers of its own: a copy must not bear those of its original."""
     name = asked.apply_uniq_identifier
     if not name or not isinstance(asked.i.v, dict):
@@ -179,19 +176,18 @@ def _with_fresh_identifiers(asked: GraphInstruction, new_id: NewKey) -> GraphIns
     value = cast(dict[str, Any], asked.i.v)
     if field not in value:
         return asked
-    fresh = asked.i.model_copy(update={"v": _renewed(value, field, new_id)})
+    fresh = asked.i.model_copy(update={"v": _renewed(value, field)})
     return asked.model_copy(update={"i": fresh})
 
 
-def _renewed(value: Any, field: str, new_id: Callable[[], str], depth: int = 0) -> Any:
+def _renewed(value: Any, field: str, depth: int = 0) -> Any:
     if depth > 100:  # refused where it is applied
         return value
     if isinstance(value, list):
-        return [_renewed(item, field, new_id, depth + 1) for item in cast(list[Any], value)]
+        return [_renewed(item, field, depth + 1) for item in cast(list[Any], value)]
     if not isinstance(value, dict):
         return value
     pairs = cast(Mapping[str, Any], value)
     return {
-        key: new_id() if key == field else _renewed(item, field, new_id, depth + 1)
-        for key, item in pairs.items()
+        key: new_key() if key == field else _renewed(item, field, depth + 1) for key, item in pairs.items()
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 from graphrag.importers.readable_keys import clean, slug
@@ -11,37 +13,11 @@ from graphrag.importers.workflow_draft import MAIN_IN, MAIN_OUT, DraftNode, Port
 
 STICKY = "n8n-nodes-base.stickyNote"
 _PACKAGE = "graphrag.importers.n8n"
-_TRIGGERS = frozenset({"webhook", "start", "cron", "interval", "emailReadImap"})
-_SUBNODES = (
-    (re.compile(r"lm[A-Z]|modelSelector$"), "ai_languageModel"),
-    (re.compile(r"memory(?!Manager)[A-Z]"), "ai_memory"),
-    (re.compile(r"outputParser[A-Z]"), "ai_outputParser"),
-    (re.compile(r"embeddings[A-Z]"), "ai_embedding"),
-    (re.compile(r"textSplitter[A-Z]"), "ai_textSplitter"),
-    (re.compile(r"document[A-Z].*Loader$"), "ai_document"),
-    (re.compile(r"retriever[A-Z]"), "ai_retriever"),
-    (re.compile(r"reranker[A-Z]"), "ai_reranker"),
-    (re.compile(r"tool[A-Z]|.*[a-z]Tool$"), "ai_tool"),
-)
-_CONSUMERS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
-    (re.compile(r"agent$"), ("ai_languageModel", "ai_memory", "ai_tool")),
-    (
-        re.compile(r"chain[A-Z]|informationExtractor$|textClassifier$|sentimentAnalysis$"),
-        ("ai_languageModel",),
-    ),
-    (re.compile(r"vectorStore[A-Z]"), ("ai_embedding",)),
-)
-_KIND_LABELS = {
-    "ai_languageModel": "language model",
-    "ai_outputParser": "output parser",
-    "ai_textSplitter": "text splitter",
-    "ai_vectorStore": "vector store",
-    "onError": "error",
-}
-_FIXED_NAMES = {
-    "if": ["true", "false"],
-    "compareDatasets": ["in A only", "same", "different", "in B only"],
-}
+
+
+def _known(section: str) -> Mapping[str, Any]:
+    """Return a section of `types.toml`."""
+    return read_type_file(_PACKAGE)[section]
 
 
 def short_type(type_name: str) -> str:
@@ -51,20 +27,20 @@ def short_type(type_name: str) -> str:
 
 def is_trigger(type_name: str) -> bool:
     short = short_type(type_name)
-    return short in _TRIGGERS or short.lower().endswith("trigger")
+    return short in _known("ports")["triggers"] or short.lower().endswith("trigger")
 
 
 def subnode_kind(type_name: str) -> str | None:
     """Return the kind of connection by which a type serves AI nodes, or None for a step of the flow."""
     short = short_type(type_name)
-    return next((kind for pattern, kind in _SUBNODES if pattern.match(short)), None)
+    return next((kind for pattern, kind in _known("subnodes").items() if re.match(pattern, short)), None)
 
 
 def kind_label(kind: str) -> str | None:
     """Return what a connection of a kind other than `main` is called."""
     if kind == "main":
         return None
-    return _KIND_LABELS.get(kind) or clean(kind.removeprefix("ai_"), limit=60)
+    return _known("labels").get(kind) or clean(kind.removeprefix("ai_"), limit=60)
 
 
 def output_port(kind: str, index: int, name: str | None = None) -> Port:
@@ -97,16 +73,15 @@ def output_names(
 ) -> list[str | None]:
     """Return what the main outputs are called, in order; None: nothing but its number."""
     short = short_type(type_name)
-    if short in _FIXED_NAMES:
-        names: list[str | None] = list(_FIXED_NAMES[short])
+    fixed: Mapping[str, list[str]] = _known("outputs")
+    if short in fixed:
+        names: list[str | None] = [*fixed[short]]
     elif short == "splitInBatches":
         names = ["done", "loop"] if version >= 3 else ["loop", "done"]
     elif short == "switch":
         names = _switch_names(parameters)
     elif short == "textClassifier":
         names = _listed(as_dict(parameters.get("categories")), ("categories",), "category")
-    elif short == "sentimentAnalysis":
-        names = ["positive", "neutral", "negative"]
     else:
         names = [None]
     return [*names, "error"] if error_output else names
@@ -150,8 +125,8 @@ def add_usual_ports(node: DraftNode, names: list[str | None]) -> None:
         for index, name in enumerate(names):
             node.take_out(output_port("main", index, name))
     short = short_type(node.type)
-    for pattern, kinds in _CONSUMERS:
-        if pattern.match(short):
+    for pattern, kinds in _known("consumers").items():
+        if re.match(pattern, short):
             for consumed in kinds:
                 node.take_in(input_port(consumed, 0))
 

@@ -150,23 +150,6 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
     ]
 
 
-async def test_interleaved_fragments_become_whole_calls_in_order() -> None:
-    chunks = await read(
-        call_delta(0, "a", "look", ""),
-        call_delta(1, "b", "find", '{"q'),
-        call_delta(0, arguments='{"x":'),
-        call_delta(1, arguments='": 2}'),
-        call_delta(0, arguments=" 1}"),
-        delta("tool_calls"),
-    )
-    assert calls(chunks) == [("a", "look", '{"x": 1}'), ("b", "find", '{"q": 2}')]
-    assert chunks[:2] == [
-        ToolCallStarted(index=0, id="a", name="look"),
-        ToolCallStarted(index=1, id="b", name="find"),
-    ]
-    assert chunks[-1] == Finished(reason="tool_calls")
-
-
 @pytest.mark.parametrize(
     ("fragments", "expected"),
     [
@@ -260,13 +243,6 @@ async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
     )
     assert isinstance(error, ModelContentFiltered)
     assert error.reason == "I cannot do that."
-
-
-async def test_other_alternatives_are_not_part_of_the_answer() -> None:
-    other = delta(content="other")
-    other["choices"][0]["index"] = 1
-    chunks = await read(delta(content="one"), other, delta("stop"))
-    assert chunks == [TextDelta(text="one"), Finished(reason="stop")]
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {}])
