@@ -152,7 +152,7 @@ def test_a_prompt_depends_on_who_asks(demo_db: str) -> None:
 READ_TOOLS = {
     *("read_graph_overview", "search_nodes", "explore_neighborhood", "read_node_detail"),
     *("read_node_config", "list_available_node_types", "list_node_edges", "read_subgraph"),
-    "check_graph",
+    *("check_graph", "read_history"),
 }
 
 
