@@ -12,6 +12,7 @@ import typer
 from cli import (
     ask,
     audit,
+    automations,
     backup,
     chat,
     check,
@@ -26,6 +27,7 @@ from cli import (
     prompt,
     review,
     serve,
+    sessions,
     stream,
     threads,
     tools,
@@ -78,6 +80,8 @@ app.add_typer(db.database, name="db")
 app.command("ask")(ask.ask)
 app.command("chat")(chat.chat)
 app.add_typer(threads.threads, name="threads")
+app.add_typer(automations.automations, name="automations")
+app.add_typer(sessions.sessions, name="sessions")
 app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")
 app.command("policy")(policy.policy)

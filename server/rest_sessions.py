@@ -67,7 +67,7 @@ async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
     return _summary(await place.automations.sessions.resume(session_id, place.person))
 
 
-class AnswerRequest(RequestBody):
+class RunAnswerRequest(RequestBody):
     """`approved` decides every proposal of the run that is open; `response` answers its question."""
 
     approved: bool | None = None
@@ -75,7 +75,7 @@ class AnswerRequest(RequestBody):
     response: Annotated[str, Field(max_length=4_000)] | bool | None = None
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> AnswerRequest:
+    def _says_one_thing(self) -> RunAnswerRequest:
         if (self.approved is None) == (self.response is None):
             raise ValueError("give approved or response")
         return self
@@ -97,7 +97,7 @@ ANSWER_EXAMPLES: dict[str, Example] = {
 async def answer(
     workspaces: Workspaces,
     session_id: Id,
-    body: Annotated[AnswerRequest, Body(openapi_examples=ANSWER_EXAMPLES)],
+    body: Annotated[RunAnswerRequest, Body(openapi_examples=ANSWER_EXAMPLES)],
 ) -> AnswerOutcome:
     """Decide all open proposals of a run, in order, as the caller. A run asks no other question."""
     place, thread = await workspaces.of_session(session_id)

@@ -1,0 +1,441 @@
+"""The commands `automations …`: prepared tasks that run at set times, and what became of their runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    Common,
+    GraphArgument,
+    LimitOption,
+    command,
+    fail,
+    local_time,
+)
+from cli.sessions import run_rows, show_run
+from graphrag.agent.thread_store import Thread
+from graphrag.app.automation_services import automation_service
+from graphrag.app.wiring import Model, Services, open_model, worker_of, workspaces_with_automations
+from graphrag.automations.drafts import changes_of, draft_of
+from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.service import AutomationView, run_summary
+from graphrag.automations.templates import templates
+from graphrag.automations.worker import Worker
+from graphrag.i18n import Language
+from graphrag.leases import now_ms
+from graphrag.sessions.machine import EventName
+from graphrag.sessions.schedule_words import day_and_time, next_times
+from graphrag.sessions.schedules import zone_of
+
+automations = typer.Typer(help="Prepare tasks that run at set times, and run them.", no_args_is_help=True)
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="An automation's id (see `nodius automations list`).")
+]
+MessageOption = Annotated[
+    str | None, typer.Option("--message", "-m", metavar="TEXT", help="What it is to do.")
+]
+CronOption = Annotated[
+    str | None, typer.Option("--cron", metavar="CRON", help="When: five fields, as in '0 2 * * 1-5'.")
+]
+AtOption = Annotated[
+    list[str] | None,
+    typer.Option("--at", metavar="TIME", help="A date to run at instead (ISO 8601); may be repeated."),
+]
+ZoneOption = Annotated[
+    str | None, typer.Option("--timezone", metavar="ZONE", help="Time zone of the schedule, as Europe/Paris.")
+]
+ModeOption = Annotated[
+    str | None, typer.Option("--mode", metavar="MODE", help="report, or propose (may propose changes).")
+]
+UseOption = Annotated[
+    list[str] | None, typer.Option("--use", metavar="NODE", help="A node that it is about; may be repeated.")
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option("--since", metavar="PERIOD", help="With the history of these nodes since then, as -1_DAY."),
+]
+CostOption = Annotated[
+    float | None, typer.Option("--max-cost", metavar="USD", help="Cost of one run at most.")
+]
+
+
+@automations.command("add")
+@command()
+def add(
+    common: Common,
+    graph: GraphArgument,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What it is called.")] = None,
+    message: MessageOption = None,
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="NAME", help="A prepared one, as nightly-check.")
+    ] = None,
+    from_thread: Annotated[
+        str | None,
+        typer.Option("--from-thread", metavar="ID", help="With what you said in this conversation."),
+    ] = None,
+    cron: CronOption = None,
+    at: AtOption = None,
+    timezone: ZoneOption = None,
+    mode: ModeOption = None,
+    use: UseOption = None,
+    since: SinceOption = None,
+    max_cost: CostOption = None,
+) -> None:
+    """Add an automation of a graph. Without --cron and --at it runs when somebody starts it."""
+    language = common.settings().language
+    prepared = templates(language)
+    if template is not None and template not in prepared:
+        fail(f"no template {template!r}; there are {', '.join(prepared)}", code=EXIT_USAGE)
+    fields: dict[str, Any] = {"mode": "propose"} if template is None else prepared[template].fields(graph)
+    given = _fields(name, message, cron, at, timezone, mode, use, since, max_cost)
+    fields |= {"graphKey": graph, **given}
+    if from_thread is not None:
+        fields["fromThreadId"] = from_thread
+    if "name" not in fields:
+        fail("say what the automation is called", code=EXIT_USAGE)
+
+    async def work(services: Services) -> AutomationView:
+        return await automation_service(services).add(draft_of(fields), services.local_person(), language)
+
+    _show_changed(common, common.run(work), language)
+
+
+def _fields(
+    name: str | None,
+    message: str | None,
+    cron: str | None,
+    at: Sequence[str] | None,
+    timezone: str | None,
+    mode: str | None,
+    use: Sequence[str] | None,
+    since: str | None,
+    max_cost: float | None,
+) -> dict[str, Any]:
+    """Return the fields of an automation that options give."""
+    period = {} if since is None else {"period": {"from": since, "to": "NOW"}}
+    blocks = [
+        {"id": f"b{i}", "type": "USE", "target": {"kind": "node", "key": key}, **period}
+        for i, key in enumerate(use or (), 1)
+    ]
+    given = {
+        "name": name,
+        "message": message,
+        "cron": cron,
+        "dates": [_instant(each) for each in at] if at else None,
+        "timezone": timezone,
+        "mode": mode,
+        "blocks": blocks or None,
+        "budget": None if max_cost is None else {"costUsd": max_cost},
+    }
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def _instant(text: str) -> int:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"--at {text!r}: write a time as 2026-11-23T02:00+01:00", code=EXIT_USAGE)
+    return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
+
+
+def _show_changed(common: Common, view: AutomationView, language: Language) -> None:
+    a = view.automation
+    if common.as_json:
+        render.json(view.to_document(now_ms()))
+        return
+    when = f"{view.words}, {a.timezone}" if a.cron else view.words
+    coming = f" Next: {_both_zones(view, language)}." if view.next_times else ""
+    paused = "" if a.enabled else f" Paused ({a.paused_reason})."
+    render.line(f"{a.name} ({a.key}): {when}.{coming}{paused}")
+
+
+def _both_zones(view: AutomationView, language: Language) -> str:
+    zone = zone_of(view.automation.timezone)
+    at = view.next_times[0]
+    shown = day_and_time(at, zone, language)
+    utc = datetime.fromtimestamp(at / 1000, UTC)
+    return shown if zone.key == "UTC" else f"{shown} ({utc:%H:%M} UTC)"
+
+
+@automations.command("list")
+@command()
+def list_automations(
+    common: Common,
+    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    limit: LimitOption = 100,
+) -> None:
+    """List automations: when each runs next, how it ended last, what waits, and what today's runs used."""
+    language = common.settings().language
+
+    async def work(services: Services) -> list[AutomationView]:
+        return await automation_service(services).list(
+            services.local_person(), graph_key=graph, limit=limit, language=language
+        )
+
+    found = common.run(work)
+    if common.as_json:
+        render.json([view.to_document(now_ms()) for view in found])
+    elif found:
+        render.table(
+            ["id", "graph", "name", "next", "last", "waits", "today"],
+            [_row(view, language) for view in found],
+            numbers=[5],
+            folded=2,
+        )
+    if not found:
+        render.note("There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def _row(view: AutomationView, language: Language) -> list[Any]:
+    a = view.automation
+    if not a.enabled:
+        coming = f"paused ({a.paused_reason})"
+    elif view.next_times:
+        coming = day_and_time(view.next_times[0], zone_of(a.timezone), language)
+    else:
+        coming = "-"
+    return [a.key, a.graph_key, a.name, coming, _last(view.last), view.waiting, _today(view)]
+
+
+def _last(thread: Thread | None) -> str:
+    if thread is None or thread.session is None:
+        return "-"
+    session = thread.session
+    outcome = session.report.outcome if session.report else None
+    ended = (session.end_reason.value if session.end_reason else session.phase.value).lower()
+    said = outcome if outcome and ended == "completed" else ended
+    at = session.ended_time or session.last_event_time or session.scheduled_time
+    return f"{said}, {local_time(at)}"
+
+
+def _today(view: AutomationView) -> str:
+    spent = view.automation.spent_on(now_ms()).sums()
+    runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
+    return f"{runs}, {spent['tokens']:,} tokens, ${spent['costUsd']:.2f}"
+
+
+@automations.command("show")
+@command()
+def show(common: Common, automation_id: IdArgument) -> None:
+    """Show an automation: its message, schedule, limits and what it skipped."""
+    language = common.settings().language
+
+    async def work(services: Services) -> tuple[AutomationView, list[str]]:
+        service, person = automation_service(services), services.local_person()
+        view = await service.get(automation_id, person, language)
+        return view, [message.content for message in await service.messages(automation_id, person)]
+
+    view, said = common.run(work)
+    document = view.to_document(now_ms())
+    if common.as_json:
+        render.json({**document, "messages": said})
+        return
+    _show_changed(common, view, language)
+    facts = {
+        "graph": view.automation.graph_key,
+        "owner": view.automation.user_id,
+        "mode": view.automation.mode,
+        "last": _last(view.last),
+        "waits": str(view.waiting),
+        "today": _today(view),
+        "limits": ", ".join(f"{name} {value}" for name, value in document["budget"].items()),
+        "skipped": ", ".join(f"{s.count}× {s.reason}" for s in view.automation.skipped[:5]),
+    }
+    for name, value in facts.items():
+        if value:
+            render.said(f"  {name + ':':<9} ", value)
+    for each in said:
+        render.said("  > ", each)
+
+
+@automations.command("edit")
+@command()
+def edit(
+    common: Common,
+    automation_id: IdArgument,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What it is called.")] = None,
+    message: MessageOption = None,
+    cron: CronOption = None,
+    at: AtOption = None,
+    timezone: ZoneOption = None,
+    mode: ModeOption = None,
+    use: UseOption = None,
+    since: SinceOption = None,
+    max_cost: CostOption = None,
+) -> None:
+    """Change an automation. Its next run is counted from now."""
+    language = common.settings().language
+    fields = _fields(name, message, cron, at, timezone, mode, use, since, max_cost)
+    if not fields:
+        fail("say what to change, as --cron or --message", code=EXIT_USAGE)
+
+    async def work(services: Services) -> AutomationView:
+        service, person = automation_service(services), services.local_person()
+        seen = await service.get(automation_id, person, language)
+        changes = changes_of({**fields, "version": seen.automation.version})
+        return await service.edit(automation_id, changes, person, language)
+
+    _show_changed(common, common.run(work), language)
+
+
+@automations.command("remove")
+@command()
+def remove(common: Common, automation_id: IdArgument) -> None:
+    """Remove an automation. Open runs are stopped; its runs and proposals stay."""
+
+    async def work(services: Services) -> None:
+        await automation_service(services).remove(automation_id, services.local_person())
+
+    common.run(work)
+    if common.as_json:
+        render.json({"success": True})
+    else:
+        render.line(f"removed {automation_id}")
+
+
+@automations.command("enable")
+@command()
+def enable(common: Common, automation_id: IdArgument) -> None:
+    """Let an automation run at its times, counted from now."""
+    language = common.settings().language
+
+    async def work(services: Services) -> AutomationView:
+        return await automation_service(services).enable(automation_id, services.local_person(), language)
+
+    _show_changed(common, common.run(work), language)
+
+
+@automations.command("pause")
+@command()
+def pause(common: Common, automation_id: IdArgument) -> None:
+    """Let an automation begin no run until it is enabled."""
+    language = common.settings().language
+
+    async def work(services: Services) -> AutomationView:
+        return await automation_service(services).pause(automation_id, services.local_person(), language)
+
+    _show_changed(common, common.run(work), language)
+
+
+@automations.command("run")
+@command()
+def run(
+    common: Common,
+    automation_id: IdArgument,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Work on the run here, until it ends or waits.")
+    ] = False,
+    supersede: Annotated[bool, typer.Option("--supersede", help="Replace a run that is still open.")] = False,
+) -> None:
+    """Start a run now: a server works on it, or with --wait this command does."""
+
+    async def work(services: Services) -> Thread:
+        service, person = automation_service(services), services.local_person()
+        thread = await service.run(automation_id, person, supersede=supersede)
+        if wait:
+            async with open_model(services.settings, embedder=services.embedder) as model:
+                runner = worker_of(services, model).runner
+                await runner.run(thread.key, EventName.SESSION_ACTIVATION_REQUESTED)
+            thread = await service.sessions.get(thread.key, person)
+        return thread
+
+    thread = common.run(work)
+    if common.as_json:
+        render.json(run_summary(thread))
+    elif wait:
+        show_run(thread)
+    else:
+        render.line(f"{thread.key} is queued; a server starts it, or `nodius automations run-due`")
+    if wait and thread.session is not None and str(thread.session.end_reason or "") not in ("", "COMPLETED"):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@automations.command("runs")
+@command()
+def runs(common: Common, automation_id: IdArgument, limit: LimitOption = 20) -> None:
+    """List an automation's runs, newest first."""
+
+    async def work(services: Services) -> list[Thread]:
+        return await automation_service(services).runs(automation_id, services.local_person(), limit=limit)
+
+    run_rows(common, common.run(work))
+
+
+@automations.command("next")
+@command()
+def coming(
+    common: Common,
+    automation_id: IdArgument,
+    count: Annotated[int, typer.Option("-n", metavar="N", min=1, max=100, help="So many times.")] = 5,
+) -> None:
+    """Print when an automation runs next."""
+    language = common.settings().language
+
+    async def work(services: Services) -> AutomationView:
+        service = automation_service(services)
+        return await service.get(automation_id, services.local_person(), language)
+
+    view = common.run(work)
+    when = view.automation.schedule
+    times = next_times(when, now_ms(), count) if view.automation.enabled else []
+    if common.as_json:
+        render.json(times)
+    for at in () if common.as_json else times:
+        render.line(f"{day_and_time(at, when.zone, language)}  {when.zone.key}")
+    if not times:
+        render.note("It runs when somebody starts it." if view.automation.enabled else "It is paused.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+@automations.command("run-due")
+@command()
+def run_due(
+    common: Common,
+    all_workspaces: Annotated[
+        bool, typer.Option("--all-workspaces", help="Of every workspace of the database.")
+    ] = False,
+) -> None:
+    """Start what is due and wait for it: for a timer of the system, where no server runs."""
+
+    async def work(services: Services) -> int:
+        async with open_model(services.settings, embedder=services.embedder) as model:
+            return await _ticked(services, model, all_workspaces=all_workspaces)
+
+    started = common.run(work)
+    if common.as_json:
+        render.json({"started": started})
+    else:
+        render.line("1 run was started" if started == 1 else f"{started} runs were started")
+
+
+async def _ticked(services: Services, model: Model, *, all_workspaces: bool) -> int:
+    workers: dict[str, Worker] = {}
+
+    async def workspaces() -> Sequence[str]:
+        if all_workspaces:
+            return await workspaces_with_automations(services.database)
+        return [services.settings.workspace]
+
+    async def worker(name: str) -> Worker:
+        if name not in workers:
+            own = services if name == services.settings.workspace else services.of(name)
+            workers[name] = worker_of(own, model)
+        return workers[name]
+
+    at_once = max(1, services.settings.automations_at_once)
+    scheduler = Scheduler(workspaces, worker, at_once=at_once)
+    try:
+        return await scheduler.run_due()
+    finally:
+        await asyncio.shield(scheduler.close())

@@ -1,0 +1,177 @@
+"""The commands `sessions …`: runs of automations, where they stand and what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, LimitOption, command, fail, local_time
+from graphrag.agent.thread_store import Thread
+from graphrag.app.automation_services import automation_service
+from graphrag.app.wiring import Services
+from graphrag.approvals import Approval
+from graphrag.automations.service import run_summary
+from graphrag.automations.session_control import decided_documents
+from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from graphrag.sessions.machine import Phase
+
+sessions = typer.Typer(help="See and steer runs of automations.", no_args_is_help=True)
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A run's id (see `nodius sessions list`).")]
+
+
+@sessions.command("list")
+@command()
+def list_sessions(
+    common: Common,
+    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    phase: Annotated[str | None, typer.Option("--phase", metavar="PHASE", help="In one phase only.")] = None,
+    is_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
+    limit: LimitOption = 100,
+) -> None:
+    """List runs of automations, newest first."""
+    known = [each.value for each in Phase]
+    if phase is not None and phase not in known:
+        fail(f"no phase {phase!r}; there are {', '.join(known)}", code=EXIT_USAGE)
+
+    async def work(services: Services) -> list[Thread]:
+        return await automation_service(services).sessions.list(
+            services.local_person(),
+            graph_key=graph,
+            phase=Phase(phase) if phase else None,
+            is_open=True if is_open else None,
+            limit=limit,
+        )
+
+    run_rows(common, common.run(work))
+
+
+def run_rows(common: Common, found: Sequence[Thread]) -> None:
+    """Print runs as a table, or JSON; ends with 3 where there is none."""
+    if common.as_json:
+        render.json([run_summary(thread) for thread in found])
+    elif found:
+        columns = ["id", "name", "when", "phase", "ended", "outcome", "calls", "tokens"]
+        render.table(columns, [_row(thread) for thread in found], numbers=[6, 7], folded=1)
+    if not found:
+        render.note("There is no run.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def _row(thread: Thread) -> list[Any]:
+    session = thread.session
+    assert session is not None, "runs have a session"
+    return [
+        thread.key,
+        thread.title,
+        local_time(session.scheduled_time),
+        session.phase.value,
+        session.end_reason.value if session.end_reason else "-",
+        session.report.outcome if session.report else "-",
+        session.roundtrips,
+        session.usage.tokens,
+    ]
+
+
+@sessions.command("show")
+@command()
+def show(common: Common, session_id: IdArgument) -> None:
+    """Show a run: where it stands, its report and messages."""
+
+    async def work(services: Services) -> Thread:
+        return await automation_service(services).sessions.get(session_id, services.local_person())
+
+    thread = common.run(work)
+    if common.as_json:
+        render.json({**run_summary(thread), "conversationHistory": thread.conversation_history})
+        return
+    show_run(thread)
+    for message in thread.messages:
+        match message:
+            case UserMessage():
+                render.said("> ", message.content, "bold")
+            case AssistantMessage() if message.content.strip():
+                render.said("  ", message.content)
+            case ToolMessage():
+                first = message.content.splitlines()[0][:200] if message.content else ""
+                render.line(f"[{message.name}] {first}", "dim")
+            case SystemMessage() if message.summary or message.kind:
+                render.line(f"[{message.kind or 'note'}] {message.summary or message.content}", "dim")
+            case _:
+                pass
+
+
+def show_run(thread: Thread) -> None:
+    """Print where a run stands: its phase, how it ended, what it found, what waits."""
+    session = thread.session
+    assert session is not None, "runs have a session"
+    ended = f", {session.end_reason.value}" if session.end_reason else ""
+    render.line(f"{thread.key}  {thread.graph_key}  {session.phase.value}{ended}  {thread.title}", "bold")
+    if session.report is not None:
+        render.said(f"  {session.report.outcome}: ", session.report.text)
+    if session.waiting is not None:
+        render.line(f"  waits for {session.waiting.get('type')}")
+    if session.proposed:
+        many = "1 proposal" if session.proposed == 1 else f"{session.proposed} proposals"
+        render.line(f"  {many}: `nodius review list`, or `nodius sessions answer {thread.key} --approve`")
+
+
+@sessions.command("stop")
+@command()
+def stop(common: Common, session_id: IdArgument) -> None:
+    """Stop a run. What it proposed stays to be decided."""
+
+    async def work(services: Services) -> Thread:
+        return await automation_service(services).sessions.stop(session_id, services.local_person())
+
+    _show(common, common.run(work))
+
+
+@sessions.command("resume")
+@command()
+def resume(common: Common, session_id: IdArgument) -> None:
+    """Let a run that waits for the network, or ended for lack of it, go on."""
+
+    async def work(services: Services) -> Thread:
+        return await automation_service(services).sessions.resume(session_id, services.local_person())
+
+    _show(common, common.run(work))
+
+
+def _show(common: Common, thread: Thread) -> None:
+    if common.as_json:
+        render.json(run_summary(thread))
+    else:
+        show_run(thread)
+
+
+@sessions.command("answer")
+@command()
+def answer(
+    common: Common,
+    session_id: IdArgument,
+    approve: Annotated[
+        bool | None, typer.Option("--approve/--reject", help="Decide all its open proposals, in order.")
+    ] = None,
+    feedback: Annotated[
+        str, typer.Option("--feedback", "-f", metavar="TEXT", help="Why; kept with each decision.")
+    ] = "",
+) -> None:
+    """Decide everything that a run proposed and that is still open."""
+    if approve is None:
+        fail("say --approve or --reject", code=EXIT_USAGE)
+
+    async def work(services: Services) -> tuple[Thread, list[Approval]]:
+        return await automation_service(services).sessions.answer(
+            session_id, services.local_person(), approved=approve, feedback=feedback
+        )
+
+    thread, decided = common.run(work)
+    if common.as_json:
+        render.json({**run_summary(thread), "decided": decided_documents(decided)})
+        return
+    for approval in decided:
+        render.line(f"{approval.id}  {approval.status}")

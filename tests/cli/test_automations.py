@@ -1,0 +1,118 @@
+"""The life of an automation on the command line, without a server and without a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE
+from graphrag.automations import runner
+from graphrag.sessions.machine import SessionLimits
+from tests.cli.conftest import invoke, printed
+
+FLOW: dict[str, Any] = {
+    "name": "Orders",
+    "nodes": [
+        {
+            "id": str(number),
+            "name": name,
+            "type": f"n8n-nodes-base.{kind}",
+            "position": [200 * number, 0],
+            "parameters": {},
+        }
+        for number, (name, kind) in enumerate([("Start", "manualTrigger"), ("Get", "set"), ("Get", "set")])
+    ],
+    "connections": {"Start": {"main": [[{"node": "Get", "type": "main", "index": 0}]]}},
+}
+
+
+@pytest.fixture
+def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The key of a graph in which two nodes have one name; runs end without waiting for an objection."""
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps(FLOW))
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{tmp_path / 'graphs.db'}")
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+    monkeypatch.setattr(runner, "SessionLimits", lambda: SessionLimits(confirm_ms=0))
+    return printed(invoke("import", "--json", file))[0]["graph"]
+
+
+def test_an_automation_lives_from_its_template_to_its_removal(graph: str) -> None:
+    assert invoke("automations", "list").exit_code == EXIT_NOTHING
+    added = invoke("automations", "add", graph, "--template", "nightly-check", "--timezone", "Europe/Paris")
+    assert added.exit_code == 0, added.output
+    assert "at 02:00 every day, Europe/Paris. Next: " in added.stdout
+    [listed] = printed(invoke("automations", "list", "--json"))
+    key = listed["id"]
+    assert (listed["name"], listed["mode"]) == ("Nightly check", "propose")
+    assert len(printed(invoke("automations", "next", key, "-n", "3", "--json"))) == 3
+
+    first = invoke("automations", "run", key, "--wait", "--json")
+    assert first.exit_code == 0, first.output
+    run = printed(first)
+    assert run["phase"] == "waiting_validation", run
+    [proposal] = printed(invoke("review", "list", "--json"))
+    assert proposal["threadId"] == run["sessionId"]
+    assert printed(invoke("automations", "list", "--json"))[0]["waiting"] == 1
+    assert "1 proposal" in invoke("sessions", "show", run["sessionId"]).stdout
+    again = invoke("automations", "run", key)
+    assert again.exit_code == EXIT_FAILED
+    assert "--supersede" in again.output
+
+    answered = invoke("sessions", "answer", run["sessionId"], "--approve", "--json")
+    assert [each["status"] for each in printed(answered)["decided"]] == ["applied"]
+    due = invoke("automations", "run-due", "--json")
+    assert due.exit_code == 0, due.output
+    [ended] = printed(invoke("automations", "runs", key, "--json"))
+    assert (ended["phase"], ended["endReason"]) == ("completed", "COMPLETED"), ended
+    assert invoke("sessions", "stop", run["sessionId"]).exit_code == EXIT_FAILED
+    assert invoke("sessions", "list", "--open").exit_code == EXIT_NOTHING
+    names = [node["data"]["name"] for node in printed(invoke("export", graph, "--json"))["nodes"]]
+    assert sorted(names) == ["Get", "Get 2", "Start"]
+
+    paused = printed(invoke("automations", "pause", key, "--json"))
+    assert (paused["enabled"], paused["pausedReason"]) == (False, "person")
+    assert invoke("automations", "next", key).exit_code == EXIT_NOTHING
+    assert invoke("automations", "run", key).exit_code == EXIT_FAILED
+    assert printed(invoke("automations", "enable", key, "--json"))["enabled"]
+    edited = invoke("automations", "edit", key, "--cron", "0 9 * * 1", "--name", "Weekly check")
+    assert edited.stdout.startswith(f"Weekly check ({key}): at 09:00 on Monday, Europe/Paris.")
+    shown = invoke("automations", "show", key)
+    assert "check_graph" in shown.stdout
+    assert invoke("automations", "remove", key).exit_code == 0
+    assert invoke("automations", "show", key).exit_code == EXIT_NOTHING
+    assert invoke("sessions", "show", run["sessionId"]).exit_code == 0
+
+
+def test_what_is_wrong_is_said_with_its_exit_code(graph: str) -> None:
+    for arguments, code, said in (
+        (("add", graph), EXIT_USAGE, "called"),
+        (("add", graph, "N", "-m", "x", "--cron", "* * * * *"), EXIT_FAILED, "at least 300"),
+        (("add", graph, "N", "-m", "x", "--timezone", "Europe/Pariss"), EXIT_FAILED, "Europe/Paris"),
+        (("add", graph, "N", "-m", "x", "--at", "tomorrow"), EXIT_USAGE, "2026-11-23T02:00+01:00"),
+        (("add", graph, "N", "-m", "x", "--use", "gett"), EXIT_FAILED, "get"),
+        (("add", graph, "N"), EXIT_FAILED, "empty"),
+        (("add", "nowhere", "N", "-m", "x"), EXIT_NOTHING, "nowhere"),
+        (("add", graph, "--template", "weekly"), EXIT_USAGE, "nightly-check"),
+        (("edit", "au_0"), EXIT_USAGE, "--cron"),
+        (("show", "au_0"), EXIT_NOTHING, "au_0"),
+    ):
+        result = invoke("automations", *arguments)
+        assert (result.exit_code, said in result.output) == (code, True), (arguments, result.output)
+    assert invoke("sessions", "show", "auto/au_0/1").exit_code == EXIT_NOTHING
+    assert invoke("sessions", "answer", "auto/au_0/1").exit_code == EXIT_USAGE
+
+
+def test_a_message_with_blocks_is_stored_with_relative_periods(graph: str) -> None:
+    added = invoke(
+        *("automations", "add", graph, "Watch", "-m", "What changed?", "--use", "get", "--since", "-1_DAY"),
+        *("--at", "2099-01-01T02:00+00:00", "--json"),
+    )
+    assert added.exit_code == 0, added.output
+    assert printed(added)["schedule"] == "on 1 date"
+    said = printed(invoke("automations", "show", printed(added)["id"], "--json"))["messages"]
+    assert said[0].startswith("What changed?")
+    assert "[" in said[0]
