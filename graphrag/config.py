@@ -161,6 +161,9 @@ class Settings(BaseSettings):
     block_tokens: int = Field(
         default=8000, ge=100, le=1_000_000, description="tokens that the blocks of a message find at most"
     )
+    history_turns: int = Field(
+        default=6, ge=1, le=100, description="turns of a conversation that a model is always sent whole"
+    )
     cache_ttl_s: float = Field(default=120, ge=0, description="seconds a retrieval is remembered (0: never)")
 
     deciders: Literal["asker", "reviewer", "four-eyes"] = Field(

@@ -30,6 +30,11 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "rag_retrieve": LogEvent(
         "debug", ("nodeCount", "edgeCount", "cacheHit", "mode", "ms"), "A question was retrieved for."
     ),
+    "prompt_built": LogEvent(
+        "debug",
+        ("system", "history", "calls", "results", "phrase"),
+        "What a model is sent: count and tokens of each kind, and what is asked of its answer.",
+    ),
     "llm_call_start": LogEvent("debug", ("messageCount", "toolCount"), "The model is asked."),
     "llm_call_done": LogEvent("debug", ("tokens", "ms", "toolCalls"), "The model's answer ended."),
     "tool_execute": LogEvent("debug", ("tool",), "A tool runs."),

@@ -154,16 +154,16 @@ def _shortened(message: Message, limit: int) -> Message:
     return message
 
 
-def shortened(messages: Sequence[Message]) -> list[Message]:
+def shortened(messages: Sequence[Message], *, keep: int = KEPT_TURNS) -> list[Message]:
     """Return what is sent of a conversation that fits: old context gone, old results cut, old turns
     summarised once there are twice as many as are kept.
 
-    The cut moves by KEPT_TURNS at a time, so that a provider's cache of the beginning holds for long.
+    The cut moves by `keep` at a time, so that a provider's cache of the beginning holds for long.
     """
     parts = ConversationParts.of(without_old_context(messages))
     turns = tuple(tuple(with_short_results(turn)) for turn in parts.turns[:-1]) + parts.turns[-1:]
-    full = len(turns) // KEPT_TURNS - 1
-    return compacted(ConversationParts(parts.lead, turns), keep=len(turns) - max(0, full) * KEPT_TURNS)
+    full = len(turns) // keep - 1
+    return compacted(ConversationParts(parts.lead, turns), keep=len(turns) - max(0, full) * keep)
 
 
 def compacted(parts: ConversationParts, *, keep: int) -> list[Message]:

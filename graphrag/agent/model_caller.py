@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
 from graphrag.agent.change_words import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
-from graphrag.agent.history import ConversationParts, calls_of, is_context
+from graphrag.agent.history import KEPT_TURNS, ConversationParts, calls_of, is_context
 from graphrag.agent.links import GraphTargets
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.window import SMALL, WindowTooSmall, fitted, room
 from graphrag.llm.base import (
+    AssistantMessage,
     LearnsWindow,
     LLMProvider,
     Message,
     ModelOptions,
     SystemMessage,
+    ToolMessage,
     ToolSchema,
+    UserMessage,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.llm.message_text import is_stable
@@ -74,9 +77,11 @@ class ModelCaller:
         *,
         meter: UsageMeter,
         pricing: Pricing,
+        history_turns: int = KEPT_TURNS,
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
+        self._history_turns = history_turns
         self._known = box.names
         self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
 
@@ -150,15 +155,15 @@ class ModelCaller:
         limit = room(self.provider.context_window, share=share) - offered.tokens
         lead = next((i for i, m in enumerate(turn.messages) if not is_stable(m)), len(turn.messages))
         sent = [*turn.messages[:lead], *(turn.always_sent or ()), *turn.messages[lead:]]
-        messages: list[Message] = fitted(sent, limit)
+        phrase = _phrase_of(turn, final=final)
+        notes = _notes(turn, phrase)
+        messages: list[Message] = fitted(sent, limit - prompt_tokens(notes), keep=self._history_turns)
         if self.is_small and offered.writes:  # the instructions of a small window do without
             forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
             place = next((i for i, message in enumerate(messages) if is_context(message)), len(messages))
             messages.insert(place, SystemMessage(content=forms, stable=False))
-        if final or turn.has_outcomes:
-            note = turn.phrase("final" if final else "after_outcome")
-            messages.append(SystemMessage(content=note, stable=False))
-        messages += [SystemMessage(content=note, stable=False) for note in turn.call_notes()]
+        _log_prompt(messages, phrase)
+        messages += notes
         # The tools stay in a final request: formats refuse calls of tools that are not declared.
         options = ModelOptions(tool_choice="none") if final else ModelOptions()
         return ModelRequest(messages=messages, tools=offered.schemas, options=options)
@@ -246,6 +251,45 @@ class _Requests:
         model = self._caller.provider.model
         facts = {"thread_id": self._turn.thread_id, "model": model, "error": type(exc).__name__}
         log.info("prompt_shortened", extra=facts)
+
+
+def _phrase_of(turn: RunningTurn, *, final: bool) -> str | None:
+    """Return the phrase that says what is wanted of the next answer."""
+    if final:
+        return "final"
+    if turn.has_outcomes:
+        return "after_outcome"
+    step = turn.last_step
+    if not step or turn.session_kind != "chat":
+        return None
+    return "after_error" if any(answer.is_error for answer in step) else "after_reads"
+
+
+def _notes(turn: RunningTurn, phrase: str | None) -> list[SystemMessage]:
+    """Return what is said with one request only."""
+    said: list[str] = []
+    if phrase is not None:
+        rules = {} if phrase == "final" else {"rules": turn.phrase("answer_rules")}
+        said.append(turn.phrase(phrase, **rules))
+    return [SystemMessage(content=note, stable=False, once=True) for note in (*said, *turn.call_notes())]
+
+
+def _log_prompt(messages: Sequence[Message], phrase: str | None) -> None:
+    """Log how much of each kind a model is sent. Counting takes a while, so only where it is asked for."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    system = [m for m in messages if isinstance(m, SystemMessage)]
+    results = [m for m in messages if isinstance(m, ToolMessage)]
+    calls = [call for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls]
+    said = [m for m in messages if isinstance(m, UserMessage)]
+    said += [replace(m, tool_calls=()) for m in messages if isinstance(m, AssistantMessage)]
+    sizes = {
+        "system": {"count": len(system), "tokens": prompt_tokens(system)},
+        "history": {"count": len(said), "tokens": prompt_tokens(said)},
+        "calls": {"count": len(calls), "tokens": prompt_tokens([AssistantMessage(tool_calls=tuple(calls))])},
+        "results": {"count": len(results), "tokens": prompt_tokens(results)},
+    }
+    log.debug("prompt_built", extra=sizes | {"phrase": phrase})
 
 
 def _shown(turn: RunningTurn, reply: Reply, events: list[Event], *, final: bool) -> list[Event]:

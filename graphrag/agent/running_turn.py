@@ -7,6 +7,7 @@ thread up again calls `collect_outcomes` first, which answers them.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -278,6 +279,14 @@ class RunningTurn:
         """The context and message that the turn began with."""
         last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
         return [m for m in self.messages[max(0, last - 1) : last + 1] if is_context(m) or not _is_system(m)]
+
+    @property
+    def last_step(self) -> list[ToolMessage]:
+        """The answers to the calls of the last step, if nothing was said since."""
+        after = itertools.takewhile(
+            lambda m: not isinstance(m, UserMessage | AssistantMessage), reversed(self.messages)
+        )
+        return [message for message in after if isinstance(message, ToolMessage)]
 
     @property
     def asked(self) -> str:

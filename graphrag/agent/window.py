@@ -46,24 +46,25 @@ def room(window: int, *, share: float = 1.0) -> int:
     return int((window - answer_room(window)) * SAFETY * share)
 
 
-def fitted(messages: Sequence[Message], limit: int) -> list[Message]:
+def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -> list[Message]:
     """Return the conversation to send, in at most `limit` tokens (what the tools need is taken off before).
 
-    Gives way first: old turns, then long results of this turn (the last step's last), then context.
+    `keep`: so many turns are sent whole before they are summed up. Gives way first: old turns, then long
+    results of this turn (the last step's last), then context.
     Raises: WindowTooSmall.
     """
-    made = shortened(messages)
-    for shorter in _ever_shorter(made):
+    made = shortened(messages, keep=keep)
+    for shorter in _ever_shorter(made, keep):
         if _fits(shorter, limit):
             return shorter
         made = shorter
     raise WindowTooSmall(tokens=prompt_tokens(made), window=limit)
 
 
-def _ever_shorter(messages: list[Message]) -> Iterator[list[Message]]:
+def _ever_shorter(messages: list[Message], kept: int) -> Iterator[list[Message]]:
     yield messages
     parts = ConversationParts.of(messages)
-    for keep in (KEPT_TURNS, 3, 1):
+    for keep in sorted({kept, min(kept, 3), 1}, reverse=True):
         if len(parts.turns) > keep:
             yield compacted(parts, keep=keep)
     lead, turn = parts.lead, list(parts.turns[-1] if parts.turns else ())

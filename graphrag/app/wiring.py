@@ -417,7 +417,12 @@ def session_agent_of(services: Services, model: Model, clock: Callable[[], int] 
 
 def _agent(kind: type[A], services: Services, model: Model, threads: Threads, leases: TurnLeases) -> A:
     caller = ModelCaller(
-        model.provider, services.box, services.source, meter=services.meter, pricing=model.pricing
+        model.provider,
+        services.box,
+        services.source,
+        meter=services.meter,
+        pricing=model.pricing,
+        history_turns=services.settings.history_turns,
     )
     calls = ToolCalls(services.box, services.approvals, log=services.call_log)
     return kind(

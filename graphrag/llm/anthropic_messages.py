@@ -88,7 +88,7 @@ def to_request(
     while lead < len(messages) and is_stable(messages[lead]):
         lead += 1
     turns = _turns(messages[lead:]) or [_Turn(role="user", content=[_text(EMPTY)])]
-    _mark_ends(turns)
+    _mark_ends(turns, once=sum(1 for message in messages if _is_system(message) and message.once))
     request: dict[str, Any] = {"messages": turns}
     offered = [_tool(tool) for tool in tools] or _tools_of(messages)
     system = _system(messages[:lead])
@@ -118,9 +118,13 @@ def _is_system(message: Message) -> TypeGuard[SystemMessage]:
     return isinstance(message, SystemMessage)
 
 
-def _mark_ends(turns: Sequence[_Turn]) -> None:
-    """Have the provider's cache end at the last block, and after a long step also where it began."""
-    turns[-1]["content"][-1]["cache_control"] = CACHED
+def _mark_ends(turns: Sequence[_Turn], *, once: int) -> None:
+    """Have the provider's cache end at the last block, and after a long step also where it began.
+
+    The last blocks that are sent `once` are no part of what the next request begins with.
+    """
+    last = turns[-1]["content"]
+    last[-1 - once if once < len(last) else -1]["cache_control"] = CACHED
     step = max((place for place, turn in enumerate(turns) if turn["role"] == "assistant"), default=0)
     if step and sum(len(turn["content"]) for turn in turns[step:]) > LOOKED_BACK:
         turns[step - 1]["content"][-1]["cache_control"] = CACHED

@@ -56,12 +56,13 @@ class SystemMessage(StoredFields):
 
     `content` is what the model sees. `stable`: the same in every call of the thread; `level` says how
     long (1: the session, 2: until what is always sent changes). `summary` is the note for people, `results`
-    one document a command that was run. `exclude_from_prompt`: for people only.
+    one document a command that was run. `exclude_from_prompt`: for people only; `once`: in one request only.
     """
 
     content: str
     stable: bool = True
     level: Literal[1, 2] = 1
+    once: bool = False
     kind: SystemKind | None = None
     summary: str = ""
     results: tuple[Fact, ...] = ()

@@ -101,7 +101,7 @@ async def test_a_pending_interrupt_that_no_longer_fits_is_reported_to_the_model_
             events = await setting.resume("theirs", decision=Approve())
         assert text_of(events).endswith("That node is gone.")
         (request,) = model.requests
-        assert "no node 'gone'" in request.messages[-1].content
+        assert "no node 'gone'" in request.messages[-2].content
 
 
 async def test_a_pending_tool_limit_is_granted() -> None:
@@ -120,4 +120,4 @@ async def test_a_pending_tool_limit_is_granted() -> None:
             events = await setting.resume("theirs", grant_rounds=True)
             assert not of(events, ToolLimit)
         assert text_of(events).endswith("Nine nodes.")
-        assert "NBA Stats Pipeline" in model.requests[0].messages[-1].content
+        assert "NBA Stats Pipeline" in model.requests[0].messages[-2].content

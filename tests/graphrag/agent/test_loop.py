@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from graphrag.agent.events import (
@@ -107,7 +109,7 @@ async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() 
     assert (finished.call_id, finished.name, finished.is_error) == (detail.id, detail.name, False)
     assert finished.data["_key"] == "fetch-api"
     assert only(events, ToolStarted) == ToolStarted(call_id=detail.id, name=detail.name)
-    reported = model.requests[1].messages[-1]
+    reported = model.requests[1].messages[-2]
     assert isinstance(reported, ToolMessage)
     assert (reported.call_id, reported.content) == (detail.id, finished.result_text)
     assert events[-1].text == "Let me look. It calls an API."  # type: ignore[union-attr]
@@ -220,6 +222,30 @@ async def test_granted_rounds_do_not_run_calls_that_were_cut_off_or_repeated() -
             assert len(refused) == 2
             assert isinstance(more[-1], Completed)
             check_valid(await setting.messages(limit.thread_id))
+
+
+async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="graphrag.agent.model_caller")
+    wrong = Says(calls=[call("read_node_detail", {"key": "nowhere"})])
+    with ScriptedProvider(search(1), wrong, "Here.", "Hello.") as model:
+        async with setting_of(model) as setting:
+            thread_id = only(await setting.ask(), TurnStarted).thread_id
+            await setting.ask("hi", thread_id)
+    last = [request.messages[-1] for request in model.requests]
+    notes = [m.content if isinstance(m, SystemMessage) and m.once else "" for m in last]
+    assert [bool(note) for note in notes] == [False, True, True, False]
+    for note in notes[1:3]:
+        assert "current message, not an earlier one" in note
+        assert "no raw JSON" in note
+    assert "A call failed" in notes[2]
+    assert not any(getattr(m, "once", False) for m in await setting.messages(thread_id))
+    built = [record.__dict__ for record in caplog.records if record.message == "prompt_built"]
+    assert [one["phrase"] for one in built] == [None, "after_reads", "after_error", None]
+    assert [one["calls"]["count"] for one in built] == [0, 1, 2, 2]
+    assert [one["results"]["count"] for one in built] == [0, 1, 2, 2]
+    assert all(one[kind]["tokens"] > 0 for one in built[1:] for kind in ("system", "history", "calls"))
 
 
 async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:

@@ -332,3 +332,18 @@ def test_whatever_comes_only_our_errors_come_of_it(items: list[dict[str, Any]]) 
             found += reader.feed(item)
         found += reader.end()
         assert isinstance(found[-1], Finished)
+
+
+def test_what_is_sent_once_is_no_part_of_what_the_provider_remembers() -> None:
+    asked = AssistantMessage(tool_calls=(ToolCall(id="a", name="look", arguments="{}"),))
+    said: list[Message] = [
+        UserMessage(content="Q"),
+        asked,
+        ToolMessage(call_id="a", name="look", content="R"),
+    ]
+    once = SystemMessage(content="Answer shortly.", stable=False, once=True)
+    blocks = to_request([*said, once], [], ModelOptions())["messages"][-1]["content"]
+    assert [("cache_control" in block, block["type"]) for block in blocks] == [
+        (True, "tool_result"),
+        (False, "text"),
+    ]

@@ -7,6 +7,7 @@ import { h, replace } from "../dom.js";
 import { keptInTab } from "../kept.js";
 import { fromDocument, isOpen } from "../review/approvals.js";
 import { getApproval } from "../review/service.js";
+import { createAskedCard } from "./asked.js";
 import { endingOf } from "./ending.js";
 import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
 import { createFollowing } from "./following.js";
@@ -17,6 +18,7 @@ import { showStored } from "./stored.js";
 import { createQuestion, createTurn } from "./turn.js";
 
 const ELSEWHERE_MS = 5000;
+const FEATURES = ["questions"]; // what this page shows beyond what every client does
 
 // `onChange()` is called when what stands around the log has to be drawn again.
 export function createConversation(app, { log, composer, onChange }) {
@@ -34,7 +36,7 @@ export function createConversation(app, { log, composer, onChange }) {
     },
   };
   Object.assign(conversation, {
-    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, known,
+    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
     groupOf, allDecided, open, keep, watchElsewhere,
   });
   const following = createFollowing(conversation);
@@ -98,7 +100,7 @@ export function createConversation(app, { log, composer, onChange }) {
   }
 
   function sendChat(text) {
-    const message = { type: "ai:chat", graphKey: conversation.graphKey, message: text };
+    const message = { type: "ai:chat", graphKey: conversation.graphKey, message: text, features: FEATURES };
     send(conversation.threadId ? { ...message, threadId: conversation.threadId } : message, { kind: "chat", text });
   }
 
@@ -106,7 +108,13 @@ export function createConversation(app, { log, composer, onChange }) {
   function resume(fields) {
     if (!conversation.turn) newTurn();
     conversation.turn.isLive = true;
-    send({ type: "ai:resume", threadId: conversation.threadId, ...fields }, { kind: "resume", fields });
+    send({ type: "ai:resume", threadId: conversation.threadId, features: FEATURES, ...fields }, { kind: "resume", fields });
+  }
+
+  // Answers what the model asked; tried again, the turn goes on with the answer that is stored.
+  function answerAsked(response) {
+    conversation.turn.isLive = true;
+    send({ type: "ai:answer", threadId: conversation.threadId, response }, { kind: "resume", fields: { approved: true } });
   }
 
   function send(message, request) {
@@ -194,6 +202,7 @@ export function createConversation(app, { log, composer, onChange }) {
     if (ending.kind === "answer") answered(turn, ending);
     else turn.end();
     if (ending.kind === "limit") atLimit(turn, ending);
+    if (ending.kind === "question") showAsked(turn, event.fullText);
     if (ending.kind === "proposals") showProposals(turn, ending, event.fullText);
     refreshTotals();
   }
@@ -210,6 +219,25 @@ export function createConversation(app, { log, composer, onChange }) {
     turn.note(t("limit.text", { used, max }), button("limit.go_on", "primary", true), button("limit.answer", "", false));
     enter("limited");
     log.say(t("limit.text", { used, max }));
+  }
+
+  function atQuestion(turn, card) {
+    turn.showAfter(createAskedCard(app, card, answerAsked));
+    enter("asked");
+    log.say(String(card.text));
+  }
+
+  // Shows a question as the server has it: an answer may look like one.
+  async function showAsked(turn, fullText) {
+    enter("asked");
+    const { threadId } = conversation;
+    const found = await getMessages(app.api, threadId).catch((error) => {
+      if (!(error instanceof ApiError)) throw error;
+      return {};
+    });
+    if (conversation.threadId !== threadId || turn !== conversation.turn || conversation.phase !== "question") return;
+    if (found.pendingInterrupt?.type === "question") atQuestion(turn, found.pendingInterrupt.card);
+    else answered(turn, { text: fullText, isStopped: false });
   }
 
   async function showProposals(turn, ending, fullText) {

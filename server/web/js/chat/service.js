@@ -8,6 +8,6 @@ export async function listThreads(api, graphKey, limit = LISTED) {
 }
 
 // A conversation: `{threadId, conversationHistory, status, pendingInterrupt?}`.
-export const getMessages = (api, threadId) => api.get(`/api/ai/thread/${encodeURIComponent(threadId)}/messages`);
+export const getMessages = (api, threadId) => api.get(`/api/ai/thread/${encodeURIComponent(threadId)}/messages?features=questions`);
 
 export const deleteThread = (api, threadId) => api.delete(`/api/ai/thread/${encodeURIComponent(threadId)}`);

@@ -72,7 +72,8 @@ function showStatus(conversation, { status, pendingInterrupt }) {
   if (status !== "idle" && (isUnanswered || !conversation.turn)) conversation.newTurn();
   const { turn } = conversation;
   const button = (key, kind, fn) => h("button", { type: "button", class: kind, onclick: fn }, t(key));
-  if (status === "waiting") {
+  if (status === "waiting" && pendingInterrupt?.type === "question") conversation.atQuestion(turn, pendingInterrupt.card);
+  else if (status === "waiting") {
     conversation.enter("proposed");
     const group = turn.group;
     if (group && !group.isOpen()) conversation.allDecided(turn, group.approvals().at(-1), true);

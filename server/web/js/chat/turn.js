@@ -74,7 +74,7 @@ export function createTurn(app, log) {
     draw();
     element.removeAttribute("aria-busy");
     replace(busy);
-    for (const tool of tools.values()) if (tool.state === "running") tool.setState(isProposal(tool.name) ? "waiting" : state);
+    for (const tool of tools.values()) if (tool.state === "running") tool.setState(isProposal(tool.name) || tool.name === "ask_person" ? "waiting" : state);
     sayRest();
     showUsage();
   }
