@@ -50,14 +50,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """An entry and the writes that store it; they join the transaction of what is audited."""
-
-    entry: Entry
-    writes: tuple[RecordWrite, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """What a look at the whole chain found. `head` is the hash to note elsewhere."""
 
@@ -96,17 +88,17 @@ class Audit:
         """
         async with self._turn:
             for attempt in range(1, _ATTEMPTS + 1):
-                prepared = await self.prepare(facts)
+                entry, writes = await self.prepare(facts)
                 try:
-                    await write(prepared.writes)
+                    await write(writes)
                 except RecordConflict as exc:
                     if exc.kind != KIND or attempt == _ATTEMPTS:
                         raise
                 else:
-                    return prepared.entry
+                    return entry
         raise AssertionError("unreachable")
 
-    async def prepare(self, facts: Mapping[str, Any]) -> Prepared:
+    async def prepare(self, facts: Mapping[str, Any]) -> tuple[Entry, tuple[RecordWrite, ...]]:
         """Return the next entry with its writes; they fail with RecordConflict if another is first."""
         head = await self._head()
         entry = _entry(facts, head.sequence + 1, head.hash, self._clock())
@@ -114,7 +106,7 @@ class Audit:
             RecordWrite(kind=KIND, key=entry.key, data=entry.to_document(), expected_version=None),
             RecordWrite(kind=KIND, key=HEAD, data=_head_document(entry), expected_version=head.version),
         )
-        return Prepared(entry=entry, writes=writes)
+        return entry, writes
 
     async def append(self, facts: Mapping[str, Any]) -> Entry:
         """Store an entry by itself. Raises: RecordConflict when others are always first."""

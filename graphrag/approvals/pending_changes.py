@@ -34,12 +34,6 @@ class Additions:
     edges: Mapping[str, Edge]
     types: Mapping[str, NodeTypeConfig]
 
-    def is_used_by(self, action: Action) -> bool:
-        """Say whether an action names a node, an edge or a type of these."""
-        named = nodes_named(action) | edges_named(action)
-        types = types_named(single for _, single in single_actions(action))
-        return bool(named & {*self.nodes, *self.edges}) or bool(types & self.types.keys())
-
 
 def additions_of(approval: Approval) -> Additions:
     """Read from a proposal's preview what it adds. Raises: BadDocument."""
@@ -68,7 +62,9 @@ def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapsh
 
 def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
     """Return those additions that an action builds on; what they build on themselves is theirs to say."""
-    return [added for added in additions if added.is_used_by(action)]
+    named = nodes_named(action) | edges_named(action)
+    types = types_named(single for _, single in single_actions(action))
+    return [a for a in additions if named & {*a.nodes, *a.edges} or types & a.types.keys()]
 
 
 def own_names(proposed: Action, finalized: Action) -> dict[str, str]:

@@ -66,21 +66,6 @@ class Preview:
             if (items := getattr(self, name))
         }
 
-    def code_diffs(self) -> list[dict[str, Any]]:
-        """Return changed code in the form of Nodius's chat client."""
-        changes = [*self.nodes_changed, *self.types_changed]
-        return [
-            {
-                "field": ".".join(field.path),
-                "original": field.before,
-                "modified": field.after,
-                "key": change.key,
-            }
-            for change in changes
-            for field in change.fields
-            if field.path[-1] == "process" and isinstance(field.before, str) and isinstance(field.after, str)
-        ]
-
 
 def _camel(name: str) -> str:
     head, *rest = name.split("_")

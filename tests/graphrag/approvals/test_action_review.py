@@ -202,10 +202,8 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
         "+  (player) => player.isActive && player.team !== null && player.gamesPlayed > 20"
     ]
     assert len([line for line in lines if line.startswith("- ")]) == 1
-    (code,) = preview.code_diffs()
-    assert code["field"] == "process"
-    assert "> 20" in code["modified"]
-    assert "> 20" not in code["original"]
+    assert "> 20" in field["after"]
+    assert "> 20" not in field["before"]
 
 
 @pytest.mark.parametrize(

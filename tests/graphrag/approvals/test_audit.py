@@ -135,7 +135,7 @@ async def test_no_entry_is_lost_when_many_append_at_once() -> None:
 
 async def test_an_append_that_stopped_before_the_head_is_taken_in_by_the_next() -> None:
     audit, records = await _chain([{"event": "applied"}])
-    write = (await audit.prepare({"event": "rejected"})).writes[0]
+    _, (write, _) = await audit.prepare({"event": "rejected"})
     await records.put(Record(kind=KIND, key=write.key, data=write.data), expected_version=None)
     assert (await audit.verify()).is_sound
     await audit.append({"event": "expired"})
