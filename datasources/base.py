@@ -149,15 +149,12 @@ class UnmarkedVectors(Protocol):
 class LinkTables(Protocol):
     """Optional ability of a source: edges as ranking computes with them, without a key for each end."""
 
-    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
-        """Return what `get_links` does, in any order unless the limit cuts it."""
-        ...
-
     async def get_chosen(
         self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
     ) -> Subgraph:
         """Return the nodes that `choose` names from the links of `keys`, and the edges among them.
 
+        The links are those of `get_links`, in any order unless the limit cuts them.
         One moment of the graph and one round trip. `choose` may be called in another thread.
         """
         ...

@@ -214,17 +214,12 @@ class MemoryOverlay:
             Link(edge.source, edge.target) for edge in (edges if limit is None else edges[: max(0, limit)])
         ]
 
-    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
-        if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):
-            return await self.stored.get_link_table(graph_key, keys, limit=limit)
-        return LinkTable.of(await self.get_links(graph_key, keys, limit=limit))
-
     async def get_chosen(
         self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
     ) -> Subgraph:
         if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):
             return await self.stored.get_chosen(graph_key, keys, choose, limit=limit)
-        chosen = choose(await self.get_link_table(graph_key, keys, limit=limit))
+        chosen = choose(LinkTable.of(await self.get_links(graph_key, keys, limit=limit)))
         return await self.get_neighborhood(graph_key, chosen, max_depth=0, limit=len(chosen))
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:

@@ -57,18 +57,6 @@ from datasources.types import (
 )
 
 T = TypeVar("T")
-CONFIG_BYTES = 4_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Types:
-    """The node types that a workspace sees."""
-
-    configs: list[NodeTypeConfig]
-
-    @property
-    def nbytes(self) -> int:
-        return CONFIG_BYTES * len(self.configs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +128,6 @@ class SqliteSource:
     ) -> list[Link]:
         return await self._read(graph_key, lambda at: at.documents().links(keys, limit))
 
-    async def get_link_table(self, graph_key: str, keys: Sequence[str], *, limit: int) -> LinkTable:
-        """Return the edges of these nodes as `get_links`, in any order: numbers instead of keys."""
-        return await self._read(graph_key, lambda at: at.documents().link_table(keys, limit))
-
     async def get_chosen(
         self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
     ) -> Subgraph:
@@ -171,18 +155,10 @@ class SqliteSource:
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         current, name = self.engine.current(), ("types", self.workspace)
         if name not in current:
-            current[name] = await self.engine.pool.read(lambda c: self._types(c).configs)
+            current[name] = await self.engine.pool.read(lambda c: writes.read_configs(c, self.workspace))
         configs: list[NodeTypeConfig] = current[name]
         wanted = None if types is None else set(types)
         return [config for config in configs if wanted is None or config.type in wanted]
-
-    def _types(self, connection: sqlite3.Connection) -> _Types:
-        version = connection.execute(sql.TYPES_VERSION).fetchone()
-        return self.engine.cache.get(
-            ("types", self.workspace),
-            version,
-            lambda _: _Types(writes.read_configs(connection, self.workspace)),
-        )
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"

@@ -95,10 +95,6 @@ CONFIG_KEYS = "SELECT key FROM configs WHERE workspace = :workspace"
 CONFIG_PUT = """
 INSERT INTO configs (workspace, key, type, body) VALUES (:workspace, :key, :type, :body)
 ON CONFLICT (workspace, key) DO UPDATE SET type = excluded.type, body = excluded.body"""
-TYPES_CHANGED = """
-INSERT INTO meta (name, value) VALUES ('types_version', '1')
-ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1"""
-TYPES_VERSION = "SELECT value FROM meta WHERE name = 'types_version'"
 CONFIG_DELETE = "DELETE FROM configs WHERE workspace = :workspace AND key = :key"
 NODES_OF_TYPES = """
 SELECT n.rid, n.body FROM json_each(:types) j CROSS JOIN nodes n ON n.graph = :graph AND n.type = j.value"""

@@ -296,7 +296,6 @@ def _put_configs(connection: sqlite3.Connection, workspace: str, configs: Sequen
         body = encode_document(config, "node_configs", config.key)
         values = {"workspace": workspace, "key": config.key, "type": config.type, "body": body}
         connection.execute(sql.CONFIG_PUT, values)
-    connection.execute(sql.TYPES_CHANGED)
 
 
 def _graphs_that_see(connection: sqlite3.Connection, workspace: str) -> list[tuple[int, str]]:
