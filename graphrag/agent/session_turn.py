@@ -255,6 +255,14 @@ class SessionTurn(RunningTurn):
         if not self.is_over:
             self.drop_finish()
 
+    def repair_history(self) -> None:
+        """Put every answer in its place; the call that ends the run has one."""
+        if self.is_over and self.finish_call is not None:
+            done = ToolMessage(call_id=self.finish_call, name=FINISH_AUTOMATION.name, content="finished")
+            self.messages.append(done)
+            self.finish_call = None
+        RunningTurn.repair_history(self)
+
     def drop_finish(self) -> None:
         """Forget a report whose run goes on after all."""
         if self.agent_session.finish is not None:
@@ -288,9 +296,6 @@ class SessionTurn(RunningTurn):
 
     async def complete(self) -> Completed:
         """Store that the run is about to end, with its report."""
-        if self.finish_call is not None:
-            done = ToolMessage(call_id=self.finish_call, name=FINISH_AUTOMATION.name, content="finished")
-            self.messages.append(done)
         self.repair_history()
         self.edit(report=report_of(self.agent_session, self.text, self.language))
         await self.save("running")

@@ -70,8 +70,6 @@ def night(database: SqliteDatabase, path: Path) -> Night:
 class Now:
     """The clock of this computer; what waits does so in earnest."""
 
-    now = 0
-
     def __call__(self) -> int:
         return now_ms()
 
@@ -101,6 +99,8 @@ def run_and_die(folder: str) -> None:
     start = Path(folder) / "start.db"
     while line := input():
         path = Path(folder) / f"{line}.db"
+        for left in path.parent.glob(f"{path.name}-*"):  # the log of a child that was killed before
+            left.unlink()
         shutil.copy(start, path)
         child = os.fork()
         if not child:
