@@ -17,6 +17,8 @@ import httpx2
 from mock_data import load_text
 
 GRAPH = "testgraph001"
+EMBEDDED_IN_S = 10.0
+"""By then what was imported is embedded, which is not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                 "NODIUS_LLM_BASE_URL": address,
                 "NODIUS_MODEL": "paced",
                 "NODIUS_RATE_LIMIT": "0",
+                "NODIUS_AUTOMATIONS_AT_ONCE": "8",
             }
             serve = ("serve", "--port", "0", "--db", f"sqlite:{folder}/load.db")
             async with process(("-c", "from cli.main import run; run()", *serve), **settings) as server:
@@ -93,6 +96,26 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                     done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)
                     assert done.status_code == 200, done.text
                 yield Loaded(port=port, pid=server.pid, folder=Path(folder))
+
+
+async def begin_runs(server: Loaded, runs: int) -> None:
+    """Begin so many runs of automations, each on a graph of its own; the model answers them as anybody."""
+    address = f"http://127.0.0.1:{server.port}"
+    made: list[str] = []
+    async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client:
+        for number in range(runs):
+            key, raw = f"watched-{number}", load_text("nba.json").encode()
+            done = [await client.post(f"/api/graphs/import?graphKey={key}", content=raw)]
+            body = {"graphKey": key, "name": "check", "message": "Look at it."}
+            done.append(await client.post("/api/automations", json=body))
+            assert done[-1].status_code == 201, done[-1].text
+            automation = done[-1].json()
+            assert done[0].is_success, done[0].text
+            made.append(automation["id"])
+        await asyncio.sleep(EMBEDDED_IN_S if runs else 0)
+        for key in made:
+            begun = await client.post(f"/api/automations/{key}/run")
+            assert begun.is_success, begun.text
 
 
 @asynccontextmanager

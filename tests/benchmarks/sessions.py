@@ -13,12 +13,13 @@ from tempfile import TemporaryDirectory
 
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Graph
+from graphrag.automations.automation import Automation
 from graphrag.leases import now_ms
 from tests.benchmarks import streaming
 from tests.benchmarks.load_server import percentile
 from tests.benchmarks.machine import described
 from tests.concurrency.session_workers import Now
-from tests.support.automations import DAY, finish, night_on
+from tests.support.automations import finish, night_on, until
 from tests.support.scripted_provider import ScriptedProvider
 
 TICK_S = 5.0
@@ -44,18 +45,15 @@ async def start_delays(folder: Path, automations: int, within_s: int) -> list[fl
     async with SqliteDatabase(folder / "due.db") as database:
         provider = ScriptedProvider(*[finish()] * automations)
         night = night_on(database, provider, clock=Now(), at_once=automations)
-        first, made = now_ms() + 3_000, []
+        first, made = now_ms() + 3_000, list[Automation]()
         for number in range(automations):
             key = f"flow-{number}"
             await database.source("default").create_graph(Graph(key=key, name=key, workspace="default"))
             at = first + number * within_s * 1000 // automations
-            fields = {"name": key, "graph_key": key, "cron": None, "dates": (at,), "catch_up_s": DAY}
-            made.append(await night.automation(**fields))
+            made.append(await night.automation(name=key, graph_key=key, cron=None, dates=(at,)))
         async with night.scheduler.ticking():
-            while not all([await night.runs(each) for each in made]):
-                await asyncio.sleep(0.5)
-            while not night.scheduler.is_idle:
-                await asyncio.sleep(0.1)
+            await asyncio.sleep(within_s + 2 * TICK_S)
+            await until(lambda: night.scheduler.is_idle)
         begun = [(await night.session(each)) for each in made]
         return [((run.started_time or 0) - run.scheduled_time) / 1000 for run in begun]
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from typing import Any
 
-from tests.benchmarks.load_server import GRAPH, Loaded, loaded, percentile
+from tests.benchmarks.load_server import GRAPH, Loaded, begin_runs, loaded, percentile
 from tests.benchmarks.raw_ws import RawClient, connected
 
 RAMP_S = 3.0
@@ -51,10 +51,11 @@ class Reader:
         assert stamps == sorted(stamps)
 
 
-async def measure(streams: int, pieces: int, pace_ms: float) -> dict[str, float]:
-    """Return what it took, by name. Units: milliseconds, KiB."""
+async def measure(streams: int, pieces: int, pace_ms: float, *, runs: int = 0) -> dict[str, float]:
+    """Return what it took, by name, beside so many runs of automations. Units: milliseconds, KiB."""
     async with loaded(pieces=pieces, pace_ms=pace_ms) as server:
         await _all(server, 2, pieces)  # the first turns load what the later ones use
+        await begin_runs(server, runs)
         before = server.memory_mb
         readers, peak = await _all(server, streams, pieces)
         for reader in readers:

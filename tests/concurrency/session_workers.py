@@ -28,7 +28,7 @@ from graphrag.sessions.machine import SessionLimits
 from tests.concurrency.import_workers import die_at
 from tests.concurrency.turn_workers import MOVE, READ
 from tests.support.agents import REVIEWER
-from tests.support.automations import Night, night_on
+from tests.support.automations import Clock, Night, night_on
 
 FINISH = ToolCall(id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}')
 ROUNDS = 12
@@ -62,12 +62,7 @@ class Worker:
         return None
 
 
-def night(database: SqliteDatabase, path: Path) -> Night:
-    provider = Worker(path.with_suffix(".calls"))
-    return night_on(database, provider, clock=Now(), limits=SessionLimits(confirm_ms=0))
-
-
-class Now:
+class Now(Clock):
     """The clock of this computer; what waits does so in earnest."""
 
     def __call__(self) -> int:
@@ -75,6 +70,11 @@ class Now:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def night(database: SqliteDatabase, path: Path) -> Night:
+    provider = Worker(path.with_suffix(".calls"))
+    return night_on(database, provider, clock=Now(), limits=SessionLimits(confirm_ms=0))
 
 
 async def live_through(path: Path) -> None:

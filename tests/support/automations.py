@@ -24,7 +24,7 @@ from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_events import session_of
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory, SentBlock
-from graphrag.llm.base import LLMProvider
+from graphrag.llm.base import LLMProvider, UserMessage
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions

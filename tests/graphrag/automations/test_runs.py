@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +19,7 @@ from graphrag.llm.message_text import is_stable
 from graphrag.sessions.machine import EndReason, EventName, Phase
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of, night_on, until
-from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
 TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
@@ -92,13 +93,13 @@ async def test_nothing_changed_means_no_call_of_the_model() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(lambda _: "I think all is well.", id="words"),
-        pytest.param(lambda _: "", id="nothing"),
-        pytest.param(lambda _: Says(calls=[move("nowhere")]), id="refused"),
+        pytest.param(lambda: "I think all is well.", id="words"),
+        pytest.param(lambda: "", id="nothing"),
+        pytest.param(lambda: Says(calls=[move("nowhere")]), id="refused"),
     ],
 )
-async def test_three_answers_of_wrong_form_end_a_run(step: object) -> None:
-    provider = ScriptedProvider(*[step] * 3)  # type: ignore[list-item]
+async def test_three_answers_of_wrong_form_end_a_run(step: Callable[[], Step]) -> None:
+    provider = ScriptedProvider(*[step() for _ in range(3)])
     async with night_of(provider) as night:
         made = await night.automation()
         await night.run_at(TWO)
@@ -111,9 +112,8 @@ async def test_three_answers_of_wrong_form_end_a_run(step: object) -> None:
 
 
 async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
-    step = Says(text="Still looking.", calls=[])
     provider = ScriptedProvider(
-        *[lambda _: Says(text=step.text, calls=[call("read_graph_overview")]) for _ in range(20)]
+        *[Says(text="Still looking.", calls=[call("read_graph_overview")]) for _ in range(20)]
     )
     async with night_of(provider) as night:
         made = await night.automation()
@@ -218,10 +218,7 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
 
 
 async def test_tokens_end_a_run_and_three_failures_pause_an_automation() -> None:
-    def step(_: object) -> Says:
-        return Says(calls=[call("read_graph_overview")])
-
-    provider = ScriptedProvider(*[step] * 6)
+    provider = ScriptedProvider(*[Says(calls=[call("read_graph_overview")]) for _ in range(6)])
     async with night_of(provider) as night:
         made = await night.automation(budget={"tokens": 150}, only_if_changed=False)
         for day in range(3):
