@@ -20,7 +20,7 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation import Automation, Budget
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import AutomationError, SessionRefused
-from graphrag.automations.members import DAY_MS, Members
+from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.automations.session_events import SessionEvents, session_of
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget

@@ -78,11 +78,11 @@ async def test_over_the_websocket_another_device_answers_and_the_first_one_is_re
     with ScriptedProvider(asks(SURE), "Good.") as model:
         async with (
             ws_server(model) as server,
-            server.client(token()) as desk,
+            server.client(token()) as client,
             server.client(token()) as phone,
         ):
-            await desk.send("ai:chat", _id=1, **SHOWS)
-            end = (await desk.turn(1))[-1]
+            await client.send("ai:chat", _id=1, **SHOWS)
+            end = (await client.turn(1))[-1]
             shown = json.loads(end["fullText"])
             assert (shown["type"], shown["module"]) == ("question", SURE)
             assert shown["card"] == {"text": "All of them?", "responses": [True, False], "freeText": 0}
@@ -93,8 +93,8 @@ async def test_over_the_websocket_another_device_answers_and_the_first_one_is_re
             assert turn[-1]["fullText"] == "One thing. Good."
             (result,) = [m for m in turn if m["type"] == "ai:tool_result"]
             assert (result["toolCallId"], result["result"]) == (shown["callId"], "The person answered: yes")
-            await desk.send("ai:answer", _id=7, threadId=end["threadId"], response=False)
-            refused = (await desk.turn(7))[-1]
+            await client.send("ai:answer", _id=7, threadId=end["threadId"], response=False)
+            refused = (await client.turn(7))[-1]
             assert (refused["type"], refused["code"]) == ("ai:error", "stale")
             assert "yes" in refused["error"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from datasources.base import Record
 from graphrag.approvals import Approve, Person, Reject
+from graphrag.automations.last_seen import Members
 from graphrag.automations.making_way import MakingWay
-from graphrag.automations.members import Members
 from graphrag.commands import SentBlock
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
