@@ -91,10 +91,10 @@ class EmbeddingQueue:
         options: QueueOptions = DEFAULT_OPTIONS,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        on_batch: Callable[[EmbedReport], None] = lambda _: None,
     ) -> None:
         self.sources, self._embedder, self._options = sources, embedder, options
-        self._clock, self._sleep, self.on_batch = clock, sleep, on_batch
+        self._clock, self._sleep = clock, sleep
+        self.on_batch: Callable[[EmbedReport], None] = lambda _: None
         self.embedders: Callable[[str], EmbeddingProvider | None] = lambda _: embedder
         """Gives the embedder for the texts of a workspace, where it is not the same for all."""
         self._waiting: dict[str, dict[str, _Graph]] = {}

@@ -109,7 +109,6 @@ async def evaluate(
     graph_keys: Mapping[str, str],
     options: RetrievalOptions,
     *,
-    with_tokens: bool = True,
     on_query: Callable[[], None] = lambda: None,
 ) -> Scores:
     """Score one way of retrieving; nodes are known by what they were called in their workflow.
@@ -137,7 +136,7 @@ async def evaluate(
         name_of=node_name,
         there={key: {node_name(node) for node in of_graph} for key, of_graph in nodes.items()},
         recall=RECALL_CUTS,
-        with_tokens=with_tokens,
+        with_tokens=True,
         on_question=on_query,
     )
 
