@@ -41,6 +41,7 @@ from server.http_connections import Unsigned
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, RateLimiter
 from server.metrics import Metrics
 from server.review_feed import ReviewFeed
+from server.run_feed import RunFeed
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Workspace:
     reviews: ReviewFeed
     worker: Worker
     automations: AutomationService
+    runs: RunFeed
 
 
 class ServerState:
@@ -137,14 +139,16 @@ class ServerState:
         services.retriever.on_retrieved = self.metrics.retrieval
         services.approvals.on_decided = partial(self._decided, name)
         agent = agent_of(services, self._answering)
+        automations = automation_service(
+            services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
+        )
         return Workspace(
             services=services,
             agent=agent,
             reviews=ReviewFeed(services.approvals),
             worker=worker_of(services, self._answering),
-            automations=automation_service(
-                services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
-            ),
+            automations=automations,
+            runs=RunFeed(automations.store),
         )
 
     def _decided(self, workspace: str, approval: Approval) -> None:

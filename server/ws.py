@@ -36,6 +36,7 @@ from server.ws_messages import (
     AiFollow,
     AiInterrupt,
     AiMessage,
+    AiSessions,
     AiWatch,
     Authenticate,
     InvalidMessage,
@@ -44,6 +45,7 @@ from server.ws_messages import (
     parse_message,
 )
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
+from server.ws_sessions import session_messages
 from server.ws_sign_in import SignIn
 from server.ws_subscriptions import Subscription, review_messages, turn_messages
 from server.ws_sync import LiveEditing
@@ -104,6 +106,7 @@ class Connection:
             state, self._outbox, turns, language=self._language, limits=options.ai
         )
         self._following, self._watching = Subscription(self._outbox), Subscription(self._outbox)
+        self._runs = Subscription(self._outbox)
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -136,6 +139,7 @@ class Connection:
         await self._editing.aclose()
         await self._following.aclose()
         await self._watching.aclose()
+        await self._runs.aclose()
         await self._conversations.aclose()
 
     async def _send(self) -> None:
@@ -249,6 +253,10 @@ class Connection:
         if isinstance(message, AiWatch):
             reviews = [review_messages(place, message, sign_in) for place in await places.all()]
             await self._watching.replace({"type": "ai:watching", "_id": message.id}, reviews)
+            return
+        if isinstance(message, AiSessions):
+            runs = [session_messages(place, message, sign_in) for place in await places.all()]
+            await self._runs.replace({"type": "ai:sessions", "_id": message.id}, runs)
             return
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):

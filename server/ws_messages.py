@@ -111,6 +111,13 @@ class AiWatch(_AiMessage):
     since: Annotated[int | float | None, Field(ge=0)] = None
 
 
+class AiSessions(_AiMessage):
+    """Ours: receive where runs of automations stand, now and at each change; of one graph, or all."""
+
+    type: Literal["ai:sessions"]
+    graph_key: Key | None = None
+
+
 class _SyncMessage(_Message):
     # Editors send more than the protocol names (their own user, times): it is not looked at.
     model_config = ConfigDict(extra="ignore")
@@ -197,7 +204,7 @@ class EditNodeType(_SyncMessage):
     type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
 
 
-AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiFollow | AiWatch
+AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiFollow | AiWatch | AiSessions
 SyncMessage = (
     RegisterUser
     | DisconnectUser

@@ -13,7 +13,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.docs.program import ROOT, checks_part, cli_part, inside_part, rooms_part, settings_part
+from tests.docs.program import (
+    ROOT,
+    checks_part,
+    cli_part,
+    inside_part,
+    rooms_part,
+    settings_part,
+    transitions_part,
+)
 from tests.docs.reference import (
     diagram_part,
     endpoints_part,
@@ -35,6 +43,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "packages": packages_diagram_part,
     "cli": cli_part,
     "checks": checks_part,
+    "transitions": transitions_part,
     "settings": settings_part,
     "providers": providers_part,
     "events": events_part,

@@ -12,6 +12,8 @@ import typer.main
 
 from cli.main import app
 from graphrag.config import settings_table
+from graphrag.sessions.machine import GROUPS, Phase
+from graphrag.sessions.table import ROWS
 from tests.docs.rendering import DocsError
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +112,16 @@ def checks_part() -> str:
     rules = tomllib.loads((ROOT / "tools" / "checks" / "rules.toml").read_text(encoding="utf-8"))
     rows = [f"| `{name}` | {rule['severity']} | {rule['en']} |" for name, rule in rules.items()]
     return "\n".join(["| rule | severity | finding |", "|---|---|---|", *rows])
+
+
+def transitions_part() -> str:
+    """Return the table of a session's phases, as the program reads it, and its groups."""
+    rows = ["| row | phase | event | guard | next | also |", "|---:|---|---|---|---|---|"]
+    for row in ROWS:
+        cells = (row.phase, row.event, " & ".join(row.guard), row.next, "; ".join(row.actions))
+        rows.append(f"| {row.number} | {' | '.join(cells)} |")
+    groups = [f"{name}: {', '.join(p for p in Phase if p in phases)}." for name, phases in GROUPS.items()]
+    return "\n\n".join(["\n".join(rows), *groups])
 
 
 def _room_sentence(room: str) -> str:
