@@ -18,10 +18,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from graphrag.approvals import ProposalRefused
+from graphrag.automations.errors import AutomationRefused
 from graphrag.embedding.base import EmbeddingError
 from graphrag.errors import CODES, describe, headed
 from graphrag.i18n import Language, text
 from graphrag.llm.errors import ModelError
+from graphrag.sessions.schedules import ScheduleError
 from server.errors import AuthError, TurnBroken
 from server.redaction import INTERNAL, note, without_places
 from tools.proposals import MalformedProposal
@@ -69,6 +71,8 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         details = [{"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]]
     elif isinstance(exc, MalformedProposal):
         details = [{"where": exc.where, "what": exc.reason}]
+    elif isinstance(exc, AutomationRefused | ScheduleError) and exc.field:
+        details = [{"where": exc.field, "what": exc.text(language)}]
     elif known.details and known.http_status < 500:  # of the service's own troubles clients learn no more
         details = {"reason": known.details}
     message = known.message

@@ -11,6 +11,7 @@ from pydantic import Field
 from graphrag.agent.thread_messages import to_stored
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft
 from graphrag.automations.service import AutomationView, run_summary
+from graphrag.automations.templates import templates
 from server.openapi_errors import ERRORS
 from server.requests import (
     EXCLUDE_NONE,
@@ -255,6 +256,35 @@ async def sessions(
     place, _ = await workspaces.of_automation(automation_id, language)
     found = await place.automations.runs(automation_id, place.person, limit=limit)
     return RunList(sessions=[RunSummary.model_validate(run_summary(thread)) for thread in found])
+
+
+class TemplateAnswer(AnswerBody):
+    """A prepared automation, as the fields of a new one; `about` says what it is for."""
+
+    id: str
+    name: str
+    about: str
+    message: str
+    cron: str
+    mode: Literal["report", "propose"]
+    only_if_changed: bool
+    budget: dict[str, Any]
+
+
+class TemplateList(AnswerBody):
+    templates: list[TemplateAnswer]
+
+
+@router.get("/automation-templates")
+async def prepared(workspaces: Workspaces, language: InLanguage) -> TemplateList:  # noqa: ARG001 - for who is signed in
+    """List prepared automations in the caller's language, to begin from."""
+    found = templates(language).values()
+    return TemplateList(
+        templates=[
+            TemplateAnswer.model_validate({**each.fields(""), "id": each.id, "about": each.about})
+            for each in found
+        ]
+    )
 
 
 class ScheduleRequest(RequestBody):

@@ -15,7 +15,7 @@ AutomationError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from graphrag.i18n import LocalizedError
 
@@ -59,12 +59,23 @@ class SessionRefused(AutomationError):
         super().__init__(id=session_id[:120], phase=phase, end=reason or "-")
 
 
+_FIELDS: Final[Mapping[str, str]] = {
+    "automation_name_length": "name",
+    "automation_name_taken": "name",
+    "automation_message_empty": "message",
+    "automation_message_long": "message",
+    "automation_blocks_many": "blocks",
+    "automation_cost_unpriced": "budget.costUsd",
+}
+
+
 class AutomationRefused(AutomationError):
-    """Raised with the code of a text and what it names."""
+    """Raised with the code of a text and what it names. `field`: what of a form is to be changed, or ""."""
 
     def __init__(self, code: str, **facts: Any) -> None:
         super().__init__(**facts)
         self.code = code
+        self.field = _FIELDS.get(code, "")
 
 
 class AutomationInvalid(AutomationRefused):

@@ -33,6 +33,8 @@ const store = createStore({
   nodeTypes: new Map(),
   selection: [],
   panel: "chat",
+  automations: null, // of this graph, or of all
+  runShown: null, // the run that is to be shown
   threadId: null,
   offline: false,
   usage: null,
@@ -72,6 +74,7 @@ async function mountParts() {
   const parts = [
     ["./chat/index.js", "mountChat", "panel-chat"],
     ["./review/index.js", "mountReview", "panel-review"],
+    ["./automations/index.js", "mountAutomations", "panel-automations"],
     ["./chat/threads.js", "mountThreads", "panel-threads"],
   ];
   await Promise.all(parts.map(async ([module, name, id]) => {

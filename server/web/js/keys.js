@@ -1,16 +1,16 @@
 // Keys that work anywhere on the page; what is typed into a field is left alone.
 
 import { showHelp } from "./help.js";
+import { PANELS } from "./panels.js";
 
 const REGIONS = ["canvas", "side", "top"];
-const PANELS = ["chat", "review", "threads"];
 
 export function createKeys(app) {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
     if (event.key === "F6") return nextRegion(event);
-    if (event.altKey && /^[123]$/.test(event.key)) {
-      app.store.set({ panel: PANELS[Number(event.key) - 1] });
+    if (event.altKey && /^[1-9]$/.test(event.key) && PANELS[event.key - 1]) {
+      app.store.set({ panel: PANELS[event.key - 1] });
       return event.preventDefault();
     }
     if (isTyping(event.target)) return undefined;

@@ -5,3 +5,5 @@ const isAtLeast = (me, role) => ROLES.indexOf(me?.role) >= ROLES.indexOf(role);
 
 export const mayEdit = (me) => isAtLeast(me, "editor"); // edit by hand, ask for changes, decide, undo
 export const mayAudit = (me) => isAtLeast(me, "reviewer");
+export const mayManage = (me, automation) => isAtLeast(me, "admin") || (mayEdit(me) && automation.userId === me?.userId);
+export const maySeeRuns = (me, automation) => isAtLeast(me, "reviewer") || automation.userId === me?.userId;

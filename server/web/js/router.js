@@ -1,11 +1,11 @@
 // The address: #graph=KEY&sheet=ID&panel=NAME says what is shown, and what is shown is written back.
 
-const PANELS = ["canvas", "chat", "review", "threads"];
+import { PANELS } from "./panels.js";
 
 export function readRoute() {
   const found = new URLSearchParams(location.hash.slice(1));
   const panel = found.get("panel");
-  return { graphKey: found.get("graph"), sheet: found.get("sheet"), panel: PANELS.includes(panel) ? panel : null, node: found.get("node") };
+  return { graphKey: found.get("graph"), sheet: found.get("sheet"), panel: ["canvas", ...PANELS].includes(panel) ? panel : null, node: found.get("node") };
 }
 
 export function createRouter({ store, live, canvas }) {

@@ -4,10 +4,10 @@ import { createParts, h } from "./dom.js";
 import { LANGUAGES, loadTexts } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
+import { PANELS } from "./panels.js";
 import { showHelp } from "./help.js";
 import { showHistory } from "./history.js";
 
-const PANELS = ["chat", "review", "threads"];
 const THEMES = ["system", "light", "dark"];
 const LOST_MS = 1500;
 const WIDTHS = { least: 320, most: 760, step: 24 };

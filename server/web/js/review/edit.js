@@ -3,6 +3,7 @@
 // What is valid is the server's to say: its faults are shown at the fields that they name.
 
 import { h, replace } from "../dom.js";
+import { fieldOf, mark } from "../faults.js";
 import { fieldName, nameOf } from "../names.js";
 
 const FIXED = new Set(["nodeKey", "edgeKey", "sourceKey", "targetKey", "targetNodeKey", "key", "mode", "direction"]);
@@ -157,12 +158,9 @@ function labelText(form, name) {
   return form.t.has(`form.${name}`) ? form.t(`form.${name}`) : fieldName(form.t, name);
 }
 
-// Shows a fault at the field it names: `patches.1.search`, or the nearest field around or within.
+// Shows a fault at the field it names.
 function placed(form, fault) {
-  const { fields } = form;
-  const where = String(fault.where ?? "").split(".").filter((part) => part && part !== "payload").join(".");
-  const fits = (field) => where && (field.where === where || where.startsWith(`${field.where}.`) || field.where.startsWith(`${where}.`));
-  const found = fields.find((field) => field.where === where) ?? fields.find(fits);
+  const found = fieldOf(form.fields, fault.where);
   if (found) mark(found, refusal(form, { what: fault.what }));
   return Boolean(found);
 }
@@ -172,11 +170,4 @@ function refusal({ app, t }, { where, what }) {
   const place = where ? `${fieldName(t, String(where))}: ` : "";
   const isEnglish = app.store.get().lang === "en";
   return isEnglish ? `${place}${what}` : [place, t("edit.refused_value"), " ", h("span", { lang: "en", class: "note" }, what)];
-}
-
-function mark(field, text = "") {
-  replace(field.error, text);
-  field.error.hidden = !text;
-  if (text) field.control.setAttribute("aria-invalid", "true");
-  else field.control.removeAttribute("aria-invalid");
 }

@@ -1,0 +1,112 @@
+// The dialog that makes an automation, or changes one: its message, when it runs, what it may do and use.
+//
+// What is valid is the server's to say: its faults are shown at the fields that they name.
+
+import { ApiError } from "../api.js";
+import { h, replace } from "../dom.js";
+import { fieldOf, mark } from "../faults.js";
+import { createScheduleField } from "./schedule-field.js";
+import { addAutomation, editAutomation } from "./service.js";
+
+const MODES = ["propose", "report"];
+const BUDGET = [["modelCalls", 1], ["tokens", 1], ["costUsd", "any"], ["activeS", 1], ["dayRuns", 1], ["dayCostUsd", "any"]];
+const USUAL = { modelCalls: 20, tokens: 200_000, activeS: 600, dayRuns: 48 };
+
+// Opens the dialog. `given` holds fields of the automation: with an `id` it is changed, else a new one of `graphKey` is
+// made; `fromThreadId` takes over what was said in a conversation. Resolves to the automation, or null.
+export async function openForm(app, given) {
+  const { t } = app;
+  const isNew = !given.id;
+  const problem = h("p.field-error", { role: "alert", hidden: true });
+  const name = field("name", t("auto.name"), h("input#auto-name", { value: given.name ?? "", maxlength: 80, required: true, autocomplete: "off" }));
+  const message = field("message", t(given.fromThreadId ? "auto.message_more" : "auto.message"), h("textarea#auto-message", { rows: 5, maxlength: 100_000, value: given.message ?? "" }), t(given.fromThreadId ? "auto.message_more_hint" : "auto.message_hint"));
+  const when = createScheduleField(app, given);
+  const mode = modeField(app, given);
+  const budget = budgetFields(app, given.budget ?? {});
+  const fields = [name, message, ...when.fields, ...budget.fields];
+  const save = h("button.primary", { type: "submit", form: "auto-form" }, t(isNew ? "auto.add" : "auto.save"));
+  let made = null;
+  const form = h("form#auto-form.auto-form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
+    problem, name.element, message.element, when.element, mode.element, budget.element);
+  const dialog = app.openDialog({
+    title: isNew ? t("auto.new_title") : t("auto.edit_title", { name: given.name }), content: form, wide: true,
+    actions: [h("button", { type: "button", onclick: () => dialog.close() }, t("app.cancel")), save],
+  });
+  name.control.focus();
+  await dialog.closed;
+  return made;
+
+  async function submit() {
+    show([]);
+    save.disabled = true;
+    try {
+      const read = { name: name.control.value, ...changedMessage(), ...when.read(), ...mode.read(), budget: budget.read() };
+      made = isNew
+        ? await addAutomation(app.api, { graphKey: given.graphKey, ...read, ...(given.fromThreadId ? { fromThreadId: given.fromThreadId } : {}) })
+        : await editAutomation(app.api, given.id, { version: given.version, ...read });
+      dialog.close();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      show(Array.isArray(error.details) ? error.details : [], error.message);
+    } finally {
+      save.disabled = false;
+    }
+  }
+
+  // A message that stays keeps its blocks; what is sent takes its place.
+  function changedMessage() {
+    const { value } = message.control;
+    return isNew || value !== given.message ? { message: value } : {};
+  }
+
+  function show(faults, text = "") {
+    fields.forEach((one) => mark(one));
+    const rest = faults.filter((fault) => {
+      const found = fieldOf(fields, fault.where);
+      if (found) mark(found, fault.what);
+      return !found;
+    });
+    const words = faults.length && !rest.length ? "" : text;
+    replace(problem, words);
+    problem.hidden = !words;
+    const first = form.querySelector("[aria-invalid=true]");
+    first?.closest("details")?.setAttribute("open", "");
+    first?.focus();
+  }
+}
+
+function field(where, label, control, hint = "") {
+  const error = h("p.field-error", { id: `${control.id}-error`, hidden: true });
+  control.setAttribute("aria-describedby", error.id);
+  return { where, control, error, element: h("div.edit-field", h("label", { for: control.id }, label), control, error, hint ? h("p.note", hint) : "") };
+}
+
+// What it may do, and who is asked before anything changes.
+function modeField({ t }, { mode = "propose", requireValidation = true, onlyIfChanged = true }) {
+  const asked = h("p.auto-asked", { role: "status" });
+  const radios = MODES.map((value) => h("input", { type: "radio", name: "auto-mode", id: `auto-mode-${value}`, value, checked: value === mode, onchange: () => draw() }));
+  const check = (id, checked) => h("input", { type: "checkbox", id, checked, onchange: () => draw() });
+  const [always, changed] = [check("auto-always", requireValidation), check("auto-changed", onlyIfChanged)];
+  const line = (control, key) => h("label.auto-check", { for: control.id }, control, h("span", t(key)));
+  const alwaysLine = line(always, "auto.always_ask");
+  const chosen = () => radios.find((one) => one.checked)?.value ?? mode;
+  const draw = () => {
+    alwaysLine.hidden = chosen() === "report";
+    asked.textContent = t(chosen() === "report" ? "auto.asked.nobody" : always.checked ? "auto.asked.always" : "auto.asked.rules");
+  };
+  draw();
+  return {
+    element: h("fieldset", h("legend", t("auto.mode")), ...radios.map((one) => line(one, `auto.mode.${one.value}`)), alwaysLine, asked, line(changed, "auto.only_changed")),
+    read: () => ({ mode: chosen(), requireValidation: always.checked, onlyIfChanged: changed.checked }),
+  };
+}
+
+function budgetFields({ t }, given) {
+  const fields = BUDGET.map(([name, step]) => field(`budget.${name}`, t(`auto.budget.${name}`), h(`input#auto-${name}`, { type: "number", min: 0, step, value: given[name] ?? USUAL[name] ?? "", placeholder: t("auto.no_limit") })));
+  const number = ({ control }) => (control.value.trim() === "" ? null : Number(control.value));
+  return {
+    fields,
+    element: h("details.auto-budget", h("summary", t("auto.budget")), h("div.auto-grid", fields.map((one) => one.element))),
+    read: () => Object.fromEntries(fields.map((one, i) => [BUDGET[i][0], number(one)])),
+  };
+}

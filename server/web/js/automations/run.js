@@ -1,0 +1,157 @@
+// One run: where it stands, what it reported, what it proposed, what was said, and what a person can do with it.
+
+import { ApiError } from "../api.js";
+import { itemsOf } from "../chat/history.js";
+import { createProposals } from "../chat/proposals.js";
+import { createQuestion, createTurn } from "../chat/turn.js";
+import { createParts, h } from "../dom.js";
+import { icon } from "../icons.js";
+import { isOpen, fromDocument } from "../review/approvals.js";
+import { listApprovals } from "../review/service.js";
+import { mayEdit, mayManage } from "../roles.js";
+import { threeOf, timeElement, usedText } from "./facts.js";
+import { watchRuns } from "./news.js";
+import { actOnRun, getRun } from "./service.js";
+import { isMoving, isOver, stepsOf } from "./standing.js";
+
+const SEARCHED = 200;
+const STILL = { stay() {}, say() {} }; // a log that does not scroll
+
+// Returns the view: `element`, `destroy()`. `onBack()` leaves it, `onChange()` is called after an action.
+export function createRunView(app, sessionId, { onBack, onChange }) {
+  const { t, store } = app;
+  const top = h("div.auto-run-top");
+  const proposals = createProposals(app, { onAllDecided: () => (look(), onChange()) });
+  const said = h("div.auto-said");
+  const [drawTop, drawSaid] = [top, said].map(createParts);
+  const element = h("section.auto-run-view", { "aria-busy": "true" }, top, proposals.element, said);
+  const view = { run: null, approvals: [], error: null, isGone: false };
+  const stopWatching = watchRuns(app, { isMoving: () => isMoving(view.run), look });
+  const stopLang = store.on("lang", draw);
+  draw();
+  look();
+  return { element, destroy, focus: () => top.querySelector("button")?.focus() };
+
+  function destroy() {
+    view.isGone = true;
+    stopWatching();
+    stopLang();
+    proposals.destroy();
+  }
+
+  async function look() {
+    try {
+      const run = await getRun(app.api, sessionId);
+      const found = await listApprovals(app.api, { graphKey: run.graphKey, limit: SEARCHED });
+      if (view.isGone) return;
+      Object.assign(view, { run, error: null, approvals: found.filter((one) => one.threadId === sessionId).map(fromDocument) });
+      view.approvals.toSorted((one, other) => one.created - other.created).forEach((approval) => proposals.add(approval));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      view.error = error;
+    }
+    if (!view.isGone) draw();
+  }
+
+  function draw() {
+    const { lang, me, graphKey } = store.get();
+    const { run, error } = view;
+    const waiting = view.approvals.filter(isOpen).length;
+    const part = (key, facts, make) => ({ key, facts: [lang, ...facts], make });
+    element.setAttribute("aria-busy", String(!run && !error));
+    drawTop([
+      part("head", [run?.name], () => h("header.auto-run-head", h("button.icon-button", { type: "button", "aria-label": t("auto.back"), title: t("auto.back"), onclick: onBack }, icon("chevron")), h("h2", run?.name || t("auto.run_one")))),
+      ...(error ? [part("error", [error], () => h("div.notice-line", { role: "alert" }, h("p", error.message), h("button", { type: "button", onclick: look }, t("app.retry"))))] : []),
+      ...(run ? [
+        part("steps", [JSON.stringify(stepsOf(run))], steps),
+        part("three", [run.phase, run.endReason, run.report?.outcome, waiting], () => threeOf(app, run, waiting)),
+        part("facts", [JSON.stringify([run.usage, run.roundtrips, run.startedTime])], facts),
+        part("acts", [run.phase, run.endReason, me?.role, graphKey], () => h("div.card-buttons", ...actions())),
+        ...(run.report ? [part("report", [run.report.text, run.report.outcome], report)] : []),
+      ] : []),
+    ]);
+    if (!run) return;
+    proposals.element.hidden = !view.approvals.length;
+    drawSaid([part("said", [run.messages.length, run.notes.length], messages)]);
+  }
+
+  function steps() {
+    return h("ol.auto-steps", { "aria-label": t("auto.steps") }, stepsOf(view.run).map(({ name, state }) =>
+      h("li", { class: `is-${state}`, "aria-current": ["now", "held"].includes(state) ? "step" : undefined }, h("span", t(`auto.step.${name}`)), h("span.sr-only", ` (${t(`auto.step_is.${state}`)})`))));
+  }
+
+  function facts() {
+    const { run } = view;
+    return h("p.card-meta", t(`auto.trigger.${run.trigger}`), " · ", timeElement(app, run.scheduledTime),
+      ` · ${t("auto.calls", { n: run.roundtrips })} · ${usedText(app, run.usage)}`, run.model ? ` · ${run.model}` : "");
+  }
+
+  function actions() {
+    const { run } = view;
+    const { me } = store.get();
+    const button = (key, glyph, action, body, kind) => h("button", { type: "button", class: kind, onclick: (event) => act(event.currentTarget, action, body) }, icon(glyph), t(key));
+    const isOwn = mayManage(me, run);
+    const mayGoOn = run.phase === "waiting_network_retry" || run.endReason === "NETWORK_ERROR";
+    return [
+      isOwn && run.phase === "waiting_completion_confirmation" ? button("auto.go_on", "retry", "confirm", { end: false }) : "",
+      isOwn && mayGoOn ? button("auto.resume", "retry", "resume") : "",
+      isOwn && !isOver(run) ? button("auto.stop", "stop", "stop", undefined, "quiet-danger") : "",
+      mayEdit(me) ? h("button", { type: "button", onclick: (event) => goOn(event.currentTarget) }, icon("chat"), t("auto.as_chat")) : "",
+    ];
+  }
+
+  function report() {
+    const turn = createTurn(app, STILL);
+    turn.take({ type: "ai:token", token: view.run.report.text });
+    turn.end();
+    return h("section.auto-report", h("h3", t("auto.report")), turn.element);
+  }
+
+  // What was said, with the service's notes where they were made.
+  function messages() {
+    const { run } = view;
+    const parts = [];
+    let from = 0;
+    for (const note of [...run.notes, { after: run.messages.length }]) {
+      parts.push(...itemsOf(run.messages.slice(from, note.after)).map(itemElement));
+      if (note.summary || note.content) parts.push(h("p.auto-note", note.summary || note.content));
+      from = Math.max(from, note.after);
+    }
+    return h("details.auto-messages", { open: said.querySelector("details")?.open ?? !run.report }, h("summary", t("auto.messages", { n: run.messages.length })), h("div.auto-log", parts));
+  }
+
+  function itemElement(item) {
+    if (item.kind === "question") return createQuestion(app, item.text);
+    const turn = createTurn(app, STILL);
+    item.events.forEach((event) => (event.type === "ai:tool_start" ? turn.startTool(event.toolCallId, event.toolName, event.arguments) : turn.take(event)));
+    turn.end();
+    return turn.element;
+  }
+
+  async function act(button, action, body) {
+    button.disabled = true;
+    try {
+      await actOnRun(app.api, sessionId, action, body);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      app.toast("error", error.message);
+    }
+    button.disabled = false;
+    onChange();
+    await look();
+  }
+
+  // Copies the run into a conversation of this person, and shows that.
+  async function goOn(button) {
+    button.disabled = true;
+    try {
+      const { threadId } = await actOnRun(app.api, sessionId, "chat");
+      if (view.run.graphKey !== store.get().graphKey) await app.live.open(view.run.graphKey);
+      store.set({ panel: "chat", threadId });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      app.toast("error", error.message);
+      button.disabled = false;
+    }
+  }
+}
