@@ -17,6 +17,9 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMess
 
 threads = typer.Typer(help="See and delete stored conversations.", no_args_is_help=True)
 
+FIRST_ENTRIES = 5
+"""So many of what a tool returned are shown at first."""
+
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="A conversation's id (see `nodius threads list`).")
 ]
@@ -55,7 +58,13 @@ def list_threads(
 
 @threads.command("show")
 @command()
-def show(common: Common, thread_id: IdArgument) -> None:
+def show(
+    common: Common,
+    thread_id: IdArgument,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show what tools returned whole, not just the first entries.")
+    ] = False,
+) -> None:
     """Show a conversation; with --json also what the model was sent."""
 
     async def work(services: Services) -> Thread:
@@ -69,7 +78,7 @@ def show(common: Common, thread_id: IdArgument) -> None:
         return
     render.line(f"{thread.key}  {thread.graph_key}  {thread.turn.status}  {thread.title}", "bold")
     for message in thread.messages:
-        _show_message(message)
+        _show_message(message, full=full)
 
 
 async def _with_status(services: Services, thread: Thread) -> Thread:
@@ -77,7 +86,7 @@ async def _with_status(services: Services, thread: Thread) -> Thread:
     return await effective_status(services.threads, leases, thread, services.local_person())
 
 
-def _show_message(message: Message) -> None:
+def _show_message(message: Message, *, full: bool) -> None:
     match message:
         case UserMessage():
             render.line()
@@ -86,12 +95,20 @@ def _show_message(message: Message) -> None:
             if message.content.strip():
                 render.passage(textwrap.indent(readable(message.content), "  "))
         case ToolMessage():
-            render.line(
-                f"[{message.name}] {message.content.splitlines()[0][:200] if message.content else ''}", "dim"
-            )
+            _show_result(message, full=full)
         case SystemMessage():
             if message.kind is not None:
                 render.line(f"[{message.summary or message.content}]", "dim")
+
+
+def _show_result(message: ToolMessage, *, full: bool) -> None:
+    lines = message.content.splitlines()
+    shown = lines if full else lines[: FIRST_ENTRIES + 1]  # a heading, the entries
+    render.line(f"[{message.name}]", "dim")
+    for one in shown:
+        render.line(f"  {one if full else one[:200]}", "dim")
+    if len(lines) > len(shown):
+        render.line(f"  … {len(lines) - len(shown)} more (--full shows them)", "dim")
 
 
 @threads.command("delete")

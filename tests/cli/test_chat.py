@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -344,3 +345,14 @@ def test_conversations_are_listed_shown_and_deleted() -> None:
     assert printed(invoke("threads", "delete", thread_id, "--json")) == {"success": True}
     assert invoke("threads", "show", thread_id).exit_code == 3
     assert invoke("threads", "delete", thread_id).exit_code == 3
+
+
+def test_what_a_tool_returned_is_shown_by_its_first_entries_or_whole(server: ScriptedServer) -> None:
+    server.play(calls("explore_neighborhood", key="fetch-api", maxDepth=3), says("All of it."))
+    invoke("ask", GRAPH, "What is near?")
+    thread_id = printed(invoke("threads", "list", "--json"))[0]["threadId"]
+    short, whole = (invoke("threads", "show", thread_id, *more).stdout for more in ([], ["--full"]))
+    assert "more (--full shows them)" in short
+    assert "more (--full" not in whole
+    left_out = [line for line in whole.splitlines() if line not in short]
+    assert len(left_out) == int(re.search(r"… (\d+) more", short)[1])  # type: ignore[index]

@@ -16,16 +16,18 @@ from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.agent.events import Completed, ProposalPending
 from graphrag.agent.history import repaired, unanswered
+from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import Approve
 from graphrag.leases import KIND
-from graphrag.llm.base import UserMessage
+from graphrag.llm.base import ToolMessage, UserMessage
 from tests.concurrency import turn_workers
-from tests.concurrency.turn_workers import MOVE, Reader
+from tests.concurrency.turn_workers import ASKED, MOVE, Asking, Reader
 from tests.datasources.sqlite.helpers import line_of, start
 from tests.support.agents import EDITOR, GRAPH, Setting, of, setting_on
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.valid_history import check_valid
+from tools.session_tools import QUESTIONS
 
 pytestmark = pytest.mark.slow
 
@@ -193,3 +195,26 @@ async def test_a_frozen_process_that_wakes_after_its_hold_ended_stores_nothing(f
             assert (await line_of(process)).startswith("Failed")  # type: ignore[arg-type]
             await asyncio.to_thread(process.wait)  # type: ignore[attr-defined]
             assert (await setting.threads.get(thread_id, EDITOR)).version == before.version
+
+
+@pytest.mark.parametrize("writes", range(5))
+async def test_killed_anywhere_in_an_answer_the_question_waits_or_has_its_one_answer(
+    file: Path, writes: int
+) -> None:
+    process = start(turn_workers.answer_and_die, file, writes)
+    output, _ = await asyncio.to_thread(process.communicate)
+    assert process.returncode == -signal.SIGKILL, output
+    async with SqliteDatabase(file) as database:
+        setting = setting_on(database, Asking())
+        thread_id = await only_thread(setting)
+        assert thread_id is not None
+        thread = (await setting.threads.get(thread_id, EDITOR)).thread
+        if PendingQuestion.of(thread) is not None:
+            events = await setting.resume(thread_id, response="Date", features=frozenset({QUESTIONS}))
+            assert isinstance(events[-1], Completed)
+        elif thread.turn.status == "running":
+            assert isinstance((await setting.resume(thread_id))[-1], Completed)
+        messages = await setting.messages(thread_id)
+        check_valid(messages)
+        answers = [m.content for m in messages if isinstance(m, ToolMessage) and m.name == ASKED.name]
+        assert answers == ["The person answered: Date"]

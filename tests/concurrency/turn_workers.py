@@ -30,6 +30,7 @@ from tests.support.agents import EDITOR, GRAPH, collected, setting_on
 from tools.base import Tool, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.read_tools.search_nodes import SearchNodes
+from tools.session_tools import QUESTIONS
 from tools.write_tools import WRITE_TOOLS
 
 READ = ToolCall(id="r1", name="search_nodes", arguments='{"query":"players"}')
@@ -106,6 +107,46 @@ def run_turn_and_die(path: str, where: str, writes: str) -> None:
             setting = setting_on(Counted(database, count), Reader(where), **tools)  # type: ignore[arg-type]
             await collected(setting.agent.run(None, GRAPH, "Move the start", EDITOR))
             print("unharmed", count[0], flush=True)
+            die()
+
+    asyncio.run(work())
+
+
+ASKED = ToolCall(
+    id="q1",
+    name="ask_person",
+    arguments='{"type":"MultipleChoice","data":{"question":"Which?","options":["Amount","Date"]}}',
+)
+
+
+class Asking(Reader):
+    """A model that asks once and answers when it has an answer."""
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        yield TextDelta(text="Well. ")
+        if not any(isinstance(m, ToolMessage) and m.name == ASKED.name for m in messages):
+            yield ToolCallStarted(index=0, id=ASKED.id, name=ASKED.name)
+            yield ToolCallReady(index=0, call=ASKED)
+        yield Finished(reason="stop")
+
+
+def answer_and_die(path: str, writes: str) -> None:
+    """Ask a person, then take their answer; die when so many records are written after the question."""
+
+    async def work() -> None:
+        shown = frozenset({QUESTIONS})
+        async with SqliteDatabase(Path(path)) as database:
+            count = [1 << 30]
+            setting = setting_on(Counted(database, count), Asking())  # type: ignore[arg-type]
+            events = await collected(setting.agent.run(None, GRAPH, "Tidy up", EDITOR, features=shown))
+            count[0] = int(writes)
+            thread_id = events[-1].thread_id  # type: ignore[union-attr]
+            await collected(setting.agent.resume(thread_id, EDITOR, response="Date", features=shown))
             die()
 
     asyncio.run(work())

@@ -56,8 +56,8 @@ def test_after_a_reload_and_in_another_tab_the_question_is_there_and_one_answer_
 def test_an_own_answer_is_written_and_a_message_in_its_place_closes_a_question(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
-    choice = asks("MultipleChoice", question="Which?", options=["a", "b"], other=True)
-    script.play(choice, "Both it is.", choice, "Never mind.", '{"type": "question", "card": {}}')
+    first, second = (asks("MultipleChoice", question="Which?", options=["a", "b"], other=True) for _ in "12")
+    script.play(first, "Both it is.", second, "Never mind.", '{"type": "question", "card": {}}')
     page = open_page(site)
     ask(page, "tidy up")
     own = page.get_by_label(WORDS["en-US"][2])

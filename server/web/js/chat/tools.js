@@ -5,6 +5,7 @@ import { labelOf } from "../names.js";
 
 const PROPOSES = /^propose_/;
 const MAX_RESULT = 20_000;
+const FIRST = 5;
 const MARKS = { running: "", ok: "✓", failed: "✕", waiting: "◔", stopped: "–" };
 
 // Returns a badge: `element`, `finish({result, args, isError})`, `setState(state)`.
@@ -42,9 +43,19 @@ export function createTool(app, { name, args }) {
 
   function part(label, text) {
     if (!text) return "";
-    const cut = text.length > MAX_RESULT;
-    return h("div.tool-part", h("p.tool-label", label), h("pre", { tabindex: "0" }, cut ? `${text.slice(0, MAX_RESULT)}\n…` : text));
+    const shown = text.length > MAX_RESULT ? `${text.slice(0, MAX_RESULT)}\n…` : text;
+    const { first, more } = firstEntries(shown);
+    const pre = h("pre", { tabindex: "0" }, first);
+    const rest = more ? h("button.tool-more", { type: "button", onclick: () => ((pre.textContent = shown), rest.remove(), pre.focus()) }, t("tool.more", { n: more })) : "";
+    return h("div.tool-part", h("p.tool-label", label), pre, rest);
   }
+}
+
+// The first lines of a long text, a heading and FIRST entries, and how many are left out.
+export function firstEntries(text) {
+  const lines = text.split("\n");
+  const more = lines.length - FIRST - 1;
+  return more > 1 ? { first: lines.slice(0, FIRST + 1).join("\n"), more } : { first: text, more: 0 };
 }
 
 export const isProposal = (name) => PROPOSES.test(name ?? "");
