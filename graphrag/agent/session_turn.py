@@ -315,6 +315,8 @@ class SessionTurn(RunningTurn):
         if ends is not EndReason.SUSPENDED:
             self.answer_rest("stopped")
         self.happened(EventName.SESSION_COMPLETED, reason=ends)
+        if ends is EndReason.SUSPENDED:
+            self.edit(attempts=0)  # its process is well: this is no crash
         if self.agent_session.phase is Phase.COMPLETED:
             self.edit(report=report_of(self.agent_session, self.text, self.language))
         await self.save("running")

@@ -363,3 +363,45 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
         s["block"] for m in record.data["conversationHistory"] for s in m.get("segments", ()) if "block" in s
     ]
     assert kept == [block]
+
+
+async def test_a_process_that_was_frozen_for_longer_than_its_lease_stores_nothing() -> None:
+    held = asyncio.Event()
+    model = ScriptedProvider(Says(text="I was away", held=held, reading=(1, 2)))
+    async with night_of(model, held_ms=200, look_s=1_000) as frozen:
+        made = await frozen.automation()
+        frozen.clock.now = TWO
+        await frozen.scheduler.tick()
+        await until(lambda: bool(model.requests))
+        await asyncio.sleep(0.3)
+        other = night_on(frozen.database, ScriptedProvider(finish("ok", "By another.")), clock=frozen.clock)
+        assert await other.scheduler.run_due() == 1
+        (before,) = await frozen.runs(made)
+        held.set()
+        await until(lambda: frozen.scheduler.is_idle)
+        (after,) = await frozen.runs(made)
+        assert after == before
+        assert after.session is not None
+        assert after.session.report is not None
+        assert after.session.report.text == "By another."
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(200, marks=pytest.mark.slow)])
+async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> None:
+    steps = [Says(text="Looking", held=asyncio.Event(), reading=(1, 2)) for _ in range(times)]
+    provider = ScriptedProvider(*steps, finish("ok", "At last."))
+    async with night_of(provider, look_s=0.01) as night:
+        made = await night.automation()
+        night.clock.now = TWO
+        way = MakingWay(night.automations.records)
+        for number in range(times):
+            assert await night.scheduler.tick() == 1
+            await until(lambda number=number: len(provider.requests) > number)
+            await way.pause_run_of(made.graph_key)
+            await until(lambda: night.scheduler.is_idle)
+            night.clock.now += MINUTE
+        await night.scheduler.run_due()
+        session = await night.session(made)
+        assert (session.end_reason, session.roundtrips) == (EndReason.COMPLETED, 1)
+        assert session.active_ms < 10 * MINUTE
+    provider.check()
