@@ -52,12 +52,10 @@ class ProviderEntry:
     local: bool = False
 
 
-ENTRIES: dict[str, ProviderEntry] = {
-    name: TypeAdapter(ProviderEntry).validate_python({"name": name, **fields})
-    for name, fields in tomllib.loads(
-        resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8")
-    ).items()
-}
+_TABLES = tomllib.loads(resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8"))
+ENTRIES: dict[str, ProviderEntry] = TypeAdapter(dict[str, ProviderEntry]).validate_python(
+    {name: {"name": name, **fields} for name, fields in _TABLES.items()}
+)
 """The entries of `providers.toml` by name, in their order."""
 
 DETECTED = ("deepseek", "openai", "anthropic")
