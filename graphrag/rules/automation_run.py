@@ -10,19 +10,18 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
 
 from graphrag.rules.conversation import Call
 from graphrag.rules.markup import bullets, plain
 from graphrag.rules.normalized_text import fold
 from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import Row, ToolTables, cell
-from graphrag.rules.turn_state import MAX_CALLS, NOT_STORED, RulesStep, RulesTurn, outcome_in_short, run
+from graphrag.rules.turn_state import MAX_CALLS, NOT_STORED, RulesStep, RulesTurn, call, outcome_in_short, run
 
 FINISH = "finish_automation"
 MAX_REPORT = 4_000
 MAX_ROUNDS = 15
-MAX_PAGES, PAGE = 4, 50
 SHOWN = 20
 _PERIOD = re.compile(r"-?\d{1,4}_(?:HOUR|DAY|WEEK|MONTH|YEAR)\b|\bNOW\b")
 _MORE = re.compile(r"(?P<count>\d+) more: offset=")
@@ -37,23 +36,22 @@ def task_step(turn: RulesTurn) -> RulesStep | None:
     if not tasks:
         return None
     turn.max_rounds = MAX_ROUNDS
-    done: list[bool] = []
+    outcome = "failed"
 
     def report(turn: RulesTurn) -> str:
-        parts = [task(turn) for task in tasks]
-        done.append(any(found for _, found in parts))
-        return "\n\n".join(text for text, _ in parts)
+        nonlocal outcome
+        text = "\n\n".join(task(turn) for task in tasks)
+        outcome = "findings" if turn.found else "ok"
+        return text
 
     step = run(report, [turn])
-    if step.calls or FINISH not in turn.offered:
-        return step
-    return finished(step.text, "failed" if not done else "findings" if done[0] else "ok")
+    return step if step.calls or FINISH not in turn.offered else finished(step.text, outcome)
 
 
 def finished(report: str, outcome: str) -> RulesStep:
     """Return the step that ends a run."""
     text = report if len(report) <= MAX_REPORT else f"{report[: MAX_REPORT - 2].rstrip()}\n…"
-    return RulesStep(calls=(Call(name=FINISH, arguments={"outcome": outcome, "report": text or "-"}),))
+    return RulesStep(calls=(call(FINISH, outcome=outcome, report=text or "-"),))
 
 
 def _is_asked(turn: RulesTurn, name: str) -> bool:
@@ -61,21 +59,23 @@ def _is_asked(turn: RulesTurn, name: str) -> bool:
     return any(grammar(language).word(f"task_{name}").search(folded) for language in ("en", "fr"))
 
 
-# Each task returns its part of the report, and whether there is something for people to look at.
+# Each task returns its part of the report, and notes where there is something for people to look at.
 
 
-def _check(turn: RulesTurn) -> tuple[str, bool]:
+def _check(turn: RulesTurn) -> str:
     """Propose the repairs of what the rules find, each on its own, and report the rest."""
-    rows = _findings(turn)
+    answer = turn.read("check_graph")
+    rows = answer.rows("findings")
     if not rows:
-        return turn.say("run_nothing_found"), False
+        return turn.say("run_nothing_found")
+    turn.found = True
     wants = FINISH in turn.offered and _is_asked(turn, "repairs")
     repairs = {
-        cell(row.get("repair")): call for row in reversed(rows) if wants and (call := _repair(turn, row))
+        cell(row.get("repair")): made for row in reversed(rows) if wants and (made := _repair(turn, row))
     }
     answers = _proposed(turn, [*reversed(repairs.values())])
-    asked = [(row, answers[call.signature]) for row in rows
-             if (call := repairs.get(cell(row.get("repair")))) and call.signature in answers]  # fmt: skip
+    asked = [(row, answers[made.signature]) for row in rows
+             if (made := repairs.get(cell(row.get("repair")))) and made.signature in answers]  # fmt: skip
     lines = [f"{plain(cell(row.get('what')), 200)} {outcome_in_short(turn, answer)}" for row, answer in asked]
     rest = [row for row in rows if not any(row is other for other, _ in asked)]
     left = [f"{plain(cell(row.get('what')), 200)} ({cell(row.get('severity'))})" for row in rest[:SHOWN]]
@@ -83,30 +83,21 @@ def _check(turn: RulesTurn) -> tuple[str, bool]:
     parts = [turn.say("run_findings", count=len(rows), errors=counts["error"], warnings=counts["warning"])]
     parts += [turn.say("run_repairs"), bullets(lines)] if lines else []
     parts += [turn.say("run_left"), bullets(left)] if left else []
-    parts += [turn.say("run_more", count=len(rest) - SHOWN)] if len(rest) > SHOWN else []
-    return "\n".join(parts), True
-
-
-def _findings(turn: RulesTurn) -> list[Row]:
-    rows: list[Row] = []
-    for page in range(MAX_PAGES):
-        answer = turn.read("check_graph", **({"offset": page * PAGE} if page else {}))
-        rows += answer.rows("findings")
-        if not any(_MORE.match(note) for note in answer.notes):
-            break
-    return rows
+    more = (
+        len(rest)
+        - len(left)
+        + sum(int(found["count"]) for note in answer.notes if (found := _MORE.match(note)))
+    )
+    return "\n".join([*parts, *([turn.say("run_more", count=more)] if more else [])])
 
 
 def _repair(turn: RulesTurn, row: Row) -> Call | None:
     """Return the proposal that a finding comes with: `propose_… {arguments}`."""
     name, _, raw = cell(row.get("repair")).partition(" ")
-    try:
-        arguments: Any = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    if name not in turn.offered or not isinstance(arguments, dict):
-        return None
-    return Call(name=name, arguments={**arguments, "reason": plain(cell(row.get("what")), 300)})
+    with suppress(ValueError, RecursionError):
+        if name in turn.offered and isinstance(arguments := json.loads(raw), dict):
+            return call(name, **{**arguments, "reason": plain(cell(row.get("what")), 300)})
+    return None
 
 
 def _proposed(turn: RulesTurn, repairs: Sequence[Call]) -> Mapping[tuple[str, str], ToolTables]:
@@ -114,7 +105,7 @@ def _proposed(turn: RulesTurn, repairs: Sequence[Call]) -> Mapping[tuple[str, st
 
     Once people have decided some, the graph may be another: what is left waits for the next run.
     """
-    known = {call.signature: answer for call, answer in turn.conversation.answered if answer is not None}
+    known = {key: answer for key, answer in turn.conversation.answered.items() if answer is not None}
     left = [call for call in repairs if call.signature not in known]
     answers = [known[call.signature] for call in repairs if call.signature in known]
     if left and all(not answer.outcome or answer.outcome.get("status") in NOT_STORED for answer in answers):
@@ -122,13 +113,14 @@ def _proposed(turn: RulesTurn, repairs: Sequence[Call]) -> Mapping[tuple[str, st
     return known
 
 
-def _changes(turn: RulesTurn) -> tuple[str, bool]:
+def _changes(turn: RulesTurn) -> str:
     """Report who changed what in the period that the message names, by default the last week."""
     start, end, *_ = [*_PERIOD.findall(turn.conversation.question), "-1_WEEK", "-1_WEEK"]
     answer = turn.read("read_history", **{"from": start, "to": end, "limit": 200})
     rows, head = answer.rows("changes"), plain(answer.notes[0] if answer.notes else f"{start} – {end}", 200)
     if not rows:
-        return turn.say("run_no_changes", period=head), False
+        return turn.say("run_no_changes", period=head)
+    turn.found = True
     by = Counter(cell(row.get("who")) for row in rows).most_common(10)
     who = ", ".join(f"{plain(name, 60)} ({count})" for name, count in by)
     lines = [
@@ -138,18 +130,18 @@ def _changes(turn: RulesTurn) -> tuple[str, bool]:
     ]
     more = [turn.say("run_more", count=len(rows) - SHOWN)] if len(rows) > SHOWN else []
     said = turn.say("run_changes", count=len(rows), who=who, period=head)
-    return "\n".join([said, bullets(lines), *more]), True
+    return "\n".join([said, bullets(lines), *more])
 
 
-def _embeddings(turn: RulesTurn) -> tuple[str, bool]:
+def _embeddings(turn: RulesTurn) -> str:
     """Have missing and outdated embeddings renewed, and report how many are missing."""
     answer = turn.read("refresh_embeddings")
     facts = {name: answer.fields.get(name, "?") for name in ("nodes", "missing", "model")}
     said = turn.say("run_embeddings_queued" if answer.fields.get("queued") is True else "run_embeddings_kept")
-    return f"{turn.say('run_embeddings', **facts)} {said}", False
+    return f"{turn.say('run_embeddings', **facts)} {said}"
 
 
-TASKS: Mapping[str, Callable[[RulesTurn], tuple[str, bool]]] = {
+TASKS: Mapping[str, Callable[[RulesTurn], str]] = {
     "read_history": _changes,
     "check_graph": _check,
     "refresh_embeddings": _embeddings,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ from graphrag.rules.graph_answers import all_keys
 from graphrag.rules.markup import EdgeEnds, bullets, cite, code, edges_of, plain
 from graphrag.rules.node_answers import data_of, field_path, fields_of
 from graphrag.rules.normalized_text import EntityMention, letters
-from graphrag.rules.resolver import the_nodes, the_type
+from graphrag.rules.resolver import the_nodes
 from graphrag.rules.tool_tables import (
     Handle,
     ToolTables,
@@ -21,13 +20,12 @@ from graphrag.rules.tool_tables import (
     named_handles,
     of_direction,
 )
-from graphrag.rules.turn_state import RulesTurn, detail, edges_at
+from graphrag.rules.turn_state import RulesTurn, detail
 from tools.toon import compact_json
 
-GAP_X, GAP_Y, STEP = 100, 60, 200
+STEP = 200
 _SIDES = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 _LABELS = ("name", "title", "label", "displayName")
-_PAIR = re.compile(r"(-?[\d.]+(?:e[-+]?\d+)?)[,x](-?[\d.]+(?:e[-+]?\d+)?)")
 
 
 def connect(turn: RulesTurn) -> NoReturn:
@@ -78,7 +76,7 @@ def delete_edge(turn: RulesTurn) -> NoReturn:
             turn.stop(turn.say("incomplete_delete"))
         turn.propose("delete_edge", {"edgeKey": key.text}, turn.say("delete", what=code(key.text)))
     source, target = the_nodes(turn, *ends)
-    edges = edges_between(turn.read_all(edges_at(source))[0], source, target)
+    edges = edges_between(turn.read("list_node_edges", nodeKey=source, maxResults=100), source, target)
     facts = {"source": cite(source), "target": cite(target)}
     if not edges:
         turn.stop(turn.say("not_connected", **facts))
@@ -117,8 +115,6 @@ def set_field(turn: RulesTurn) -> NoReturn:
     new: Any = value
     if letters(name) in ("code", "process", "script"):
         field = "process"
-    elif letters(name) == "type":
-        field, new = "type", the_type(turn, EntityMention(text=value))
     else:
         field, new = _data_field(turn, node, name, value)
     what = turn.say("set", field=code(field), node=cite(node), value=code(compact_json(new)))
@@ -148,37 +144,16 @@ def _value(turn: RulesTurn, text: str, now: Any) -> Any:
 
 
 def move(turn: RulesTurn) -> NoReturn:
-    """Propose another place: a point, beside another node, or some way off."""
-    request = turn.request
-    keys = the_nodes(turn, request.mention("node"), request.mention("other"))
-    side = request.options.get("side") or request.grammar.sides.get(request.folded("side"), "right")
-    if request.text("x"):
-        x, y = float(request.folded("x")), float(request.folded("y"))
-    else:
-        boxes = [_box(turn, answer) for answer in turn.read_all(*map(detail, keys))]
-        x, y = _place(boxes, side, float(request.folded("distance") or STEP))
-    place = {axis: int(value) if value == int(value) else value for axis, value in (("posX", x), ("posY", y))}
-    what = turn.say("move", node=cite(keys[0]), x=place["posX"], y=place["posY"])
-    what += " " + turn.say(f"side_{side}", node=cite(keys[1])) if len(keys) == 2 else ""
-    turn.propose("move_node", {"nodeKey": keys[0], **place}, what)
-
-
-def _box(turn: RulesTurn, shown: ToolTables) -> list[float]:
-    """Return x, y, width and height of a node."""
-    found = [_PAIR.fullmatch(shown.text_of(field)) for field in ("position", "size")]
-    if None in found:
-        turn.stop(turn.say("read_failed", reason=plain(shown.text, 300)))
-    return [float(number) for pair in found if pair is not None for number in pair.groups()]
-
-
-def _place(boxes: Sequence[list[float]], side: str, distance: float) -> tuple[float, float]:
-    """Return where the first box goes: beside the second, else so far from its place."""
-    across, down = _SIDES[side]
-    (x, y, width, height), other = boxes[0], boxes[-1]
-    if len(boxes) == 1:
-        return x + across * distance, y + down * distance
-    wide, high = other[2] if across > 0 else width, other[3] if down > 0 else height
-    return other[0] + across * (wide + GAP_X), other[1] + down * (high + GAP_Y)
+    """Propose another place: a point, or some way off."""
+    request, (node,) = turn.request, the_nodes(turn, turn.request.mention("node"))
+    x, y = request.folded("x"), request.folded("y")
+    if not x:
+        position = turn.checked(turn.read_all(detail(node))[0]).text_of("position").partition(",")
+        across, down = _SIDES[request.grammar.sides[request.folded("side")]]
+        distance = float(request.folded("distance") or STEP)
+        x, y = f"{float(position[0]) + across * distance:g}", f"{float(position[2]) + down * distance:g}"
+    what = turn.say("move", node=cite(node), x=x, y=y)
+    turn.propose("move_node", {"nodeKey": node, "posX": float(x), "posY": float(y)}, what)
 
 
 def tidy(turn: RulesTurn) -> NoReturn:

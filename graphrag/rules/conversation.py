@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag.i18n import Language
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.rules.normalized_text import READ_CHARS, fold
 from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import ToolTables, parse_answer
-from tools.arguments import MalformedArguments, parse_arguments
 
 _WORD = re.compile(r"[a-z]+")
 _FRENCH_PROMPT = re.compile(r"^Tu es l'assistant|# Règles$", re.MULTILINE)
+
+Signature = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +31,8 @@ class Call:
     arguments: Mapping[str, Any]
 
     @property
-    def signature(self) -> tuple[str, str]:
-        """The call in one form, to compare it with another."""
+    def signature(self) -> Signature:
+        """Its name and its arguments as they are written, by which its answer is found."""
         return self.name, json.dumps(self.arguments, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -44,7 +45,7 @@ class Conversation:
 
     question: str
     language: Language
-    answered: tuple[tuple[Call, ToolTables | None], ...]
+    answered: Mapping[Signature, ToolTables | None]
     rounds: int
     texts: tuple[str, ...]
 
@@ -73,21 +74,13 @@ def _language(question: str, system: Sequence[str]) -> Language:
     return "fr" if any(_FRENCH_PROMPT.search(text) for text in system) else "en"
 
 
-def _answered(turn: Sequence[Message]) -> tuple[tuple[Call, ToolTables | None], ...]:
-    answers = {m.call_id: m for m in turn if isinstance(m, ToolMessage)}
-    broken_off = {key for key, answer in answers.items() if answer.content.startswith("ERROR interrupted")}
+def _answered(turn: Sequence[Message]) -> Mapping[Signature, ToolTables | None]:
+    """Return the calls of a turn with their answers, without those that broke off and are made again."""
+    answers = {
+        m.call_id: parse_answer(m.content, is_error=m.is_error, outcome=m.outcome)
+        for m in turn
+        if isinstance(m, ToolMessage)
+    }
+    broken_off = {key for key, answer in answers.items() if answer.text.startswith("ERROR interrupted")}
     calls = [call for m in turn if isinstance(m, AssistantMessage) for call in m.tool_calls]
-    return tuple((_call(call), _parsed(answers.get(call.id))) for call in calls if call.id not in broken_off)
-
-
-def _call(call: ToolCall) -> Call:
-    try:
-        return Call(name=call.name, arguments=parse_arguments(call.arguments).values)
-    except MalformedArguments:  # another model began this turn
-        return Call(name=call.name, arguments={})
-
-
-def _parsed(answer: ToolMessage | None) -> ToolTables | None:
-    if answer is None:
-        return None
-    return parse_answer(answer.content, is_error=answer.is_error, outcome=answer.outcome)
+    return {(c.name, c.arguments): answers.get(c.id) for c in calls if c.id not in broken_off}

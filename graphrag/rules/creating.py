@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -18,7 +17,7 @@ from graphrag.rules.tool_tables import (
     key_of,
     named_handles,
 )
-from graphrag.rules.turn_state import RulesTurn, call, detail, edges_at
+from graphrag.rules.turn_state import RulesTurn, call, detail
 
 Span = tuple[int, int]
 
@@ -62,10 +61,6 @@ def _clauses(turn: RulesTurn) -> dict[str, Span]:
     for clause, stop in zip(found, stops, strict=False):
         joint = rules.word("clause_joint").search(folded, clause.end(), stop) if stop != end else None
         spans.setdefault(clause.lastgroup or "", (clause.end(), joint.start() if joint else stop))
-    begin, stop = spans["head"]
-    quote = re.compile(rules.words["quote"]).search(folded, begin, stop)
-    if quote is not None and "named" not in spans:  # add a filter "Only active"
-        spans |= {"named": quote.span(), "head": (begin, quote.start())}
     return spans
 
 
@@ -79,7 +74,7 @@ def _propose_connected(
     found = the_nodes(turn, said["after"], said["before"])
     config, near, *answers = turn.read_all(
         call("read_node_config", typeKey=payload["typeKey"]),
-        edges_at(found[0]),
+        call("list_node_edges", nodeKey=found[0], maxResults=100),
         *map(detail, found),
     )
     handles = {key: handles_of_node(answer) for key, answer in zip(found, answers, strict=False)}

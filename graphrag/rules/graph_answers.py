@@ -15,7 +15,7 @@ from tools.compact import squeeze
 
 REACH = 3
 LISTED = 50
-MAX_ENTRIES, MAX_FLOW, MAX_NOTES, SHOWN_TYPES = 4, 15, 5, 12
+MAX_ENTRIES, MAX_FLOW, MAX_NOTES = 4, 15, 5
 _BEGINS = re.compile(r"trigger|start|entry|inject|webhook|form\b|\bin\b", re.IGNORECASE)
 """Types and names of nodes by which workflows begin; other entries only feed them."""
 
@@ -29,9 +29,9 @@ _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 def describe_graph(turn: RulesTurn) -> str:
     """Say what the graph is for, as its name, description and notes say, and how it runs from its start."""
     overview = turn.read("read_graph_overview")
-    begins, types = _beginnings(overview), overview.rows("types")
+    begins = _beginnings(overview)
     flows = [around(key_of(row), REACH, "out", 30) for row in begins[:MAX_ENTRIES]]
-    has_notes = any(row.get("type") == "note" for row in types)
+    has_notes = any(row.get("type") == "note" for row in overview.rows("types"))
     answers = turn.read_all(*flows, *([listing(MAX_NOTES, typeKey="note")] if has_notes else []))
     description = plain(overview.text_of("description"))
     lines = [f"**{plain(overview.text_of('name'), 120)}**" + (f": {description}" if description else "")]
@@ -39,10 +39,6 @@ def describe_graph(turn: RulesTurn) -> str:
     notes = [cell(row.get("holds")) for answer in answers[len(flows) :] for row in answer.rows("found")]
     if any(notes):
         lines += [turn.say("notes"), bullets([plain(_NOTE.sub("", text), 160) for text in notes if text])]
-    if types:
-        shown = [f"{code(cell(row.get('type')))} ({cell(row.get('nodes'))})" for row in types[:SHOWN_TYPES]]
-        more = ", …" if len(types) > SHOWN_TYPES else ""
-        lines.append(turn.say("types_used", types=", ".join(shown) + more))
     if begins:
         longest = max(answers[: len(flows)], key=lambda answer: len(answer.rows("nodes")))
         far = [key_of(row) for row in longest.rows("nodes") if row.get("depth") == REACH][:MAX_ENTRIES]
@@ -80,23 +76,6 @@ def sizes(turn: RulesTurn, overview: ToolTables) -> str:
     shown = [plain(cell(row.get("sheet")), 80) + count for row, count in zip(sheets, counts, strict=True)]
     nodes, edges = overview.fields.get("nodes", 0), overview.fields.get("edges", 0)
     return turn.say("sizes", nodes=nodes, edges=edges, sheets=len(sheets), list=", ".join(shown[:10]))
-
-
-def starts(turn: RulesTurn) -> str:
-    """Say where the graph begins."""
-    begins = _beginnings(turn.read("read_graph_overview"))
-    return turn.say("starts_at", nodes=_cited(begins)) if begins else turn.say("no_nodes", of="")
-
-
-def unconnected(turn: RulesTurn) -> str:
-    """Say which nodes have no edge, and what the overview leaves out; notes are no nodes of the flow."""
-    overview = turn.read("read_graph_overview")
-    rows = _without_notes(overview.rows("without_edges"))
-    left_out = [
-        note for note in overview.notes if re.match(r"The graph is large|\d+ more without_edges", note)
-    ]
-    said = turn.say("these_alone" if rows else "none_alone")
-    return "\n".join([said, bullets([*map(cite_row, rows), *left_out])]).strip()
 
 
 def list_types(turn: RulesTurn) -> str:

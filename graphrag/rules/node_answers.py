@@ -40,12 +40,9 @@ def _neighbours(answer: ToolTables, key: str) -> Iterator[Neighbour]:
             yield Neighbour(other, edge.label, is_after, edge.target_handle.startswith(USE_HANDLE))
 
 
-def describe_node(turn: RulesTurn) -> str | None:
+def describe_node(turn: RulesTurn) -> str:
     """Say what a node is and does, with its data and its code."""
-    asked = asked_nodes(turn, "node")
-    if asked is None:
-        return None
-    (key,) = asked
+    (key,) = asked_nodes(turn, "node")
     shown, near = turn.read_all(detail(key), around(key, 1, "any", 30))
     turn.checked(shown)
     row = {"_key": key, "name": shown.fields.get("name"), "type": shown.fields.get("type")}
@@ -73,13 +70,10 @@ def _around_lines(turn: RulesTurn, key: str, near: ToolTables) -> list[str]:
     return lines or ([] if near.is_error else [turn.say("nothing_any", node=cite(key))])
 
 
-def show_field(turn: RulesTurn) -> str | None:
+def show_field(turn: RulesTurn) -> str:
     """Say what a field of a node holds, or what the node uses as its model or its tools."""
     name = turn.request.text("field") or turn.request.text("word")
-    asked = asked_nodes(turn, "node") if name else None
-    if asked is None:
-        return None
-    (key,) = asked
+    (key,) = asked_nodes(turn, "node")
     names = [name, *turn.request.grammar.listed(f"field_{letters(name)}")]
     fields = fields_of(data_of(turn, key))
     paths = [path for alias in names if (path := field_path(fields, alias)) is not None]
@@ -128,12 +122,10 @@ def field_path(fields: Mapping[str, Any], wanted: str) -> str | None:
 # What surrounds a node
 
 
-def neighbors(turn: RulesTurn) -> str | None:
+def neighbors(turn: RulesTurn) -> str:
     """Say what surrounds a node."""
-    direction, asked = turn.request.options.get("direction", "any"), asked_nodes(turn, "node")
-    if asked is None:
-        return None
-    (key,), before = asked, turn.request.wording.folded[: turn.request.spans["node"][0]]
+    direction, (key,) = turn.request.options.get("direction", "any"), asked_nodes(turn, "node")
+    before = turn.request.wording.folded[: turn.request.spans["node"][0]]
     depth = REACH if turn.request.grammar.word("all_the_way").search(before) else 1
     near = turn.checked(turn.read_all(around(key, depth, direction, MAX_LINES))[0])
     if len(near.rows("nodes")) < 2:
@@ -143,42 +135,31 @@ def neighbors(turn: RulesTurn) -> str | None:
         lines = [cite_row(one.row) + (f" · {plain(one.label, 60)}" if one.label else "") for one in others]
     else:
         lines = edge_lines(near)
-    more = f"\n{turn.say('more_around')}" if _is_cut(near) else ""
+    is_cut = any(note.startswith("More nodes than") or "more edges" in note for note in near.notes)
+    more = f"\n{turn.say('more_around')}" if is_cut else ""
     return f"{turn.say(f'around_{direction}', node=cite(key))}\n{bullets(lines[:MAX_LINES])}{more}"
 
 
-def _is_cut(answer: ToolTables) -> bool:
-    return any(note.startswith("More nodes than") or "more edges" in note for note in answer.notes)
-
-
-Links = dict[str, list[tuple[str, str]]]
-"""The next nodes of each, with what stands on the edge."""
-
-
-def path(turn: RulesTurn) -> str | None:
+def path(turn: RulesTurn) -> str:
     """Say how one node leads to another."""
-    asked = asked_nodes(turn, "a", "b")
-    if asked is None:
-        return None
-    start, end = asked
+    start, end = asked_nodes(turn, "a", "b")
     if start == end:
         return turn.say("same_node", node=cite(start))
     answers = turn.read_all(
         *(around(key, REACH, way, MAX_AROUND) for key in (start, end) for way in ("out", "in"))
     )
-    links: Links = {}
+    links: dict[str, list[tuple[str, str]]] = {}
     for edge in (edge for answer in answers for edge in edges_of(answer)):
         links.setdefault(edge.source, []).append((edge.target, edge.label))
     there = _shortest(links, start, end)
     facts = {"start": cite(start), "end": cite(end)}
     if there:
-        return f"{turn.say('path', steps=len(there), **facts)}\n{_written(start, there)}"
-    is_whole = all(row.get("depth") != REACH for row in answers[0].rows("nodes"))
-    is_sure = is_whole and not any(map(_is_cut, answers))
-    return turn.say("no_path" if is_sure else "no_short_path", reach=2 * REACH, **facts)
+        arrows = [(f" —{plain(label, 60)}→ " if label else " → ") + cite(key) for key, label in there]
+        return f"{turn.say('path', steps=len(there), **facts)}\n{cite(start)}{''.join(arrows)}"
+    return turn.say("no_path", reach=2 * REACH, **facts)
 
 
-def _shortest(links: Links, start: str, end: str) -> list[tuple[str, str]]:
+def _shortest(links: Mapping[str, list[tuple[str, str]]], start: str, end: str) -> list[tuple[str, str]]:
     """Return the steps of a shortest path, each with what stands on its edge; none where there is no path."""
     came: dict[str, list[tuple[str, str]]] = {start: []}
     queue = deque([start])
@@ -189,8 +170,3 @@ def _shortest(links: Links, start: str, end: str) -> list[tuple[str, str]]:
                 came[other] = [*came[key], (other, label)]
                 queue.append(other)
     return came.get(end, [])
-
-
-def _written(start: str, steps: list[tuple[str, str]]) -> str:
-    arrows = [(f" —{plain(label, 60)}→ " if label else " → ") + cite(key) for key, label in steps]
-    return cite(start) + "".join(arrows)

@@ -33,11 +33,6 @@ class EntityMention:
     text: str
     quoted: bool = False
 
-    @property
-    def is_short(self) -> bool:
-        """Whether it can be a name rather than a clause."""
-        return self.quoted or len(self.text.split()) <= 4
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalizedText:

@@ -6,8 +6,6 @@ goes on after a restart, on another server, or after a person decided a proposal
 
 from __future__ import annotations
 
-import json
-import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
@@ -30,15 +28,13 @@ from graphrag.rules import change_requests, creating, graph_answers, node_answer
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import grammar, understand
-from graphrag.rules.turn_state import RulesStep, RulesTurn, outcome_lines, run
+from graphrag.rules.turn_state import NotNamed, RulesStep, RulesTurn, outcome_lines, run
 
-_PIECE = re.compile(r"\S*\s*\S*\s*\S*\s*", re.DOTALL)
-
-HANDLERS: Mapping[str, Callable[[RulesTurn], str | None]] = {
+HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
     handler.__name__: handler
     for handler in (
-        *(graph_answers.describe_graph, graph_answers.starts, graph_answers.count, graph_answers.list_nodes),
-        *(graph_answers.list_types, graph_answers.unconnected, graph_answers.search),
+        *(graph_answers.describe_graph, graph_answers.count, graph_answers.list_nodes),
+        *(graph_answers.list_types, graph_answers.search),
         *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
         *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
@@ -48,16 +44,11 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str | None]] = {
 """What answers each intent of the patterns; the other intents are the names of texts."""
 
 
-def _new_id() -> str:
-    return f"rules_{secrets.token_hex(12)}"
-
-
 class RulesProvider(Identified):
-    """Answers by rules from what the tools return. `ids` makes the ids of its calls."""
+    """Answers by rules from what the tools return."""
 
-    def __init__(self, *, ids: Callable[[], str] = _new_id) -> None:
+    def __init__(self) -> None:
         super().__init__(name="offline", model="rules", context_window=1_000_000)
-        self._ids = ids
 
     async def stream(
         self,
@@ -65,7 +56,7 @@ class RulesProvider(Identified):
         tools: Sequence[ToolSchema] = (),
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
-        """Yield the answer piece by piece, or the calls of the tools that it needs first.
+        """Yield the answer, or the calls of the tools that it needs first.
 
         Costs no tokens: the usage reported is zero. Raises nothing.
         """
@@ -73,12 +64,10 @@ class RulesProvider(Identified):
         conversation = read_conversation(messages)
         step = next_step(conversation, offered)
         text = _with_notice(step, conversation)
-        for piece in filter(None, _PIECE.findall(text)):
-            yield TextDelta(text=piece)
-        calls = [
-            ToolCall(id=self._ids(), name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False))
-            for call in step.calls
-        ]
+        if text:
+            yield TextDelta(text=text)
+        made = [(f"rules_{secrets.token_hex(12)}", *call.signature) for call in step.calls]
+        calls = [ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made]
         for index, call in enumerate(calls):
             yield ToolCallStarted(index=index, id=call.id, name=call.name)
         for index, call in enumerate(calls):
@@ -98,12 +87,10 @@ def _names(tools: Sequence[ToolSchema]) -> frozenset[str]:
 
 def _with_notice(step: RulesStep, conversation: Conversation) -> str:
     """Return the text; the first one of a conversation begins by saying that no model is at work."""
-    if not step.text:
-        return ""
     notices = tuple(grammar(language).texts["notice"] for language in ("en", "fr"))
-    if any(text.startswith(notices) for text in conversation.texts):
-        return step.text
-    return f"{grammar(conversation.language).texts['notice']}\n\n{step.text}"
+    is_said = any(text.startswith(notices) for text in conversation.texts)
+    notice = grammar(conversation.language).texts["notice"]
+    return step.text if is_said or not step.text else f"{notice}\n\n{step.text}"
 
 
 def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
@@ -111,15 +98,18 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     first = conversation.language
     requests = understand(conversation.question, (first, "en" if first == "fr" else "fr"))
     turns = [RulesTurn(conversation, request, offered) for request in requests]
-    proposals = [answer for call, answer in conversation.answered if call.name.startswith("propose_")]
+    proposals = [answer for (name, _), answer in conversation.answered.items() if name.startswith("propose_")]
     if (FINISH in offered or requests[0].intent == "search") and (step := task_step(turns[0])) is not None:
         return step
     if proposals:  # never a second proposal in a turn, whatever became of the first
         step = RulesStep(text="\n\n".join(outcome_lines(turns[0], answer) for answer in proposals))
     else:
         step = run(_answer, turns)
-    is_over = FINISH in offered and not step.calls
-    return finished(step.text, "findings" if proposals else "ok") if is_over else step
+    return (
+        step
+        if step.calls or FINISH not in offered
+        else finished(step.text, "findings" if proposals else "ok")
+    )
 
 
 def _answer(turn: RulesTurn) -> str:
@@ -128,4 +118,7 @@ def _answer(turn: RulesTurn) -> str:
         return turn.say("no_write_tool")
     if intent not in HANDLERS:
         return turn.say(intent)
-    return HANDLERS[intent](turn) or graph_answers.search(turn)
+    try:
+        return HANDLERS[intent](turn)
+    except NotNamed:
+        return graph_answers.search(turn)

@@ -10,9 +10,9 @@ from graphrag.rules.markup import bullets, cite_row, code, plain
 from graphrag.rules.normalized_text import EntityMention, fold, letters
 from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import Row, cell, key_of
-from graphrag.rules.turn_state import RulesTurn, call
+from graphrag.rules.turn_state import NotNamed, RulesTurn, call
 
-MAX_NEAR = 5
+MAX_NEAR, MAX_NAME_WORDS = 5, 4
 NOTES = frozenset(("note", "group"))
 """Types of what is only written on the canvas."""
 
@@ -55,14 +55,15 @@ def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
     return [key_of(one) for one in found if not isinstance(one, str)]
 
 
-def asked_nodes(turn: RulesTurn, *slots: str) -> list[str] | None:
-    """Return the keys of the nodes of a question; None where words are no name. May end with a question."""
+def asked_nodes(turn: RulesTurn, *slots: str) -> list[str]:
+    """Return the keys of the nodes of a question; may end the handler with one back. Raises: NotNamed."""
     mentions = [mention for slot in slots if (mention := turn.request.mention(slot)) is not None]
-    found = find_nodes(turn, mentions) if len(mentions) == len(slots) else []
+    found = find_nodes(turn, mentions) if len(mentions) == len(slots) else [""]
     unclear = [one for one in found if isinstance(one, str)]
-    if unclear and all(mention.is_short for mention in mentions):
-        turn.stop("\n".join(unclear))
-    return None if unclear or not found else [key_of(one) for one in found if not isinstance(one, str)]
+    can_be_names = all(one.quoted or len(one.text.split()) <= MAX_NAME_WORDS for one in mentions)
+    if unclear and not (mentions and can_be_names):
+        raise NotNamed
+    return turn.stop("\n".join(unclear)) if unclear else the_nodes(turn, *mentions)
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:

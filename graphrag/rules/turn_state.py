@@ -37,7 +37,10 @@ class _Stop(Exception):
 
     def __init__(self, step: RulesStep) -> None:
         self.step = step
-        super().__init__(step.text)
+
+
+class NotNamed(Exception):
+    """Words that should name a node name none: the question is to be searched for."""
 
 
 def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> RulesStep:
@@ -62,9 +65,9 @@ class RulesTurn:
     def __init__(self, conversation: Conversation, request: UserRequest, offered: frozenset[str]) -> None:
         self.conversation, self.request, self.offered = conversation, request, offered
         self.language: Language = conversation.language
-        self.max_rounds = MAX_ROUNDS
+        self.max_rounds, self.found = MAX_ROUNDS, False
         self._known = {
-            call.signature: answer or ToolTables(is_error=True) for call, answer in conversation.answered
+            key: answer or ToolTables(is_error=True) for key, answer in conversation.answered.items()
         }
 
     def say(self, text: str, /, **facts: Any) -> str:
@@ -117,11 +120,6 @@ def call(name: str, /, **arguments: Any) -> Call:
 def detail(key: str) -> Call:
     """Return the call that reads a node whole."""
     return call("read_node_detail", nodeKey=key)
-
-
-def edges_at(key: str) -> Call:
-    """Return the call that reads the edges of a node, with their keys."""
-    return call("list_node_edges", nodeKey=key, maxResults=100)
 
 
 def around(key: str, depth: int, direction: str, limit: int) -> Call:
