@@ -76,11 +76,8 @@ def _language(question: str, system: Sequence[str]) -> Language:
 
 def _answered(turn: Sequence[Message]) -> Mapping[Signature, ToolTables | None]:
     """Return the calls of a turn with their answers, without those that broke off and are made again."""
-    answers = {
-        m.call_id: parse_answer(m.content, is_error=m.is_error, outcome=m.outcome)
-        for m in turn
-        if isinstance(m, ToolMessage)
-    }
+    messages = [m for m in turn if isinstance(m, ToolMessage)]
+    answers = {m.call_id: parse_answer(m.content, is_error=m.is_error, outcome=m.outcome) for m in messages}
     broken_off = {key for key, answer in answers.items() if answer.text.startswith("ERROR interrupted")}
     calls = [call for m in turn if isinstance(m, AssistantMessage) for call in m.tool_calls]
     return {(c.name, c.arguments): answers.get(c.id) for c in calls if c.id not in broken_off}

@@ -105,11 +105,8 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
         step = RulesStep(text="\n\n".join(outcome_lines(turns[0], answer) for answer in proposals))
     else:
         step = run(_answer, turns)
-    return (
-        step
-        if step.calls or FINISH not in offered
-        else finished(step.text, "findings" if proposals else "ok")
-    )
+    is_over = FINISH in offered and not step.calls
+    return finished(step.text, "findings" if proposals else "ok") if is_over else step
 
 
 def _answer(turn: RulesTurn) -> str:

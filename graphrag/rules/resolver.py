@@ -118,5 +118,4 @@ def the_type(turn: RulesTurn, mention: EntityMention | None) -> str:
 
 def type_lines(rows: Sequence[Row]) -> str:
     """Return the types, a line each."""
-    shown = [(cell(row.get("type")), cell(row.get("description"))) for row in rows]
-    return bullets([f"{code(name)}: {plain(description, 160)}" for name, description in shown])
+    return bullets([f"{code(cell(r.get('type')))}: {plain(cell(r.get('description')), 160)}" for r in rows])
