@@ -41,6 +41,10 @@ def test_the_phases_of_a_conversation() -> None:
     run("phases.test.mjs")
 
 
+def test_the_first_entries_of_a_result() -> None:
+    run("results.test.mjs")
+
+
 @pytest.mark.parametrize("drawn", [0, pytest.param(600, marks=pytest.mark.slow)])
 def test_every_document_operation_of_the_page_does_what_the_server_does(tmp_path: Path, drawn: int) -> None:
     made = server_cases(drawn)
