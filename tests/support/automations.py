@@ -24,7 +24,7 @@ from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_events import session_of
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory, SentBlock
-from graphrag.leases import HELD_MS
+from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, UserMessage
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
@@ -132,7 +132,7 @@ def night_on(
     limits: SessionLimits | None = None,
     policy: Policy | None = None,
     at_once: int = 2,
-    held_ms: int = HELD_MS,
+    lease_clock: Callable[[], int] = now_ms,
     look_s: float = 0.05,
     pricing: Pricing | None = None,
 ) -> Night:
@@ -156,12 +156,12 @@ def night_on(
             clock=clock,
         ),
         threads=threads,
-        leases=TurnLeases(records, look_s=look_s, held_ms=held_ms),
+        leases=TurnLeases(records, look_s=look_s, clock=lease_clock),
         approvals=approvals,
         context_options=ContextOptions(),
     )
     automations = Automations(records, workspace="default", clock=clock)
-    slots = TurnLeases(records, prefix=SLOT, look_s=look_s, held_ms=held_ms)
+    slots = TurnLeases(records, prefix=SLOT, look_s=look_s, clock=lease_clock)
     runner = Runner(automations, agent, slots, limits=limits, sleep=clock.sleep)
     conversations = TurnLeases(records)
     worker = Worker(automations, runner, approvals, conversations)

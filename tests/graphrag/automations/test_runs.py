@@ -18,7 +18,18 @@ from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.llm.message_text import is_stable
 from graphrag.sessions.machine import EndReason, EventName, Phase
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of, night_on, until
+from tests.support.automations import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MONDAY,
+    Clock,
+    finish,
+    move,
+    night_of,
+    night_on,
+    until,
+)
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
 TWO = MONDAY + 2 * HOUR
@@ -368,13 +379,15 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
 async def test_a_process_that_was_frozen_for_longer_than_its_lease_stores_nothing() -> None:
     held = asyncio.Event()
     model = ScriptedProvider(Says(text="I was away", held=held, reading=(1, 2)))
-    async with night_of(model, held_ms=200, look_s=1_000) as frozen:
+    leases = Clock()
+    async with night_of(model, lease_clock=leases, look_s=1_000) as frozen:
         made = await frozen.automation()
         frozen.clock.now = TWO
         await frozen.scheduler.tick()
         await until(lambda: bool(model.requests))
-        await asyncio.sleep(0.3)
-        other = night_on(frozen.database, ScriptedProvider(finish("ok", "By another.")), clock=frozen.clock)
+        leases.now += MINUTE
+        by_another = ScriptedProvider(finish("ok", "By another."))
+        other = night_on(frozen.database, by_another, clock=frozen.clock, lease_clock=leases)
         assert await other.scheduler.run_due() == 1
         (before,) = await frozen.runs(made)
         held.set()
