@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import SecretStr, TypeAdapter
+from pydantic import SecretStr
 
 from graphrag.config import Settings, SettingsError
 from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
@@ -52,10 +52,13 @@ class ProviderEntry:
     local: bool = False
 
 
+def _entry(name: str, fields: dict[str, Any]) -> ProviderEntry:
+    price = {"price": Price(**fields["price"])} if "price" in fields else {}
+    return ProviderEntry(name=name, **{**fields, **price})
+
+
 _TABLES = tomllib.loads(resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8"))
-ENTRIES: dict[str, ProviderEntry] = TypeAdapter(dict[str, ProviderEntry]).validate_python(
-    {name: {"name": name, **fields} for name, fields in _TABLES.items()}
-)
+ENTRIES: dict[str, ProviderEntry] = {name: _entry(name, fields) for name, fields in _TABLES.items()}
 """The entries of `providers.toml` by name, in their order."""
 
 DETECTED = ("deepseek", "openai", "anthropic")
