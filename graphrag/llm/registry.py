@@ -53,8 +53,9 @@ class ProviderEntry:
 
 
 def _entry(name: str, fields: dict[str, Any]) -> ProviderEntry:
-    price = {"price": Price(**fields["price"])} if "price" in fields else {}
-    return ProviderEntry(name=name, **{**fields, **price})
+    if "price" in fields:
+        fields = {**fields, "price": Price(**fields["price"])}
+    return ProviderEntry(name=name, **fields)
 
 
 _TABLES = tomllib.loads(resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8"))
