@@ -33,6 +33,17 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/test_i18n.py::test_no_text_is_empty_and_no_french_text_is_english",
         "graphrag/test_errors.py::test_every_error_is_a_whole_sentence_in_both_languages",
     ),
+    "a question of the model reaches only who can show it, and its first answer counts": (
+        "server/test_questions.py::test_an_unmodified_client_never_gets_a_question_on_any_way",
+        "graphrag/agent/test_questions_of_a_turn.py::test_two_answers_at_once_are_never_both_taken",
+        "graphrag/agent/test_questions_of_a_turn.py::test_text_typed_in_its_place_closes_a_question",
+        "concurrency/test_turn_kill.py::test_killed_anywhere_in_an_answer_the_question_waits_or_has_its_one_answer",
+        "e2e/test_asked.py::test_after_a_reload_and_in_another_tab_the_question_is_there_and_one_answer_counts",
+    ),
+    "an admin sees what models called lately and why calls were not run": (
+        "server/test_rest_calls.py::test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_any",
+        "server/test_metrics.py::test_a_scrape_after_a_story_counts_all_of_it",
+    ),
     "who cannot grant more rounds of tools is answered without tools": (
         "server/test_rest_ai.py::test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up",
     ),
