@@ -84,6 +84,7 @@ export function createConversation(app, { log, composer, onChange }) {
 
   function ask(text) {
     if (conversation.isBusy || !conversation.graphKey) return;
+    if (conversation.phase === "question") conversation.turn?.showAfter(); // the message takes the answer's place
     log.content.append(createQuestion(app, text));
     conversation.title ||= text.slice(0, TITLE_CHARS);
     newTurn();
