@@ -109,3 +109,45 @@ def run_and_die(folder: str) -> None:
             os._exit(0)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+class Finisher(Worker):
+    """A model that finishes at once."""
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        yield ToolCallStarted(index=0, id=f"f{len(messages)}", name=FINISH.name)
+        yield ToolCallReady(index=0, call=replace(FINISH, id=f"f{len(messages)}"))
+        yield Finished(reason="tool_calls")
+
+
+class Shared(Clock):
+    """A clock that several processes read from a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self) -> int:
+        return int(self._path.read_text())
+
+
+def serve(path: str) -> None:
+    """Tick until killed, by the clock in a file beside the database."""
+    file = Path(path)
+
+    async def work() -> None:
+        async with SqliteDatabase(file) as database:
+            clock = Shared(file.with_suffix(".clock"))
+            here = night_on(
+                database, Finisher(file), clock=clock, limits=SessionLimits(confirm_ms=0), at_once=4
+            )
+            print("ticking", flush=True)
+            while True:
+                await here.scheduler.run_due()
+                await asyncio.sleep(0.05)
+
+    asyncio.run(work())
