@@ -11,7 +11,7 @@ import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, Common, command, fail, run_coroutine
-from graphrag.app.wiring import back_up_database, restore_database
+from graphrag.app.databases import back_up_database, restore_database
 from graphrag.i18n import Language
 
 EVERY_S = 1.0

@@ -17,7 +17,8 @@ import typer
 from cli import render
 from datasources.base import GraphDataSource
 from datasources.types import Graph
-from graphrag.app.wiring import Services, database_file, open_services
+from graphrag.app.databases import database_file
+from graphrag.app.wiring import Services, open_services
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
 from graphrag.i18n import Language

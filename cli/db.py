@@ -10,7 +10,7 @@ from cli import render
 from cli.common import EXIT_USAGE, DbOption, JsonOption, LanguageOption, fail, run_coroutine, settings_of
 from cli.doctor import show_findings
 from datasources.errors import SourceError
-from graphrag.app.wiring import check_database, database_user_script, prepare_database
+from graphrag.app.databases import check_database, database_user_script, prepare_database
 from graphrag.config import Settings
 
 database = typer.Typer(help="Set a database up and look at its health.", no_args_is_help=True)

@@ -23,7 +23,8 @@ from cli.diff import print_preview
 from cli.prompt import TOOLS
 from graphrag.agent.requested_calls import Answered, CallLimits, Requested
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.app.wiring import Services, open_database
+from graphrag.app.databases import open_database
+from graphrag.app.wiring import Services
 from graphrag.approvals import Approvals
 from graphrag.llm.base import ToolCall
 from graphrag.llm.tokens import count_tokens

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from datasources.base import Database, Finding
 from datasources.errors import SourceError
 from datasources.types import GraphStats
-from graphrag.app.wiring import database_file, open_database, rules_provider
+from graphrag.app.databases import database_file, open_database
+from graphrag.app.wiring import rules_provider
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingError

@@ -21,7 +21,7 @@ from datasources.arango import ArangoDatabase, parse_address
 from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.thread_store import Threads
-from graphrag.app.wiring import open_database
+from graphrag.app.databases import open_database
 from graphrag.approvals import Approve, Person
 from graphrag.live import LiveElsewhere
 from graphrag.llm.base import AssistantMessage, UserMessage

@@ -1,0 +1,146 @@
+"""Chooses the database of an address: opens it, sets it up, checks it and copies it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from datasources.arango import ArangoAddress, is_arango, parse_address
+from datasources.base import Database, Finding
+from datasources.errors import InvalidDatabaseUrl
+from datasources.mock import open_nba
+from datasources.sqlite import SqliteDatabase
+from datasources.sqlite import backup as sqlite_backup
+from graphrag.app.backups import back_up_folder, check_audit, restore_folder
+from graphrag.config import Settings
+
+if TYPE_CHECKING:
+    from datasources.arango import ArangoDatabase
+
+
+def open_database(url: str, workspace: str) -> Database:
+    """Return the database of an address, not yet opened.
+
+    `sqlite:PATH` is a file (made when missing); `memory:` holds the NBA sample graph and is
+    gone with the process; `arango+http://…` is a database that `prepare_database` has set up.
+    Raises: InvalidDatabaseUrl.
+    """
+    if is_arango(url):
+        return _arango(parse_address(url))
+    file = database_file(url)
+    return open_nba(workspace) if file is None else SqliteDatabase(file)
+
+
+def _arango(address: ArangoAddress, *, prepared: bool = True) -> ArangoDatabase:
+    # Its driver takes longer to load than most commands take on the other databases.
+    from datasources.arango import ArangoDatabase
+
+    return ArangoDatabase(address, prepared=prepared)
+
+
+def database_file(url: str) -> Path | None:
+    """Return the file of a database address, None for one without a file. Raises: InvalidDatabaseUrl."""
+    scheme, separator, rest = url.partition(":")
+    if not separator:
+        raise InvalidDatabaseUrl(url=url, reason="it has no scheme")
+    if scheme == "memory" or is_arango(url):
+        return None
+    if scheme == "sqlite":
+        path = rest.removeprefix("//")
+        if not path:
+            raise InvalidDatabaseUrl(url=url, reason="the path is missing")
+        return Path(path).expanduser()
+    raise InvalidDatabaseUrl(url=url, reason=f"unknown scheme {scheme!r}")
+
+
+async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -> list[str]:
+    """Make what a database lacks; return what was done, one line each. Idempotent.
+
+    A `dry_run` makes nothing and returns what would be done.
+
+    Raises: InvalidDatabaseUrl and what opening the database raises.
+    """
+    if is_arango(url):
+        async with _arango(parse_address(url), prepared=False) as arango:
+            return await arango.rehearse() if dry_run else await arango.set_up()
+    file = database_file(url)
+    missing = file is not None and not await asyncio.to_thread(file.exists)
+    if dry_run:
+        return [f"would make {url}"] if missing else []
+    async with open_database(url, workspace):
+        return [f"made {url}"] if missing else []
+
+
+async def check_database(url: str, workspace: str) -> list[Finding]:
+    """Return what a database says of its health, also one that is not set up; makes nothing.
+
+    Raises: InvalidDatabaseUrl.
+    """
+    if is_arango(url):
+        async with _arango(parse_address(url), prepared=False) as arango:
+            return await arango.check()
+    file = database_file(url)
+    if file is not None and not await asyncio.to_thread(file.exists):
+        fix = "run `nodius db init`"
+        return [Finding(name="database", status="error", detail=f"{url} is not there yet", fix=fix)]
+    async with open_database(url, workspace) as database:
+        return await database.check()
+
+
+async def back_up_database(
+    settings: Settings, target: Path, said: Callable[[str], None], *, force: bool = False
+) -> dict[str, int]:
+    """Copy the embedded database to a file, or a workspace of a server's into a folder; return what it holds.
+
+    `said` is called with the progress, maybe in another thread. Raises: FileExistsError, SourceError.
+    """
+    file = database_file(settings.db)
+    if file is None:
+        async with open_database(settings.db, settings.workspace) as database:
+            return await back_up_folder(database, settings.workspace, target, said)
+    progress = _pages(said)
+    held = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
+    await _check_audit_of(target)
+    return held
+
+
+async def restore_database(
+    settings: Settings, copy: Path, said: Callable[[str], None], *, force: bool = False
+) -> dict[str, int]:
+    """Put a backup in the database's place, or into an empty workspace of a server's; return what it holds.
+
+    Raises: FileExistsError, DatabaseBusy (a server uses it), BadDocument, SourceError.
+    """
+    file = database_file(settings.db)
+    if file is None:
+        async with open_database(settings.db, settings.workspace) as database:
+            return await restore_folder(database, settings.workspace, copy, said)
+    await asyncio.to_thread(sqlite_backup.inspect, copy)
+    await _check_audit_of(copy)
+    return await asyncio.to_thread(sqlite_backup.restore, copy, file, force=force)
+
+
+def _pages(said: Callable[[str], None]) -> sqlite_backup.Progress:
+    return lambda done, all_: said(f"{done * 100 // max(all_, 1)} % of {all_:,} pages")
+
+
+async def _check_audit_of(file: Path) -> None:
+    workspaces = await asyncio.to_thread(sqlite_backup.workspaces_of, file)
+    async with SqliteDatabase(file) as database:
+        await check_audit(database, workspaces)
+
+
+def database_user_script(url: str, user: str) -> str | None:
+    """Return a script that makes a user with the least rights; None for a database without users.
+
+    Raises: InvalidDatabaseUrl.
+    """
+    if not is_arango(url):
+        database_file(url)
+        return None
+    from datasources.arango import user_script
+
+    address = parse_address(url)
+    return user_script(user=user, database=address.database, host=address.hosts[0])
