@@ -6,13 +6,18 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase as Steps
+from hypothesis import given, settings
 
 from datasources.errors import InstructionError
 from datasources.instructions import Op, apply_instruction
+from graphrag.automations.automation import PauseReason, SkipReason
+from graphrag.i18n import LANGUAGES, page_texts
+from graphrag.sessions.agent_session import Outcome, Trigger
+from graphrag.sessions.machine import EndReason, Phase
 from tests.datasources import test_instructions as operations
 
 HERE = Path(__file__).parent
@@ -43,6 +48,20 @@ def test_the_phases_of_a_conversation() -> None:
 
 def test_the_first_entries_of_a_result() -> None:
     run("results.test.mjs")
+
+
+def test_schedules_and_where_a_run_of_the_server_stands() -> None:
+    phases, ends = (",".join(each.value for each in kind) for kind in (Phase, EndReason))
+    run("automations.test.mjs", PHASES=phases, ENDS=ends)
+    for language in LANGUAGES:
+        known = page_texts(language)
+        named = {f"auto.phase.{phase}" for phase in Phase if phase is not Phase.COMPLETED}
+        named |= {f"auto.ended.{end}" for end in EndReason}
+        named |= {f"auto.paused.{why}" for why in get_args(PauseReason)}
+        named |= {f"auto.skipped.{why}" for why in get_args(SkipReason)}
+        named |= {f"auto.found.{outcome}" for outcome in get_args(Outcome)}
+        named |= {f"auto.trigger.{trigger}" for trigger in get_args(Trigger)}
+        assert named <= set(known)
 
 
 @pytest.mark.parametrize("drawn", [0, pytest.param(600, marks=pytest.mark.slow)])
@@ -79,7 +98,7 @@ def server_cases(drawn: int) -> list[dict[str, Any]]:
 def drawn_cases(count: int) -> list[tuple[Any, dict[str, Any]]]:
     found: list[tuple[Any, dict[str, Any]]] = []
 
-    @settings(max_examples=count, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, phases=[Steps.generate])
     @given(operations.cases())
     def collect(case: tuple[Any, dict[str, Any]]) -> None:
         found.append(case)

@@ -6,11 +6,10 @@ import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { mayEdit } from "../roles.js";
 import { openForm } from "./form.js";
-import { watchRuns } from "./news.js";
+import { followRuns, watchRuns } from "./news.js";
 import { createRow } from "./row.js";
 import { createRunView } from "./run.js";
 import { actOn, getAutomation, listAutomations, listRuns, listTemplates, removeAutomation } from "./service.js";
-import { isMoving } from "./standing.js";
 
 export function mountAutomations(app, element) {
   const { store, t } = app;
@@ -23,7 +22,8 @@ export function mountAutomations(app, element) {
   app.automations = { create };
   element.classList.add("automations");
   replace(element, top, list, place);
-  watchRuns(app, { isMoving: () => (store.get().automations ?? []).some((one) => isMoving(one.last)), look: load });
+  followRuns(app);
+  watchRuns(app, load);
   for (const part of ["me", "lang"]) store.on(part, load);
   store.on("graphKey", () => {
     store.set({ automations: null, runShown: null });
@@ -41,7 +41,7 @@ export function mountAutomations(app, element) {
     try {
       const automations = await listAutomations(app.api, panel.scope === "graph" ? graphKey : null);
       if (!automations.length) panel.templates[lang] ??= await listTemplates(app.api);
-      await Promise.all([...panel.runs.keys()].map(readRuns));
+      await Promise.all(automations.filter((one) => panel.runs.has(one.id)).map((one) => readRuns(one.id)));
       if (mine !== panel.asked) return; // another graph or language meanwhile
       panel.error = null;
       const review = { ...store.get().badges, automations: automations.reduce((sum, one) => sum + one.waiting, 0) };

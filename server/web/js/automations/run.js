@@ -12,7 +12,7 @@ import { mayEdit, mayManage } from "../roles.js";
 import { threeOf, timeElement, usedText } from "./facts.js";
 import { watchRuns } from "./news.js";
 import { actOnRun, getRun } from "./service.js";
-import { isMoving, isOver, stepsOf } from "./standing.js";
+import { isOver, stepsOf } from "./standing.js";
 
 const SEARCHED = 200;
 const STILL = { stay() {}, say() {} }; // a log that does not scroll
@@ -26,7 +26,7 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
   const [drawTop, drawSaid] = [top, said].map(createParts);
   const element = h("section.auto-run-view", { "aria-busy": "true" }, top, proposals.element, said);
   const view = { run: null, approvals: [], error: null, isGone: false };
-  const stopWatching = watchRuns(app, { isMoving: () => isMoving(view.run), look });
+  const stopWatching = watchRuns(app, look);
   const stopLang = store.on("lang", draw);
   draw();
   look();

@@ -11,9 +11,6 @@ const STEP_OF = {
 export const isOver = (run) => run.phase === "completed";
 export const isPaused = (run) => run.phase === "idle" && run.endReason === "SUSPENDED";
 
-// Whether it changes by itself: what waits for people alone is told of when they decide.
-export const isMoving = (run) => Boolean(run) && !isOver(run) && run.phase !== "waiting_validation";
-
 // Returns where a run stands in one word: its end, or what it does or waits for.
 export function standingOf(run) {
   if (isOver(run)) return `ended.${run.endReason ?? "ERROR"}`;

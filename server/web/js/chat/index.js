@@ -1,25 +1,30 @@
 // The chat panel: its head, the log, the composer, and the conversation that joins them.
 
 import { createParts, h, replace } from "../dom.js";
+import { isPaused } from "../automations/standing.js";
 import { icon } from "../icons.js";
 import { costText } from "../names.js";
+import { mayEdit } from "../roles.js";
 import { createComposer } from "./composer.js";
 import { createConversation } from "./conversation.js";
 import { renameChips } from "./links.js";
 import { createLog } from "./log.js";
 import { createWelcome } from "./welcome.js";
 
+const MAX_NAME = 80; // of an automation
+
 export function mountChat(app, element) {
   const { store } = app;
   const head = h("div.chat-head");
   const drawParts = createParts(head);
   const banner = h("div.chat-banner", { role: "note", hidden: true });
+  const paused = h("p.chat-paused", { role: "status", hidden: true });
   const log = createLog(app);
   const composer = createComposer(app, { onSend: (text) => conversation.ask(text), onStop: () => conversation.stop() });
   const conversation = createConversation(app, { log, composer, onChange: draw });
   app.chat = conversation;
   element.classList.add("chat");
-  replace(element, head, banner, log.element, composer.element);
+  replace(element, head, banner, paused, log.element, composer.element);
 
   store.on((state) => [state.me, state.usage, state.lang, state.offline].map(String).join() + (state.me?.model ?? "") + (state.usage?.tokens ?? ""), draw);
   store.on("graphKey", () => conversation.enterGraph());
@@ -30,6 +35,7 @@ export function mountChat(app, element) {
   store.on("threadId", (threadId) => threadId && threadId !== conversation.threadId && conversation.open(threadId));
   store.on("nodes", () => renameChips(app, log.content));
   store.on("lang", () => drawWelcome());
+  for (const part of ["automations", "lang"]) store.on(part, drawPaused);
   draw();
   return conversation;
 
@@ -51,10 +57,29 @@ export function mountChat(app, element) {
     ].filter(Boolean);
     const title = conversation.title || t("chat.new_title");
     const isNew = !graphKey || conversation.isEmpty;
+    const mayKeep = !isNew && conversation.threadId && mayEdit(me);
     drawParts([
       { key: "title", facts: [title, facts.join()], make: () => h("div.chat-title", h("h2", { title }, title), h("p.chat-facts", facts.join(" · "))) },
-      ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => h("button.icon-button", { type: "button", title: t("chat.new"), "aria-label": t("chat.new"), onclick: () => conversation.startNew() }, icon("plus")) }]),
+      ...(mayKeep ? [{ key: "keep", facts: [lang], make: () => iconButton("automations", t("auto.save_as"), keepAsAutomation) }] : []),
+      ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => iconButton("plus", t("chat.new"), () => conversation.startNew()) }]),
     ]);
+  }
+
+  function iconButton(name, label, onclick) {
+    return h("button.icon-button", { type: "button", title: label, "aria-label": label, onclick }, icon(name));
+  }
+
+  // Makes an automation of what the person said in this conversation.
+  function keepAsAutomation() {
+    app.automations?.create({ name: conversation.title.slice(0, MAX_NAME), fromThreadId: conversation.threadId });
+  }
+
+  // Says which runs of this graph make way for the conversation.
+  function drawPaused() {
+    const { automations, graphKey } = store.get();
+    const names = (automations ?? []).filter((one) => one.graphKey === graphKey && one.last && isPaused(one.last)).map((one) => one.name);
+    paused.hidden = !names.length;
+    paused.textContent = names.length ? app.t("auto.made_way", { n: names.length, names: names.join(", ") }) : "";
   }
 
   function drawBanner() {

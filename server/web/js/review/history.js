@@ -1,12 +1,16 @@
 // What was applied to a graph, newest first, with undo; for reviewers also the audit log behind it.
 
 import { ApiError } from "../api.js";
+import { listRunsOf } from "../automations/service.js";
+import { standingOf } from "../automations/standing.js";
 import { h, replace } from "../dom.js";
+import { icon } from "../icons.js";
 import { personName, timeText } from "../names.js";
 import { mayAudit } from "../roles.js";
 import { fromDocument, stateOf } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { createCard } from "./card.js";
+import { linesOf, timeOf } from "./lines.js";
 import { auditEntries, getApproval, listApprovals } from "./service.js";
 
 const LIMIT = 100;
@@ -26,11 +30,12 @@ export function createHistory(app) {
     const filter = { status: "applied", limit: LIMIT, ...(graphKey ? { graphKey } : {}) };
     try {
       const approvals = (await listApprovals(app.api, filter)).map(fromDocument);
-      approvals.sort((one, other) => at(other) - at(one));
-      const stamp = JSON.stringify([app.store.get().lang, graphKey, approvals.map((one) => [one.id, one.undoneBy])]);
+      const lines = linesOf(approvals, await listRunsOf(app.api, graphKey, LIMIT));
+      const stamp = JSON.stringify([app.store.get().lang, graphKey, approvals.map((one) => [one.id, one.undoneBy]), lines.map(({ run }) => run && [run.phase, run.endReason])]);
       if (stamp === shown) return;
       shown = stamp;
-      render(approvals, graphKey);
+      shownApprovals = approvals;
+      render(lines, graphKey);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       shown = "";
@@ -38,12 +43,11 @@ export function createHistory(app) {
     }
   }
 
-  function render(approvals, graphKey) {
+  function render(lines, graphKey) {
     cards.forEach((card) => card.destroy());
     cards = [];
-    shownApprovals = approvals;
-    replace(rows, ...approvals.map((approval) => row(approval, graphKey)));
-    if (!approvals.length) rows.append(h("li.notice-line", h("p.notice-title", app.t("history.empty")), h("p.note", app.t("history.empty_hint"))));
+    replace(rows, ...lines.map((line) => (line.approval ? row(line.approval, graphKey) : runRow(line, graphKey))));
+    if (!lines.length) rows.append(h("li.notice-line", h("p.notice-title", app.t("history.empty")), h("p.note", app.t("history.empty_hint"))));
     const { me } = app.store.get();
     replace(log, mayAudit(me) ? auditBox(graphKey) : "");
   }
@@ -52,7 +56,7 @@ export function createHistory(app) {
     const { lang } = app.store.get();
     const state = stateOf(approval);
     const title = approval.title;
-    const facts = [timeText(at(approval), lang), approval.decision && personName(app, approval.decision.by), approval.result?.revision && app.t("history.revision", { revision: String(approval.result.revision) })].filter(Boolean);
+    const facts = [timeText(timeOf(approval), lang), approval.decision && personName(app, approval.decision.by), approval.result?.revision && app.t("history.revision", { revision: String(approval.result.revision) })].filter(Boolean);
     const box = h("details.history-item",
       h("summary", h("span.history-title", approval.undoes ? `↶ ${title}` : title), h("span.history-facts", facts.join(" · "), state === "undone" ? ` · ${app.t("state.undone")}` : "")));
     box.addEventListener("toggle", () => {
@@ -63,6 +67,17 @@ export function createHistory(app) {
     });
     book.put(approval);
     return h("li", { class: `is-${state}` }, box);
+  }
+
+  // A run is one line, its changes within.
+  function runRow({ runId, run, approvals, at }, graphKey) {
+    const { t, store } = app;
+    const name = run?.name ?? (store.get().automations ?? []).find((one) => one.id === approvals[0].automationId)?.name ?? "";
+    const facts = [timeText(at, store.get().lang), run && t(`auto.${standingOf(run)}`), run?.report && t(`auto.found.${run.report.outcome}`), t("auto.history_changes", { n: approvals.length })].filter(Boolean);
+    const show = h("button", { type: "button", onclick: () => store.set({ runShown: runId }) }, t("auto.show_run"));
+    return h("li.is-run", h("details.history-item",
+      h("summary", h("span.history-title", icon("automations"), " ", t("auto.history_run", { name })), h("span.history-facts", facts.join(" · "))),
+      h("div.history-run", run ? h("div.card-buttons", show) : "", h("ol.history", approvals.map((approval) => row(approval, graphKey))))));
   }
 
   function auditBox(graphKey) {
@@ -115,5 +130,3 @@ export function createHistory(app) {
 
   return { element, load };
 }
-
-const at = (approval) => approval.decision?.at ?? approval.result?.at ?? approval.created ?? 0;
