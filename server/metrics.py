@@ -15,6 +15,7 @@ from graphrag.agent.events import (
     ToolFinished,
     ToolLimit,
 )
+from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
@@ -51,6 +52,9 @@ class Metrics:
         self._turns = counter("turns", "Turns by how they ended", "ending")
         self._running = gauge("turns_running", "Turns under way")
         self._turn_s = seconds("turn", "Time of a turn until it ends or waits")
+        self._sessions = counter("sessions", "Runs of automations that ended", "kind", "reason")
+        self._start_delay = seconds("session_start_delay", "From the time of a run to its start")
+        self._occurrences = counter("occurrences", "Times of automations by what became of them", "result")
         self._decisions = counter("approval_decisions", "Decisions by what became of them", "status")
         self._proposals = counter("proposals", "Proposals that wait for people")
         self._edits = counter("live_edits", "Messages of live editing", "kind", "ok")
@@ -117,6 +121,19 @@ class Metrics:
     def decided(self, approval: Approval) -> None:
         """Count a decision, wherever it was made in this server; an undo is `undone`."""
         self._decisions.labels("undone" if approval.undoes else approval.status).inc()
+
+    def run_left(self, thread: Thread) -> None:
+        """Count a run that ended."""
+        session = thread.session
+        if session is None or session.end_reason is None or session.ended_time is None:
+            return
+        self._sessions.labels(session.kind.value, session.end_reason.value).inc()
+        if session.started_time is not None:
+            self._start_delay.observe(max(0, session.started_time - session.scheduled_time) / 1000)
+
+    def occurrence(self, result: str) -> None:
+        """Count a scheduled time: `run`, or why it made no run."""
+        self._occurrences.labels(result).inc()
 
     def live_edit(self, kind: str, *, ok: bool) -> None:
         self._edits.labels(kind, str(ok).lower()).inc()

@@ -13,10 +13,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, get_args
 from weakref import WeakValueDictionary
 
 from graphrag.agent.loop import Agent
+from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import (
     Model,
@@ -29,6 +30,7 @@ from graphrag.app.wiring import (
     workspaces_with_automations,
 )
 from graphrag.approvals import Approval
+from graphrag.automations.automation import Automation, PauseReason
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
@@ -40,6 +42,7 @@ from server.downloads import Downloads
 from server.http_connections import Unsigned
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, RateLimiter
 from server.metrics import Metrics
+from server.notices import Notices
 from server.review_feed import ReviewFeed
 from server.run_feed import RunFeed
 
@@ -74,6 +77,7 @@ class ServerState:
         self.limiter = RateLimiter(settings.rate_limit)
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
+        self.notices = Notices(settings.notify_url)
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
@@ -142,14 +146,26 @@ class ServerState:
         automations = automation_service(
             services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
         )
+        worker = worker_of(services, self._answering)
+        worker.on_occurrence = self._occurred
+        worker.runner.on_changed = partial(self._run_left, name)
         return Workspace(
             services=services,
             agent=agent,
             reviews=ReviewFeed(services.approvals),
-            worker=worker_of(services, self._answering),
+            worker=worker,
             automations=automations,
             runs=RunFeed(automations.store),
         )
+
+    def _occurred(self, automation: Automation, result: str) -> None:
+        self.metrics.occurrence(result)
+        if result in get_args(PauseReason):
+            self.notices.paused(automation, result)
+
+    def _run_left(self, workspace: str, thread: Thread) -> None:
+        self.metrics.run_left(thread)
+        self.notices.run_left(workspace, thread)
 
     def _decided(self, workspace: str, approval: Approval) -> None:
         self.metrics.decided(approval)
@@ -199,3 +215,4 @@ class ServerState:
     ) -> None:
         self._kept.clear()
         await self._stack.aclose()
+        await self.notices.aclose()

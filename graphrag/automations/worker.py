@@ -7,7 +7,7 @@ servers may do it at the same moment.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,6 +58,8 @@ class Worker:
     approvals: Approvals
     conversations: TurnLeases
     """Leases of the conversations of the workspace: a paused run waits until none is about its graph."""
+    on_occurrence: Callable[[Automation, str], None] | None = None
+    """Called with what became of an occurrence: `run`, or why it made none; it may not raise."""
     _talked: dict[str, int] = field(default_factory=dict[str, int])
     _first_seen: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     _decisions_at: int = 0
@@ -204,10 +206,12 @@ class Worker:
         moved = self._moved(automation, found)
         if not found.run:
             await self.automations.put(stored, moved)
+            self._counted(automation, "missed")
             return None
         paused = await self._pause_reason(automation)
         if paused is not None:
             await self.automations.put(stored, moved.paused(paused))
+            self._counted(automation, paused)
             return None
         at = found.run[0]
         open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})
@@ -217,6 +221,7 @@ class Worker:
         skipped = skipped or await self._skip_reason(automation, now)
         if skipped is not None:
             await self.automations.put(stored, moved.with_skipped(at, skipped))
+            self._counted(automation, skipped)
             return None
         if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
             return None
@@ -247,11 +252,17 @@ class Worker:
         )
         if claimed is None:
             return None
+        if trigger == "scheduled":
+            self._counted(moved, "run")
         for run in open_runs:
             await self.approvals.withdraw(graph_key=moved.graph_key, thread_id=run.thread.key)
             await self.runner.give_up(run, EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
         event = EventName.SESSION_ACTIVATION_REQUESTED
         return Start(session_id=claimed.thread.key, graph_key=moved.graph_key, event=event)
+
+    def _counted(self, automation: Automation, result: str) -> None:
+        if self.on_occurrence is not None:
+            self.on_occurrence(automation, result)
 
     @staticmethod
     def _moved(automation: Automation, found: Due) -> Automation:

@@ -1,0 +1,112 @@
+"""What is told elsewhere: that proposals of a run wait, tried three times, with nothing of the graph."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from graphrag.agent.thread_store import Thread
+from graphrag.automations.automation import Automation
+from graphrag.sessions.agent_session import AgentSession
+from graphrag.sessions.machine import EndReason, Phase, SessionKind
+from server.metrics import Metrics
+from server.notices import Notices
+
+
+@contextmanager
+def listening(*answers: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server that answers with these statuses; yields its address and what it was sent."""
+    left, seen = list(answers), list[dict[str, Any]]()
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(left.pop(0))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Listener)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/told", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run(**session: Any) -> Thread:
+    made = AgentSession(kind=SessionKind.AUTOMATION, automation_id="au_1", **session)
+    history = [{"role": "user", "content": "a secret of the graph"}]
+    return Thread(
+        key="auto/au_1/5",
+        graph_key="g",
+        workspace="w",
+        user_id="ed",
+        title="Nightly",
+        conversation_history=history,
+        session=made,
+    )
+
+
+WAITS = {"type": "validation", "approvalIds": ["a", "b"], "reasons": {"a": ["secret"]}}
+
+
+async def until(seen: list[Any], count: int) -> None:
+    async with asyncio.timeout(5):
+        while len(seen) < count:  # noqa: ASYNC110 - another thread fills it
+            await asyncio.sleep(0.01)
+
+
+async def test_waiting_proposals_are_told_until_they_are_taken() -> None:
+    with listening(500, 503, 200) as (url, seen):
+        notices = Notices(url, pause_s=0.01)
+        notices.run_left("w", run(phase=Phase.WAITING_VALIDATION, waiting=WAITS))
+        notices.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+        await until(seen, 3)
+        await asyncio.sleep(0.05)
+        await notices.aclose()
+    assert seen[0] == seen[1] == seen[2]
+    assert (seen[0]["event"], seen[0]["waiting"], seen[0]["sessionId"]) == (
+        "proposals_wait",
+        2,
+        "auto/au_1/5",
+    )
+    assert seen[0]["automation"] == {"id": "au_1", "name": "Nightly"}
+    assert "secret" not in json.dumps(seen)
+
+
+async def test_it_is_given_up_after_three_tries_and_nothing_is_sent_without_an_address() -> None:
+    automation = Automation(
+        key="au_1", workspace="w", graph_key="g", name="N", user_id="ed", role="editor", seed_id="s"
+    )
+    with listening(500, 500, 500) as (url, seen):
+        notices = Notices(url, pause_s=0.01)
+        notices.paused(automation, "graph_gone")
+        await until(seen, 3)
+        await asyncio.sleep(0.05)
+        await notices.aclose()
+        Notices(None).paused(automation, "graph_gone")
+    assert len(seen) == 3
+    assert (seen[0]["event"], seen[0]["reason"]) == ("automation_paused", "graph_gone")
+
+
+def test_ended_runs_and_times_are_counted() -> None:
+    metrics = Metrics()
+    metrics.run_left(run(phase=Phase.WAITING_VALIDATION, waiting=WAITS))
+    ended = {"started_time": 4_000, "scheduled_time": 1_000, "ended_time": 9_000}
+    metrics.run_left(run(phase=Phase.COMPLETED, end_reason=EndReason.ERROR, **ended))
+    metrics.occurrence("unchanged")
+    text = metrics.text().decode() if isinstance(metrics.text(), bytes) else str(metrics.text())
+    assert 'nodius_sessions_total{kind="automation",reason="ERROR"} 1.0' in text
+    assert "nodius_session_start_delay_seconds_sum 3.0" in text
+    assert 'nodius_occurrences_total{result="unchanged"} 1.0' in text
