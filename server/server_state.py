@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self, get_args
 from weakref import WeakValueDictionary
 
+from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
@@ -33,8 +34,10 @@ from graphrag.approvals import Approval
 from graphrag.automations.automation import Automation, PauseReason
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
+from graphrag.automations.tick_marks import mark_tick
 from graphrag.automations.worker import Worker
 from graphrag.config import Settings
+from graphrag.leases import new_owner, now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
 from server.auth import Authenticator
@@ -178,8 +181,14 @@ class ServerState:
         return (await self.workspace(name)).worker
 
     async def _expire(self) -> None:
-        """Close proposals of the opened workspaces that nobody decided in time, again and again."""
+        """Close proposals of the opened workspaces that nobody decided in time, again and again.
+
+        Each time it is also marked that this server looks after automations.
+        """
+        server = new_owner()
         while True:
+            if self.settings.automations_at_once:
+                await mark_tick(self.shared.database.records(ROOT_WORKSPACE), server, now_ms())
             await asyncio.sleep(EXPIRY_S)
             due = dict(self._open)
             while due:  # in turns: a workspace with many holds no other one up

@@ -8,17 +8,21 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from datasources.base import Database, Finding
 from datasources.errors import SourceError
-from datasources.types import GraphStats
+from datasources.types import ROOT_WORKSPACE, GraphStats
 from graphrag.app.databases import database_file, open_database
 from graphrag.app.wiring import rules_provider
+from graphrag.automations.automation_store import Automations
+from graphrag.automations.tick_marks import last_tick
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import is_of_another_model
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.leases import now_ms
 from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
 from graphrag.llm.errors import ModelError
 from graphrag.llm.registry import DETECTED, ENTRIES, choose, make_provider
@@ -26,6 +30,8 @@ from graphrag.llm.tokens import tokenizer_name
 
 PATIENCE_S = 5.0
 ASK_PATIENCE_S = 120.0
+LATE_MS = 180_000
+"""An automation is late, and a server gone, after so long."""
 MAX_GRAPHS = 500
 """Graphs of which the models of vectors are counted."""
 
@@ -64,6 +70,7 @@ async def _database(settings: Settings) -> list[Finding]:
             graphs = await source.list_graphs()
             stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
             vectors = await _vectors(settings, database, stats)
+            ticks = await _automations(settings, database)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
@@ -74,9 +81,34 @@ async def _database(settings: Settings) -> list[Finding]:
             *found,
             Finding(name="workspace", status="ok", detail=detail),
             *vectors,
+            *ticks,
         ]
     detail = f"{settings.workspace!r} holds no graph yet"
     return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
+
+
+async def _automations(settings: Settings, database: Database) -> list[Finding]:
+    """Say whether somebody ticks for automations, how many are late, and which zones are known."""
+    records, now = database.records(settings.workspace), now_ms()
+    known = await Automations(records, workspace=settings.workspace).list()
+    if not known:
+        return []
+    late = sum(1 for each in known if each.enabled and (each.next_time or now) < now - LATE_MS)
+    zones = f"time zones of {version('tzdata')}, beside the system's"
+    detail = f"{len(known)} automations, {late} late; {zones}"
+    ticked = await last_tick(database.records(ROOT_WORKSPACE))
+    if ticked is None or now - ticked > LATE_MS:
+        fix = "run `nodius serve`, or `nodius automations run-due` from a timer"
+        ago = "" if ticked is None else f" since {(now - ticked) // 1000} s"
+        return [
+            Finding(
+                name="automations",
+                status="warning",
+                detail=f"{detail}; no server looks after them{ago}",
+                fix=fix,
+            )
+        ]
+    return [Finding(name="automations", status="ok", detail=detail)]
 
 
 async def _vectors(settings: Settings, database: Database, stats: Sequence[GraphStats]) -> list[Finding]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE
+from datasources.sqlite import SqliteDatabase
+from datasources.types import ROOT_WORKSPACE
 from graphrag.automations import runner
+from graphrag.automations.tick_marks import mark_tick
+from graphrag.leases import now_ms
 from graphrag.sessions.machine import SessionLimits
 from tests.cli.conftest import invoke, printed
 
@@ -85,6 +91,28 @@ def test_an_automation_lives_from_its_template_to_its_removal(graph: str) -> Non
     assert invoke("automations", "remove", key).exit_code == 0
     assert invoke("automations", "show", key).exit_code == EXIT_NOTHING
     assert invoke("sessions", "show", run["sessionId"]).exit_code == 0
+
+
+def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> None:
+    def said() -> dict[str, Any] | None:
+        found = printed(invoke("doctor", "--json"))
+        return next((one for one in found if one["name"] == "automations"), None)
+
+    assert said() is None, "there is none"
+    assert invoke("automations", "add", graph, "N", "-m", "x", "--cron", "0 2 * * *").exit_code == 0
+    alone = said()
+    assert alone is not None
+    assert alone["status"] == "warning"
+    assert "1 automations, 0 late" in alone["detail"]
+
+    async def tick() -> None:
+        async with SqliteDatabase(Path(os.environ["NODIUS_DB"].removeprefix("sqlite:"))) as database:
+            await mark_tick(database.records(ROOT_WORKSPACE), "here", now_ms())
+
+    asyncio.run(tick())
+    tended = said()
+    assert tended is not None
+    assert tended["status"] == "ok"
 
 
 def test_what_is_wrong_is_said_with_its_exit_code(graph: str) -> None:

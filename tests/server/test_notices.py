@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -19,7 +19,7 @@ from server.notices import Notices
 
 
 @contextmanager
-def listening(*answers: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def listening(*answers: int) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """A server that answers with these statuses; yields its address and what it was sent."""
     left, seen = list(answers), list[dict[str, Any]]()
 
@@ -106,7 +106,7 @@ def test_ended_runs_and_times_are_counted() -> None:
     ended = {"started_time": 4_000, "scheduled_time": 1_000, "ended_time": 9_000}
     metrics.run_left(run(phase=Phase.COMPLETED, end_reason=EndReason.ERROR, **ended))
     metrics.occurrence("unchanged")
-    text = metrics.text().decode() if isinstance(metrics.text(), bytes) else str(metrics.text())
+    text = metrics.text().decode()
     assert 'nodius_sessions_total{kind="automation",reason="ERROR"} 1.0' in text
     assert "nodius_session_start_delay_seconds_sum 3.0" in text
     assert 'nodius_occurrences_total{result="unchanged"} 1.0' in text
