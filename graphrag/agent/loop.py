@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,20 +21,19 @@ from datasources.base import GraphDataSource
 from graphrag.agent.events import Ending, Event
 from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
-from graphrag.agent.pending_question import AlreadyAnswered, PendingQuestion, standing_answer
+from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.requested_calls import Requested
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import (
     EmptyMessage,
     NothingToResume,
     Thread,
-    ThreadBusy,
     ThreadOfOtherGraph,
     Threads,
 )
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.agent.turn_guard import begin, open_turn, watched
-from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
+from graphrag.agent.turn_guard import begin, held, open_turn, watched
+from graphrag.agent.turn_lease import TurnLeases, take_over
 from graphrag.approvals import Approval, Approvals, Decision, Person
 from graphrag.commands import BlockReader, SentBlock
 from graphrag.i18n import Language
@@ -189,7 +188,8 @@ class Agent:
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
         last: Ending | None = None
-        async with self._held(thread_id, person, is_answering=response is not None) as hold:
+        answering = response is not None
+        async with held(self._threads, self.leases, thread_id, person, is_answering=answering) as hold:
             stored = await take_over(self._threads, thread_id, person)
             self._turn_begins(stored.thread.graph_key)
             if answer is not None:
@@ -235,23 +235,6 @@ class Agent:
             session_kind=turn.session_kind,
             calls=turn.calls_allowed,
         )
-
-    @asynccontextmanager
-    async def _held(
-        self, thread_id: str, person: Person, *, is_answering: bool = False
-    ) -> AsyncGenerator[TurnLease]:
-        """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where somebody was
-        faster; ThreadNotFound to all but its owner."""
-        async with AsyncExitStack() as stack:
-            try:
-                hold = await stack.enter_async_context(self.leases.held(thread_id))
-            except ThreadBusy:
-                thread = (await self._threads.get(thread_id, person)).thread
-                standing = standing_answer(thread.messages) if is_answering else None
-                if standing is not None and PendingQuestion.of(thread) is None:
-                    raise AlreadyAnswered(thread_id=thread_id, answer=standing) from None
-                raise
-            yield hold
 
     def _turn_begins(self, graph_key: str) -> None:
         if self.on_turn is not None:

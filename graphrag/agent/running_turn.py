@@ -7,12 +7,11 @@ thread up again calls `collect_outcomes` first, which answers them.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graphrag.agent.change_words import conversation_asks_for_change
+from graphrag.agent.conversation_view import ConversationView
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
@@ -52,7 +51,7 @@ CORRECTIONS = 2
 
 
 @dataclass(slots=True)
-class RunningTurn:
+class RunningTurn(ConversationView):
     """`answer` is what was said since the person's message; `has_outcomes`: outcomes of proposals were just
     added for the model.
 
@@ -275,26 +274,6 @@ class RunningTurn:
         self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="")
 
     @property
-    def opening(self) -> list[Message]:
-        """The context and message that the turn began with."""
-        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
-        return [m for m in self.messages[max(0, last - 1) : last + 1] if is_context(m) or not _is_system(m)]
-
-    @property
-    def last_step(self) -> list[ToolMessage]:
-        """The answers to the calls of the last step, if nothing was said since."""
-        after = itertools.takewhile(
-            lambda m: not isinstance(m, UserMessage | AssistantMessage), reversed(self.messages)
-        )
-        return [message for message in after if isinstance(message, ToolMessage)]
-
-    @property
-    def asked(self) -> str:
-        """The person's last message."""
-        said = (message.content for message in reversed(self.messages) if isinstance(message, UserMessage))
-        return next(said, "")
-
-    @property
     def proposed(self) -> bool:
         """Whether a change was proposed, or its outcome added, since the person's last message."""
         last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
@@ -302,17 +281,6 @@ class RunningTurn:
             isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
             for message in self.messages[last:]
         )
-
-    @property
-    def asks_for_change(self) -> bool:
-        """Whether the person may want the graph changed."""
-        return conversation_asks_for_change(self.messages)
-
-    @property
-    def retrieved(self) -> tuple[str, ...]:
-        """Keys of the nodes that were retrieved for the person's last message."""
-        asked = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
-        return next((message.retrieved for message in asked), ())
 
     def answer_rest(self, phrase: str) -> None:
         """Answer every call that has no answer, but for those that wait for a person."""
@@ -411,10 +379,6 @@ async def _found(approvals: Approvals, approval_id: str, by: Person) -> Approval
         return await approvals.get(approval_id, by)
     except ApprovalNotFound:
         return None
-
-
-def _is_system(message: Message) -> bool:
-    return isinstance(message, SystemMessage)
 
 
 def _counts(message: Message) -> bool:

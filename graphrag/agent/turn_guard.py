@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
@@ -13,15 +13,17 @@ from datasources.errors import SourceError
 from graphrag.agent.events import Completed, Event, Failed, TurnStarted
 from graphrag.agent.failures import classify
 from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.pending_question import AlreadyAnswered, PendingQuestion, standing_answer
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.thread_store import ThreadBusy, ThreadError
-from graphrag.agent.turn_lease import TurnUnwanted
+from graphrag.agent.thread_store import ThreadBusy, ThreadError, Threads
+from graphrag.agent.turn_lease import TurnLease, TurnLeases, TurnUnwanted
 from graphrag.commands import BlockReader
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import prepare_prompt
 from graphrag.retrieval.retriever import Retriever
+from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +76,24 @@ async def open_turn(
         turn.messages.append(data)
     turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
     turn.words_only = prepared.retrieval.words_only
+
+
+@asynccontextmanager
+async def held(
+    threads: Threads, leases: TurnLeases, thread_id: str, person: Person, *, is_answering: bool = False
+) -> AsyncGenerator[TurnLease]:
+    """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where somebody was
+    faster; ThreadNotFound to all but its owner."""
+    async with AsyncExitStack() as stack:
+        try:
+            hold = await stack.enter_async_context(leases.held(thread_id))
+        except ThreadBusy:
+            thread = (await threads.get(thread_id, person)).thread
+            standing = standing_answer(thread.messages) if is_answering else None
+            if standing is not None and PendingQuestion.of(thread) is None:
+                raise AlreadyAnswered(thread_id=thread_id, answer=standing) from None
+            raise
+        yield hold
 
 
 async def begin(turn: RunningTurn) -> None:
