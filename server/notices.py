@@ -24,7 +24,7 @@ TRIES: Final = 3
 PAUSE_S: Final = 2.0
 TIMEOUT_S: Final = 10.0
 MAX_UNDER_WAY: Final = 100
-"""More notices than these are dropped: the one who is told does not answer."""
+"""More notices than these under way are dropped: the address does not answer."""
 
 
 class Notices:

@@ -183,7 +183,7 @@ class ServerState:
     async def _expire(self) -> None:
         """Close proposals of the opened workspaces that nobody decided in time, again and again.
 
-        Each time it is also marked that this server looks after automations.
+        Each time it is also marked that this server runs automations.
         """
         server = new_owner()
         while True:

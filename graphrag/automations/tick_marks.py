@@ -1,4 +1,4 @@
-"""Marks by which one can see from outside that some server looks after automations."""
+"""Marks by which one can see from outside that some server runs automations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told elsewhere: that proposals of a run wait, tried three times, with nothing of the graph."""
+"""Notices to an operator: that proposals of a run wait, tried three times, with nothing of the graph."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def listening(*answers: int) -> Generator[tuple[str, list[dict[str, Any]]]]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/told", seen
+        yield f"http://127.0.0.1:{server.server_port}/notices", seen
     finally:
         server.shutdown()
         thread.join()
@@ -67,7 +67,7 @@ async def until(seen: list[Any], count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_waiting_proposals_are_told_until_they_are_taken() -> None:
+async def test_waiting_proposals_are_sent_until_they_are_taken() -> None:
     with listening(500, 503, 200) as (url, seen):
         notices = Notices(url, pause_s=0.01)
         notices.run_left("w", run(phase=Phase.WAITING_VALIDATION, waiting=WAITS))
