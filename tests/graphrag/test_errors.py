@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from datasources import errors as data
+from datasources.sqlite.moment import NotHeld
 from graphrag.agent.failures import FAULT_CODES, classify
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
@@ -22,6 +23,7 @@ from graphrag.i18n import LocalizedError
 from graphrag.llm.errors import ModelError
 from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
+from graphrag.rules.turn_state import NotNamed
 from server.errors import AuthError, TurnBroken
 from server.ws_messages import InvalidMessage
 from server.ws_outbox import ClientGone
@@ -29,7 +31,7 @@ from tests.graphrag.test_i18n import english_in
 from tools.base import Problem
 
 ROOMS = ("datasources", "graphrag", "server", "tools")
-ANSWERED = {TurnBroken, InvalidMessage, ClientGone, Unreadable}
+ANSWERED = {TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed}
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
 REASON = "the upstream said: nope, this is what the other side wrote"
 
