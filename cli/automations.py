@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
+from cli.automation_display import last_of, row_of, show_changed, today_of
 from cli.common import (
     EXIT_FAILED,
     EXIT_NOTHING,
@@ -19,22 +20,19 @@ from cli.common import (
     LimitOption,
     command,
     fail,
-    local_time,
 )
 from cli.sessions import run_rows, show_run
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Model, Services, open_model, worker_of, workspaces_with_automations
+from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.scheduler import Scheduler
-from graphrag.automations.service import AutomationView, run_summary
 from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
-from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
-from graphrag.sessions.schedules import zone_of
 
 automations = typer.Typer(help="Prepare tasks that run at set times, and run them.", no_args_is_help=True)
 
@@ -107,7 +105,7 @@ def add(
     async def work(services: Services) -> AutomationView:
         return await automation_service(services).add(draft_of(fields), services.local_person(), language)
 
-    _show_changed(common, common.run(work), language)
+    show_changed(common, common.run(work), language)
 
 
 def _fields(
@@ -148,25 +146,6 @@ def _instant(text: str) -> int:
     return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
-def _show_changed(common: Common, view: AutomationView, language: Language) -> None:
-    a = view.automation
-    if common.as_json:
-        render.json(view.to_document(now_ms()))
-        return
-    when = f"{view.words}, {a.timezone}" if a.cron else view.words
-    coming = f" Next: {_both_zones(view, language)}." if view.next_times else ""
-    paused = "" if a.enabled else f" Paused ({a.paused_reason})."
-    render.line(f"{a.name} ({a.key}): {when}.{coming}{paused}")
-
-
-def _both_zones(view: AutomationView, language: Language) -> str:
-    zone = zone_of(view.automation.timezone)
-    at = view.next_times[0]
-    shown = day_and_time(at, zone, language)
-    utc = datetime.fromtimestamp(at / 1000, UTC)
-    return shown if zone.key == "UTC" else f"{shown} ({utc:%H:%M} UTC)"
-
-
 @automations.command("list")
 @command()
 def list_automations(
@@ -188,41 +167,13 @@ def list_automations(
     elif found:
         render.table(
             ["id", "graph", "name", "next", "last", "waits", "today"],
-            [_row(view, language) for view in found],
+            [row_of(view, language) for view in found],
             numbers=[5],
             folded=2,
         )
     if not found:
         render.note("There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.")
         raise typer.Exit(EXIT_NOTHING)
-
-
-def _row(view: AutomationView, language: Language) -> list[Any]:
-    a = view.automation
-    if not a.enabled:
-        coming = f"paused ({a.paused_reason})"
-    elif view.next_times:
-        coming = day_and_time(view.next_times[0], zone_of(a.timezone), language)
-    else:
-        coming = "-"
-    return [a.key, a.graph_key, a.name, coming, _last(view.last), view.waiting, _today(view)]
-
-
-def _last(thread: Thread | None) -> str:
-    if thread is None or thread.session is None:
-        return "-"
-    session = thread.session
-    outcome = session.report.outcome if session.report else None
-    ended = (session.end_reason.value if session.end_reason else session.phase.value).lower()
-    said = outcome if outcome and ended == "completed" else ended
-    at = session.ended_time or session.last_event_time or session.scheduled_time
-    return f"{said}, {local_time(at)}"
-
-
-def _today(view: AutomationView) -> str:
-    spent = view.automation.spent_on(now_ms()).sums()
-    runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
-    return f"{runs}, {spent['tokens']:,} tokens, ${spent['costUsd']:.2f}"
 
 
 @automations.command("show")
@@ -241,14 +192,14 @@ def show(common: Common, automation_id: IdArgument) -> None:
     if common.as_json:
         render.json({**document, "messages": said})
         return
-    _show_changed(common, view, language)
+    show_changed(common, view, language)
     facts = {
         "graph": view.automation.graph_key,
         "owner": view.automation.user_id,
         "mode": view.automation.mode,
-        "last": _last(view.last),
+        "last": last_of(view.last),
         "waits": str(view.waiting),
-        "today": _today(view),
+        "today": today_of(view),
         "limits": ", ".join(f"{name} {value}" for name, value in document["budget"].items()),
         "skipped": ", ".join(f"{s.count}× {s.reason}" for s in view.automation.skipped[:5]),
     }
@@ -286,7 +237,7 @@ def edit(
         changes = changes_of({**fields, "version": seen.automation.version})
         return await service.edit(automation_id, changes, person, language)
 
-    _show_changed(common, common.run(work), language)
+    show_changed(common, common.run(work), language)
 
 
 @automations.command("remove")
@@ -313,7 +264,7 @@ def enable(common: Common, automation_id: IdArgument) -> None:
     async def work(services: Services) -> AutomationView:
         return await automation_service(services).enable(automation_id, services.local_person(), language)
 
-    _show_changed(common, common.run(work), language)
+    show_changed(common, common.run(work), language)
 
 
 @automations.command("pause")
@@ -325,7 +276,7 @@ def pause(common: Common, automation_id: IdArgument) -> None:
     async def work(services: Services) -> AutomationView:
         return await automation_service(services).pause(automation_id, services.local_person(), language)
 
-    _show_changed(common, common.run(work), language)
+    show_changed(common, common.run(work), language)
 
 
 @automations.command("run")

@@ -10,9 +10,9 @@ from datasources.types import Mutation
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Model, Services, open_model, rules_provider, worker_of
 from graphrag.approvals import Approve
+from graphrag.automations.automation_view import AutomationView
 from graphrag.automations.drafts import draft_of
 from graphrag.automations.scheduler import Scheduler
-from graphrag.automations.service import AutomationView
 from graphrag.automations.templates import AutomationTemplate, templates
 from graphrag.automations.worker import Worker
 from graphrag.leases import now_ms

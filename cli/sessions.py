@@ -13,7 +13,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval
-from graphrag.automations.service import run_summary
+from graphrag.automations.automation_view import run_summary
 from graphrag.automations.session_control import decided_documents
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from graphrag.sessions.machine import Phase

@@ -9,8 +9,8 @@ from fastapi.openapi.models import Example
 from pydantic import Field
 
 from graphrag.agent.thread_messages import to_stored
+from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft
-from graphrag.automations.service import AutomationView, run_summary
 from graphrag.automations.templates import templates
 from server.openapi_errors import ERRORS
 from server.requests import (

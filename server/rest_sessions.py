@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.automations.automation_view import run_summary
 from graphrag.automations.errors import AutomationRefused
-from graphrag.automations.service import run_summary
 from graphrag.automations.session_control import decided_documents
 from graphrag.sessions.machine import Phase
 from server.openapi_errors import ERRORS

@@ -15,8 +15,9 @@ from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.agent.turn_lease import effective_status
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
+from graphrag.automations.automation_view import AutomationView
 from graphrag.automations.errors import AutomationNotFound, SessionNotFound
-from graphrag.automations.service import AutomationService, AutomationView
+from graphrag.automations.service import AutomationService
 from graphrag.i18n import Language
 from graphrag.roles import Person
 from server.auth import Identity

@@ -12,6 +12,7 @@ from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import ThreadNotFound, ThreadOfOtherGraph
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services, open_services
+from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.errors import (
     AutomationError,
@@ -24,7 +25,7 @@ from graphrag.automations.errors import (
     SessionNotFound,
     SessionRefused,
 )
-from graphrag.automations.service import AutomationService, AutomationView, run_summary
+from graphrag.automations.service import AutomationService
 from graphrag.commands import BlockRefused
 from graphrag.config import Settings
 from graphrag.errors import describe
