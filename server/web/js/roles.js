@@ -7,3 +7,4 @@ export const mayEdit = (me) => isAtLeast(me, "editor"); // edit by hand, ask for
 export const mayAudit = (me) => isAtLeast(me, "reviewer");
 export const mayManage = (me, automation) => isAtLeast(me, "admin") || (mayEdit(me) && automation.userId === me?.userId);
 export const maySeeRuns = (me, automation) => isAtLeast(me, "reviewer") || automation.userId === me?.userId;
+export const mayTakeOver = (me, automation) => isAtLeast(me, "admin") && automation.userId !== me.userId;

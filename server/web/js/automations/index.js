@@ -18,7 +18,7 @@ export function mountAutomations(app, element) {
   const place = h("div.auto-place", { hidden: true });
   const [drawTop, drawList] = [top, list].map(createParts);
   const panel = { scope: kept.get("automations.scope") ?? "graph", error: null, templates: {}, runs: new Map(), view: null, asked: 0 };
-  const act = { toggle, run, edit, remove, toggleRuns, showRun: (id) => store.set({ runShown: id }) };
+  const act = { toggle, run, takeOver, edit, remove, toggleRuns, showRun: (id) => store.set({ runShown: id }) };
   app.automations = { create };
   element.classList.add("automations");
   replace(element, top, list, place);
@@ -113,6 +113,10 @@ export function mountAutomations(app, element) {
 
   function run({ id }) {
     return asked(async () => act.showRun((await actOn(app.api, id, "run")).sessionId));
+  }
+
+  function takeOver({ id }) {
+    return asked(() => actOn(app.api, id, "take-over"));
   }
 
   async function remove(automation) {

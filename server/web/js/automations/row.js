@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 import { ago, personName } from "../names.js";
-import { mayManage, maySeeRuns } from "../roles.js";
+import { mayManage, maySeeRuns, mayTakeOver } from "../roles.js";
 import { threeOf, timeElement, usedText } from "./facts.js";
 import { standingOf } from "./standing.js";
 
@@ -46,6 +46,7 @@ export function createRow(app, automation, { runs, act }) {
     return [
       last && last.phase !== "completed" ? button("auto.show_run", "eye", () => act.showRun(last.sessionId)) : mayAct ? button("auto.run", "Play", () => act.run(automation)) : "",
       maySeeRuns(me, automation) && last ? h("button", { type: "button", "aria-expanded": String(runs !== undefined), "aria-label": `${t("auto.runs")}: ${name}`, onclick: () => act.toggleRuns(automation) }, icon("history"), t("auto.runs")) : "",
+      mayTakeOver(me, automation) ? button("auto.take_over", "person", () => act.takeOver(automation)) : "",
       h("span.grow"),
       mayAct ? button("auto.edit", "pencil", () => act.edit(automation), "icon-button") : "",
       mayAct ? button("auto.remove", "trash", () => act.remove(automation), "icon-button") : "",

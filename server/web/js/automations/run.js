@@ -117,7 +117,7 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
       if (note.summary || note.content) parts.push(h("p.auto-note", note.summary || note.content));
       from = Math.max(from, note.after);
     }
-    return h("details.auto-messages", { open: said.querySelector("details")?.open ?? !run.report }, h("summary", t("auto.messages", { n: run.messages.length })), h("div.auto-log", parts));
+    return h("details.auto-messages", { open: said.querySelector("details")?.open ?? !run.report }, h("summary", t("auto.messages")), h("div.auto-log", parts));
   }
 
   function itemElement(item) {
