@@ -3,7 +3,7 @@
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 
-// `find(text)` returns `{rows, note}`: what is listed, and a line about it.
+// `find(text)` returns `{rows, note}`: what is listed, and a line about it. Returns the dialog.
 export function openPicker({ openDialog }, { title, hint, find }) {
   const list = h("ul.palette");
   const line = h("p.muted", { role: "status" });
@@ -30,6 +30,7 @@ export function openPicker({ openDialog }, { title, hint, find }) {
   });
   draw();
   field.focus();
+  return dialog;
 }
 
 function choice({ look, name, about, choose }, dialog) {

@@ -2,17 +2,20 @@
 
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
+import { createBlocks } from "./blocks.js";
 
 const MAX_CHARS = 100_000;
 
-// Returns the composer. `onSend(text)` is called once per message, `onStop()` while an answer comes.
+// Returns the composer. `onSend(text, {blocks, read})` is called once per message, `onStop()` while an answer comes.
 export function createComposer(app, { onSend, onStop }) {
   const { t } = app;
   const field = h("textarea", { rows: "1", maxlength: String(MAX_CHARS), id: "composer", enterkeyhint: "send", autocomplete: "off" });
   const label = h("label.sr-only", { for: "composer" });
   const button = h("button.composer-send", { type: "submit", });
   const hint = h("p.composer-hint");
-  const form = h("form.composer", label, h("div.composer-box", field, button), hint);
+  const more = h("button.icon-button.composer-block", { type: "button", onclick: () => choose() }, "@");
+  const blocks = createBlocks(app, { onChange: () => fit() });
+  const form = h("form.composer", label, h("div.composer-box", field, more, button), blocks.element, hint);
   const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, restore, last: "", get text() { return field.value; } };
   let isBusy = false;
   let isEnabled = true;
@@ -37,10 +40,22 @@ export function createComposer(app, { onSend, onStop }) {
       event.preventDefault();
       event.stopPropagation();
       onStop();
+    } else if (event.key === "@" && /(^|\s)$/.test(field.value.slice(0, field.selectionStart))) {
+      event.preventDefault();
+      choose("@");
     } else if (event.key === "ArrowUp" && !field.value && composer.last) {
       event.preventDefault();
       fill(composer.last);
     }
+  }
+
+  // Lets the person choose a block for where they write; who chooses none gets what they typed.
+  async function choose(typed = "") {
+    const at = field.selectionStart;
+    const isChosen = await blocks.open(at);
+    field.focus();
+    if (!isChosen && typed) field.setRangeText(typed, at, at, "end");
+    fit();
   }
 
   function send() {
@@ -50,7 +65,7 @@ export function createComposer(app, { onSend, onStop }) {
     field.value = "";
     fit();
     render();
-    onSend(text);
+    onSend(text, blocks.take(text));
   }
 
   function fill(text) {
@@ -62,9 +77,10 @@ export function createComposer(app, { onSend, onStop }) {
   }
 
   // Brings a message back that did not arrive, unless something else is being written.
-  function restore(text) {
+  function restore(text, given = []) {
     if (field.value.trim()) return;
     field.value = text;
+    blocks.put(given);
     fit();
     render();
   }
@@ -88,7 +104,9 @@ export function createComposer(app, { onSend, onStop }) {
   function render() {
     label.textContent = t("chat.message");
     field.placeholder = t(isEnabled ? "chat.placeholder" : "chat.no_graph");
-    field.disabled = !isEnabled;
+    field.disabled = more.disabled = !isEnabled;
+    more.title = t("block.title");
+    more.setAttribute("aria-label", more.title);
     const text = t(isBusy ? "chat.stop" : "chat.send");
     button.setAttribute("aria-label", text);
     button.title = text;

@@ -82,15 +82,16 @@ export function createConversation(app, { log, composer, onChange }) {
     composer.focus();
   }
 
-  function ask(text) {
+  // `blocks` of the message, and its text as it is read with them.
+  function ask(text, { blocks = [], read = text } = {}) {
     if (conversation.isBusy || !conversation.graphKey) return;
     if (conversation.phase === "question") conversation.turn?.showAfter(); // the message takes the answer's place
-    log.content.append(createQuestion(app, text));
+    log.content.append(createQuestion(app, read));
     conversation.title ||= text.slice(0, TITLE_CHARS);
     newTurn();
     composer.last = text;
     log.content.querySelector(".welcome")?.remove();
-    sendChat(text);
+    sendChat(text, blocks);
     log.toEnd();
   }
 
@@ -100,9 +101,9 @@ export function createConversation(app, { log, composer, onChange }) {
     log.content.append(conversation.turn.element);
   }
 
-  function sendChat(text) {
-    const message = { type: "ai:chat", graphKey: conversation.graphKey, message: text, features: FEATURES };
-    send(conversation.threadId ? { ...message, threadId: conversation.threadId } : message, { kind: "chat", text });
+  function sendChat(text, blocks = []) {
+    const message = { type: "ai:chat", graphKey: conversation.graphKey, message: text, features: FEATURES, ...(blocks.length ? { blocks } : {}) };
+    send(conversation.threadId ? { ...message, threadId: conversation.threadId } : message, { kind: "chat", text, blocks });
   }
 
   // Goes on where the thread waits. `fields` as in `ai:resume`.

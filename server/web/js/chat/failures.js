@@ -23,7 +23,7 @@ export function failed(conversation, turn, event) {
     turn.note(event.code === "busy" ? t("chat.busy_elsewhere") : event.error);
     return;
   }
-  if (request?.kind === "chat" && !threadId) composer.restore(request.text);
+  if (request?.kind === "chat" && !threadId) composer.restore(request.text, request.blocks);
   const wait = event.details?.retryAfterS;
   const text = wait ? `${event.error} ${t("chat.retry_after", { n: Math.ceil(wait) })}` : event.error;
   turn.fail(text, ...(event.retryable ? [retryButton(conversation, turn, threadId)] : []));
@@ -36,7 +36,7 @@ function retryButton(conversation, turn, threadId) {
     if (threadId && request) conversation.resume(request.kind === "resume" && request.fields.approved === false ? request.fields : { approved: true });
     else if (request?.kind === "chat") {
       if (composer.text.trim() === request.text) composer.fill("");
-      conversation.sendChat(request.text);
+      conversation.sendChat(request.text, request.blocks);
     } else if (request) conversation.resume(request.fields);
   };
   return h("button.primary", { type: "button", onclick: again }, conversation.t("chat.retry"));

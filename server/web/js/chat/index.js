@@ -20,7 +20,7 @@ export function mountChat(app, element) {
   const banner = h("div.chat-banner", { role: "note", hidden: true });
   const paused = h("p.chat-paused", { role: "status", hidden: true });
   const log = createLog(app);
-  const composer = createComposer(app, { onSend: (text) => conversation.ask(text), onStop: () => conversation.stop() });
+  const composer = createComposer(app, { onSend: (text, more) => conversation.ask(text, more), onStop: () => conversation.stop() });
   const conversation = createConversation(app, { log, composer, onChange: draw });
   app.chat = conversation;
   element.classList.add("chat");
