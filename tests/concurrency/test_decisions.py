@@ -60,8 +60,9 @@ async def test_of_a_thousand_simultaneous_approvals_one_is_applied(database: Dat
 async def test_of_two_different_decisions_one_wins_and_the_other_is_refused(database: Database) -> None:
     async with database:
         bench = await a_bench(database)
-        for _ in range(10):
-            approval = await bench.propose("create_node", typeKey="task")
+        for number in range(10):
+            # Each in a conversation of its own: what was rejected is not proposed again in its turn.
+            approval = await bench.propose("create_node", thread=f"t{number}", typeKey="task")
             revision = await bench.revision()
             approved, rejected = await asyncio.gather(
                 bench.approvals().decide(approval.id, Approve(), Person("ann", "reviewer", WORKSPACE)),

@@ -158,6 +158,7 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "llm_context_window": "2000",
         "auth_secret": "s" * 32,
         "max_body_bytes": "2048",
+        "block_tokens": "200",
         "first_day": "sunday",
         "timezone": "Europe/Paris",
         "automations_yield": "false",

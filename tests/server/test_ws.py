@@ -139,9 +139,7 @@ async def test_graphs_and_threads_of_other_workspaces_do_not_exist() -> None:
                 for number, (type_, fields) in enumerate(asked):
                     refused = await other.ask(type_, _id=number, **fields)
                     assert refused["code"] == "not_found"
-                    strange = {
-                        k: v + "x" if k != "approved" and k != "message" else v for k, v in fields.items()
-                    }
+                    strange = {k: f"{v}x" if v in (GRAPH, thread) else v for k, v in fields.items()}
                     unknown = await other.ask(type_, _id=number, **strange)
                     assert (
                         unknown["error"].replace(GRAPH + "x", GRAPH).replace(thread + "x", thread)

@@ -53,7 +53,7 @@ def test_a_code_is_near_its_component_and_scores_are_products_of_codes(found: Ve
     assert np.all(away <= np.maximum(np.abs(found) - 0.8 * peak, 0.8 / 14 * peak) + 1e-6)
     for one, code in zip(found, codes.astype(np.int64), strict=True):
         scores = PackedCodes(packed, scales).scores(one)
-        np.testing.assert_allclose(scores, (codes.astype(np.int64) @ code) * scales, rtol=1e-5)
+        np.testing.assert_allclose(scores, (codes.astype(np.int64) @ code) * scales, 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("dim", [64, 65, 256])
