@@ -16,6 +16,7 @@ from graphrag.approvals import Approval, Approvals
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.automation_view import AutomationView
+from graphrag.automations.beginning import begin_run
 from graphrag.automations.drafts import (
     AutomationChanges,
     AutomationDraft,
@@ -232,21 +233,30 @@ class AutomationService:
             raise AutomationsSpent(
                 "automation_runs_spent", most=spent.runs, day=spent.day, free=_tomorrow(automation, now)
             )
-        for run in await self.store.sessions({"automationId": automation_id, "open": True}):
+        open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
+        for run in open_runs:
+            session = _session(run.thread)
             if not supersede:
-                session = _session(run.thread)
                 raise AutomationRefused(
                     "automation_run_open", session=run.thread.key, phase=session.phase.value
                 )
-            await self.sessions.cancel(run.thread, withdraw=True)
-            stored = await self.store.get(automation_id)
-        automation = stored.automation
-        begun = automation.model_copy(update={"spent": spent.model_copy(update={"runs": spent.runs + 1})})
-        claimed = await self.store.claim(stored, begun, now, trigger="manual")
-        if claimed is None:
+            if session.is_tended:  # a process may be working on it
+                await self.sessions.cancel(run.thread)
+                stored = await self.store.get(automation_id)
+        begun = await begin_run(
+            self.store,
+            self._approvals,
+            self.sessions.events,
+            stored,
+            stored.automation,
+            now,
+            open_runs,
+            trigger="manual",
+        )
+        if begun is None:
             raise AutomationRefused("automation_changed", id=automation_id)
         self.on_changed()
-        return claimed.thread
+        return begun
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any

@@ -55,7 +55,7 @@ class SessionControl:
         on_changed: Callable[[], None] | None = None,
     ) -> None:
         self.store, self._leases = store, leases
-        self._events = SessionEvents(store, leases, limits=limits)
+        self.events = SessionEvents(store, leases, limits=limits)
         self._chats, self._approvals = chats, approvals
         self.on_changed = on_changed or (lambda: None)
         """Called when the scheduler has to look again."""
@@ -128,10 +128,8 @@ class SessionControl:
             raise refused(thread)
         return await self.cancel(thread)
 
-    async def cancel(self, thread: Thread, *, withdraw: bool = False) -> Thread:
-        """End a run, also one that another process works on; with `withdraw` what it proposed is closed."""
-        if withdraw:
-            await self._approvals.withdraw(graph_key=thread.graph_key, thread_id=thread.key)
+    async def cancel(self, thread: Thread) -> Thread:
+        """End a run, also one that another process works on."""
         ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
         async with asyncio.timeout(STOPPED_IN_S * 4):
             while True:
@@ -140,7 +138,7 @@ class SessionControl:
                     if session_of(thread).phase is Phase.COMPLETED:
                         break
                 try:
-                    thread = await self._events.apply(thread.key, ended)
+                    thread = await self.events.apply(thread.key, ended)
                     break
                 except SessionRefused:  # it ended meanwhile
                     thread = (await self.store.session(thread.key)).thread
@@ -224,7 +222,7 @@ class SessionControl:
         return (await self._chats.save(stored, copied)).thread
 
     async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
-        thread = await self._events.apply(session_id, event)
+        thread = await self.events.apply(session_id, event)
         self.on_changed()
         return thread
 

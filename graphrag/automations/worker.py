@@ -14,16 +14,15 @@ from typing import Final
 from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.approvals import Approvals, title
-from graphrag.automations.automation import Automation, LastSeen, PauseReason, SkipReason
+from graphrag.approvals import Approvals
+from graphrag.automations.automation import Automation, PauseReason, SkipReason
 from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError
 from graphrag.automations.runner import Runner
 from graphrag.automations.session_events import session_of
-from graphrag.i18n import text
-from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
-from graphrag.sessions.agent_session import AgentSession, Trigger
+from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import ACTIVE, EndReason, EventName, Phase
 from graphrag.sessions.schedules import Due, ScheduleError, due
 
@@ -225,40 +224,22 @@ class Worker:
             return None
         if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
             return None
-        return await self.start(stored, moved, at, open_runs, trigger="scheduled")
-
-    async def start(
-        self,
-        stored: StoredAutomation,
-        moved: Automation,
-        at: int,
-        open_runs: Sequence[StoredThread],
-        *,
-        trigger: Trigger,
-    ) -> Start | None:
-        """Claim a run; proposals of the run before are replaced. None: another process claimed it."""
-        now = self.automations.clock()
-        spent = moved.spent_on(now)
-        revision, changed = await self._seen(moved)
-        begun = moved.model_copy(
-            update={
-                "last_scheduled_time": at,
-                "spent": spent.model_copy(update={"runs": spent.runs + 1}),
-                "last_seen": LastSeen(revision=revision, history_time=changed),
-            }
+        moved = moved.model_copy(update={"last_scheduled_time": at})
+        begun = await begin_run(
+            self.automations,
+            self.approvals,
+            self.runner.events,
+            stored,
+            moved,
+            at,
+            open_runs,
+            trigger="scheduled",
         )
-        claimed = await self.automations.claim(
-            stored, begun, at, trigger=trigger, notes=await self._replaced(moved, open_runs)
-        )
-        if claimed is None:
+        if begun is None:  # another process claimed it
             return None
-        if trigger == "scheduled":
-            self._counted(moved, "run")
-        for run in open_runs:
-            await self.approvals.withdraw(graph_key=moved.graph_key, thread_id=run.thread.key)
-            await self.runner.give_up(run, EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
+        self._counted(moved, "run")
         event = EventName.SESSION_ACTIVATION_REQUESTED
-        return Start(session_id=claimed.thread.key, graph_key=moved.graph_key, event=event)
+        return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
 
     def _counted(self, automation: Automation, result: str) -> None:
         if self.on_occurrence is not None:
@@ -288,19 +269,10 @@ class Worker:
         if spent.runs >= budget.day_runs or over:
             return "budget"
         if automation.only_if_changed:
-            seen = automation.last_seen
-            if await self._seen(automation) == (seen.revision, seen.history_time):
+            seen = await seen_now(self.approvals, self.automations.records, automation.graph_key)
+            if seen == automation.last_seen:
                 return "unchanged"
         return None
-
-    async def _seen(self, automation: Automation) -> tuple[int, int]:
-        """Return the revision of the graph and when somebody edited it last. Raises: GraphNotFound."""
-        graph = await self.approvals.source.get_graph(automation.graph_key)
-        latest = await self.automations.records.query(
-            "history", {"graphKey": automation.graph_key}, order_by="timestamp", descending=True, limit=1
-        )
-        at = latest[0].data.get("timestamp", 0) if latest else 0
-        return graph.revision, at if isinstance(at, int) else 0
 
     async def _pause_reason(self, automation: Automation) -> PauseReason | None:
         try:
@@ -308,19 +280,6 @@ class Worker:
         except GraphNotFound:
             return "graph_gone"
         return "owner_unseen" if await self.runner.members.is_gone(automation.user_id) else None
-
-    async def _replaced(self, automation: Automation, runs: Sequence[StoredThread]) -> list[SystemMessage]:
-        """Return what a new run reads about the proposals of runs that it replaces."""
-        titles: list[str] = []
-        for run in runs:
-            by = Person(automation.user_id, "viewer", automation.workspace)
-            waiting = await self.approvals.list(thread_id=run.thread.key, status="pending", by=by)
-            titles += [title(approval, automation.language) for approval in waiting]
-        if not titles:
-            return []
-        listed = "\n".join(f"- {each}" for each in titles)
-        said = text("replaced_proposals", automation.language, proposals=listed)
-        return [SystemMessage(content=said, stable=False)]
 
 
 def _first(pair: tuple[int, Start]) -> int:

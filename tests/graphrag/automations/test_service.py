@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -12,6 +13,7 @@ from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import ThreadNotFound, ThreadOfOtherGraph
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services, open_services
+from graphrag.approvals import title
 from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.errors import (
@@ -265,6 +267,28 @@ async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None
     assert runs[1].session.end_reason is EndReason.CANCELLED
     with pytest.raises(AutomationForbidden):
         await setting.service.runs(key, OTHER)
+
+
+async def test_a_run_that_a_person_starts_notes_and_is_told_what_a_scheduled_one_is(setting: Setting) -> None:
+    key = (await setting.add(mode="propose")).automation.key
+    first = await setting.service.run(key, EDITOR)
+    stored = (await setting.service.store.get(key)).automation
+    graph = await setting.services.source.get_graph(GRAPH)
+    assert stored.last_seen.revision == graph.revision, "the next run is skipped while nothing changes"
+    proposed = await setting.services.approvals.propose(
+        graph_key=GRAPH,
+        thread_id=first.key,
+        turn=1,
+        tool_call_id="c1",
+        action={"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
+        asker=EDITOR,
+        model="m",
+    )
+    setting.now += 1
+    second = await setting.service.run(key, EDITOR, supersede=True)
+    assert title(proposed) in json.dumps(second.conversation_history)
+    left = await setting.services.approvals.get(proposed.id, EDITOR)
+    assert left.status == "expired"
 
 
 async def test_a_paused_one_and_spent_runs_are_not_run(setting: Setting) -> None:

@@ -1,0 +1,84 @@
+"""Begins a run: at its time or because a person starts it, in one write with what its automation notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from datasources.base import RecordStore
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
+from graphrag.approvals import Approvals, title
+from graphrag.automations.automation import Automation, LastSeen
+from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.errors import SessionRefused
+from graphrag.automations.session_events import SessionEvents
+from graphrag.i18n import text
+from graphrag.llm.base import SystemMessage
+from graphrag.roles import Person
+from graphrag.sessions.agent_session import Trigger
+from graphrag.sessions.machine import EndReason, EventName, SessionEvent
+
+MAX_REPLACED = 500
+"""Proposals of a run that is replaced: more than its calls of the model can make."""
+
+
+async def begin_run(
+    store: Automations,
+    approvals: Approvals,
+    events: SessionEvents,
+    stored: StoredAutomation,
+    moved: Automation,
+    at: int,
+    replaced: Sequence[StoredThread] = (),
+    *,
+    trigger: Trigger,
+) -> Thread | None:
+    """Claim a run for an instant, and close those that wait for people; None: another process claimed it.
+
+    `moved` is the automation as it is to be stored over `stored`. Units: `at` in milliseconds since 1970.
+    Raises: GraphNotFound, SessionNotFound, ThreadVersion, BadDocument.
+    """
+    spent = moved.spent_on(store.clock())
+    begun = moved.model_copy(
+        update={
+            "spent": spent.model_copy(update={"runs": spent.runs + 1}),
+            "last_seen": await seen_now(approvals, store.records, moved.graph_key),
+            "failures": 0 if replaced else moved.failures,  # what waits for people did not fail
+        }
+    )
+    notes = await _undecided(approvals, moved, replaced)
+    claimed = await store.claim(stored, begun, at, trigger=trigger, notes=notes)
+    if claimed is None:
+        return None
+    ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
+    for run in replaced:
+        await approvals.withdraw(graph_key=moved.graph_key, thread_id=run.thread.key)
+        with suppress(ThreadBusy, SessionRefused):  # it ended meanwhile, or another process ends it
+            await events.apply(run.thread.key, ended, language=moved.language)
+    return claimed.thread
+
+
+async def seen_now(approvals: Approvals, records: RecordStore, graph_key: str) -> LastSeen:
+    """Return the revision of a graph and when somebody edited it last. Raises: GraphNotFound."""
+    graph = await approvals.source.get_graph(graph_key)
+    latest = await records.query(
+        "history", {"graphKey": graph_key}, order_by="timestamp", descending=True, limit=1
+    )
+    at = latest[0].data.get("timestamp", 0) if latest else 0
+    return LastSeen(revision=graph.revision, history_time=at if isinstance(at, int) else 0)
+
+
+async def _undecided(
+    approvals: Approvals, automation: Automation, runs: Sequence[StoredThread]
+) -> list[SystemMessage]:
+    """Return what a new run reads about the proposals of runs that it replaces."""
+    titles: list[str] = []
+    for run in runs:
+        by = Person(automation.user_id, "viewer", automation.workspace)
+        waiting = await approvals.list(thread_id=run.thread.key, status="pending", limit=MAX_REPLACED, by=by)
+        titles += [title(approval, automation.language) for approval in waiting]
+    if not titles:
+        return []
+    listed = "\n".join(f"- {each}" for each in titles)
+    said = text("replaced_proposals", automation.language, proposals=listed)
+    return [SystemMessage(content=said, stable=False)]
