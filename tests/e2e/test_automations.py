@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage, Trouble
-from tests.e2e.site import Site, running_site
+from tests.e2e.site import GRAPH, Site, running_site
 from tests.e2e.talk import HOSTILE, card, press
 from tests.e2e.test_review import key_of, signed_in
 from tests.support.service import SECRET, token
@@ -160,3 +160,30 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     press(editor.get_by_role("dialog"), "Remove")
     expect(row).to_have_count(0)
     trouble.forgive("422", "409")  # what was wrong in the form
+
+
+def test_a_conversation_says_which_run_makes_way_for_it(offline_site: Site, open_page: OpenPage) -> None:
+    fields = {"graphKey": GRAPH, "name": NAME, "message": "Look.", "cron": "0 2 * * *"}
+    made = offline_site.rest("POST", "/api/automations", json=fields)
+    last = {"sessionId": "auto/a/1", "automationId": made["id"], "graphKey": GRAPH, "scheduledTime": 1}
+    paused = {
+        **last,
+        "phase": "idle",
+        "endReason": "SUSPENDED",
+        "startedTime": 1,
+        "usage": {},
+        "roundtrips": 1,
+    }
+
+    page = open_page(offline_site, None)
+    answer = json.dumps({"automations": [{**made, "last": paused}]})
+    page.route(
+        "**/api/automations?*", lambda route: route.fulfill(body=answer, content_type="application/json")
+    )
+    page.goto(f"{offline_site.url}#graph={GRAPH}&sheet=0&panel=chat")
+    said = page.locator(".chat-paused")
+    expect(said).to_have_text(f"“{NAME}” was paused for this conversation and goes on by itself")
+    page.get_by_role("button", name="Langue : français").click()
+    expect(said).to_contain_text("reprendra toute seule")
+    page.locator("#tab-automations").click()
+    expect(page.locator("article.auto")).to_contain_text("en pause pour une conversation")
