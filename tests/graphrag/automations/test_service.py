@@ -286,7 +286,7 @@ async def test_a_run_that_a_person_starts_notes_and_is_told_what_a_scheduled_one
     )
     setting.now += 1
     second = await setting.service.run(key, EDITOR, supersede=True)
-    assert title(proposed, "en") in json.dumps(second.conversation_history)
+    assert title(proposed, "en") in json.dumps(second.conversation_history, ensure_ascii=False)
     left = await setting.services.approvals.get(proposed.id, EDITOR)
     assert left.status == "expired"
 
