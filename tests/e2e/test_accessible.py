@@ -96,6 +96,30 @@ def threads(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: st
     return page
 
 
+def automation(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    """A run that ended, with its report and all that was said."""
+    script.play("In words alone.", "Again.", "And again.")
+    fields = {"graphKey": "testgraph001", "name": "Check", "message": "Look.", "cron": "0 2 * * *"}
+    made = site.rest("POST", "/api/automations", json=fields)["id"]
+    site.rest("POST", f"/api/automations/{made}/run")
+    page = opened(open_page, site, theme, panel="automations")
+    page.get_by_role("button", name="Runs: Check").click()
+    expect(page.locator(".auto-run")).to_contain_text("as planned")
+    page.locator(".auto-run").click()
+    page.locator(".auto-messages > summary").click()
+    expect(page.locator(".auto-report")).to_be_visible()
+    return page
+
+
+def automation_form(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = opened(open_page, site, theme, panel="automations")
+    page.get_by_role("button", name="Nightly check", exact=True).click()
+    page.locator(".auto-budget summary").click()
+    page.locator("#auto-when").select_option("weekly")
+    expect(page.locator(".auto-next li")).to_have_count(5)
+    return page
+
+
 def inspector(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = opened(open_page, site, theme)
     node(page, "fetch-api").focus()
@@ -119,6 +143,8 @@ SCENES: tuple[Scene, ...] = (
     proposal_in_edit,
     review_queue,
     threads,
+    automation,
+    automation_form,
     inspector,
     remark,
     history_and_audit,
