@@ -195,6 +195,11 @@ class Automations:
         found = await self.records.query(SESSION_KIND, where, order_by=order_by, descending=True, limit=limit)
         return await asyncio.to_thread(_readable_sessions, found)
 
+    async def longest_open(self, where: Mapping[str, str | int | bool], *, limit: int) -> list[StoredThread]:
+        """Return the runs with these indexed fields, those that were begun first; as `sessions`."""
+        found = await self.records.query(SESSION_KIND, where, order_by="queuedTime", limit=limit)
+        return await asyncio.to_thread(_readable_sessions, found)
+
     async def prune(self, automation_id: str, *, keep: int, before: int) -> int:
         """Delete ended runs but the newest `keep`, and those that ended earlier; return how many.
 

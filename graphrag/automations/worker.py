@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from datasources.errors import GraphNotFound
-from graphrag.agent.thread_store import StoredThread, Thread
+from datasources.errors import BadDocument, GraphNotFound
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadError
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.approvals import Approvals
+from graphrag.approvals import ApprovalError, Approvals
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.beginning import begin_run, seen_now
@@ -28,8 +29,8 @@ from graphrag.sessions.schedules import Due, ScheduleError, due
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 200
-"""So many runs, and so many due automations, a tick looks at; the others come with the next one."""
+AT_ONCE: Final = 1_000
+"""So many runs, and so many due automations, a tick looks at, those that wait longest."""
 GRACE_S: Final = 60
 """An occurrence that is seen so soon is on time, whatever follows."""
 QUIET_MS: Final = 30_000
@@ -37,6 +38,8 @@ QUIET_MS: Final = 30_000
 DECISIONS_MS: Final = 60_000
 """So often runs that wait for people are looked at: another server may have taken their decisions."""
 MAX_ATTEMPTS: Final = 3
+_OF_ONE: Final = (AutomationError, ScheduleError, ThreadError, ApprovalError, BadDocument, GraphNotFound)
+"""What is wrong with one run or automation alone: the others go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ class Worker:
         `running`: graphs that this process works on. `decided`: a proposal was decided here just now.
         """
         now = self.automations.clock()
-        tended = await self.automations.sessions({"tended": True}, limit=AT_ONCE)
+        tended = await self.automations.longest_open({"tended": True}, limit=AT_ONCE)
         broken, queued = await self._tend(tended, now, running)
         if decided or now >= self._decisions_at:
             self._decisions_at = now + DECISIONS_MS
@@ -93,8 +96,12 @@ class Worker:
             session = session_of(stored.thread)
             if stored.thread.graph_key in running:
                 continue
-            event = await self._event_of(stored, session, now)
-            if event is None:
+            try:
+                event = await self._event_of(stored, session, now)
+                if event is None or await self._is_over(stored):
+                    continue
+            except _OF_ONE as exc:
+                _not_looked_at(stored, exc)
                 continue
             start = Start(session_id=stored.thread.key, graph_key=stored.thread.graph_key, event=event)
             if session.phase is Phase.IDLE:
@@ -144,15 +151,34 @@ class Worker:
         """Return the runs whose proposals are all decided."""
         found: list[Start] = []
         waiting = {"open": True, "phase": Phase.WAITING_VALIDATION.value}
-        for stored in await self.automations.sessions(waiting, limit=AT_ONCE):
+        for stored in await self.automations.longest_open(waiting, limit=AT_ONCE):
             thread = stored.thread
-            open_ids = thread.turn.open.values()
             by = Person(thread.user_id, "viewer", thread.workspace)
-            left = [i for i in open_ids if (await self.approvals.get(i, by)).is_open]
-            if not left:
-                event = EventName.VALIDATION_RECEIVED
-                found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
+            try:
+                open_ids = thread.turn.open.values()
+                left = [i for i in open_ids if (await self.approvals.get(i, by)).is_open]
+                if await self._is_over(stored) or left:
+                    continue
+            except _OF_ONE as exc:
+                _not_looked_at(stored, exc)
+                continue
+            event = EventName.VALIDATION_RECEIVED
+            found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
         return found
+
+    async def _is_over(self, stored: StoredThread) -> bool:
+        """End a run whose graph was deleted, pause its automation, and say whether it was so."""
+        thread = stored.thread
+        try:
+            await self.approvals.source.get_graph(thread.graph_key)
+        except GraphNotFound:
+            with suppress(AutomationError):
+                automation_id = session_of(thread).automation_id
+                await self.automations.update(automation_id, lambda one: one.paused("graph_gone"))
+            ends = EndReason.CANCELLED
+            await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)
+            return True
+        return False
 
     async def _free(self, starts: Sequence[Start], running: frozenset[str], places: int) -> list[Start]:
         """Return the first starts whose graph has a free slot, one a graph."""
@@ -180,7 +206,7 @@ class Worker:
                 if (start := await self._begin(stored, now, busy)) is not None:
                     starts.append(start)
                     busy |= {start.graph_key}
-            except (AutomationError, ScheduleError) as exc:
+            except _OF_ONE as exc:
                 facts = {"automation_id": stored.automation.key, "error": type(exc).__name__}
                 log.warning("automation_not_begun", extra=facts)
         self.late = len(found) - len(starts)
@@ -280,6 +306,11 @@ class Worker:
         except GraphNotFound:
             return "graph_gone"
         return "owner_unseen" if await self.runner.members.is_gone(automation.user_id) else None
+
+
+def _not_looked_at(stored: StoredThread, exc: Exception) -> None:
+    facts = {"session_id": stored.thread.key, "error": type(exc).__name__}
+    log.warning("session_not_tended", extra=facts)
 
 
 def _first(pair: tuple[int, Start]) -> int:

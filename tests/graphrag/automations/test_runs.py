@@ -337,6 +337,63 @@ async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
         assert (await night.stored(made)).automation.paused_reason == "graph_gone"
 
 
+@pytest.mark.parametrize("broken", ["seed", "approval", "automation"])
+async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str) -> None:
+    provider = ScriptedProvider(Says(calls=[move()]), finish(), *[finish()] * 2)
+    async with night_of(provider) as night:
+        records = night.automations.records
+        first = await night.automation(name="A", overlap="skip", only_if_changed=False)
+        await night.run_at(TWO)
+        (waits,) = await night.approvals.list(by=REVIEWER)
+        kind, key = {
+            "seed": ("session", first.seed_id),
+            "approval": ("approval", waits.id),
+            "automation": ("automation", first.key),
+        }[broken]
+        found = await records.get(kind, key)
+        assert found is not None
+        newer = Record(kind=kind, key=key, data={**found.data, "schemaVersion": 99})
+        await records.put(newer, expected_version=found.version)
+        if broken == "seed":
+            await night.approvals.decide(waits.id, Reject("no"), REVIEWER)
+            await night.run_at(TWO + HOUR)
+        later = await night.automation(name="B", graph_key=GRAPH, only_if_changed=False, cron="0 3 * * *")
+        await night.run_at(TWO + DAY + HOUR)
+        assert (await night.session(later)).end_reason is EndReason.COMPLETED
+
+
+async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphrag.automations.worker.AT_ONCE", 2)
+    provider = ScriptedProvider(*[finish()] * 5)
+    async with night_of(provider, at_once=1) as night:
+        made = [await night.automation(name=str(number), cron=None) for number in range(5)]
+        for number, automation in enumerate(made):
+            stored = await night.stored(automation)
+            night.clock.now = TWO + number
+            assert await night.automations.claim(stored, automation, night.clock.now, trigger="manual")
+        await night.run_at(TWO + MINUTE)
+        begun = [(await night.session(automation)).started_time or 0 for automation in made]
+        assert begun == sorted(begun)
+        assert all(begun)
+    provider.check()
+
+
+@pytest.mark.parametrize(
+    "step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")]
+)
+async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
+    provider = ScriptedProvider(step)
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        await night.database.source("default").delete_graph(made.graph_key)
+        await night.run_at(TWO + HOUR)
+        session = await night.session(made)
+        assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
+        assert (await night.stored(made)).automation.paused_reason == "graph_gone"
+    provider.check()
+
+
 async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level() -> None:
     yesterday = {"from": "-1_DAY", "to": "-1_DAY"}
     block = {"id": "b1", "type": "POINTER", "target": {"kind": "node", "key": "root"}, "period": yesterday}
