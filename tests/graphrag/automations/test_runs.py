@@ -378,9 +378,7 @@ async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: 
     provider.check()
 
 
-@pytest.mark.parametrize(
-    "step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")]
-)
+@pytest.mark.parametrize("step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")])
 async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
     provider = ScriptedProvider(step)
     async with night_of(provider) as night:
