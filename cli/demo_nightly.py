@@ -16,6 +16,7 @@ from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.templates import AutomationTemplate, templates
 from graphrag.automations.worker import Worker
 from graphrag.leases import now_ms
+from graphrag.sessions.machine import SessionLimits
 
 NIGHTS = 3
 
@@ -75,7 +76,8 @@ class _Nights:
     async def pass_one(self, made: AutomationView, model: Model) -> None:
         """Put the clock forward to the next run, approve what it proposes, and let it end."""
         services = self._services
-        worker = worker_of(services, model, lambda: self.now)
+        # Nobody is there to keep a run from ending.
+        worker = worker_of(services, model, lambda: self.now, limits=SessionLimits(confirm_ms=0))
 
         async def workspaces() -> list[str]:
             return [services.settings.workspace]

@@ -43,6 +43,7 @@ from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.rules import RulesProvider
+from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
@@ -311,16 +312,21 @@ def _agent(kind: type[A], services: Services, model: Model, threads: Threads, le
     )
 
 
-def worker_of(services: Services, model: Model, clock: Callable[[], int] = now_ms) -> Worker:
+def worker_of(
+    services: Services,
+    model: Model,
+    clock: Callable[[], int] = now_ms,
+    *,
+    limits: SessionLimits | None = None,
+) -> Worker:
     """Return what ticks for the automations of a workspace. Units: `clock` in milliseconds since 1970."""
     workspace = services.settings.workspace
     records = services.database.records(workspace)
     automations = Automations(records, workspace=workspace, clock=clock)
     agent, slots = session_agent_of(services, model, clock), TurnLeases(records, prefix=SLOT)
     settings = services.settings
-    runner = Runner(
-        automations, agent, slots, keep=settings.automation_keep, keep_days=settings.automation_keep_days
-    )
+    keep, keep_days = settings.automation_keep, settings.automation_keep_days
+    runner = Runner(automations, agent, slots, limits=limits, keep=keep, keep_days=keep_days)
     return Worker(automations, runner, services.approvals, TurnLeases(records))
 
 

@@ -269,7 +269,7 @@ async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None
         await setting.service.runs(key, OTHER)
 
 
-async def test_a_run_that_a_person_starts_notes_and_is_told_what_a_scheduled_one_is(setting: Setting) -> None:
+async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_does(setting: Setting) -> None:
     key = (await setting.add(mode="propose")).automation.key
     first = await setting.service.run(key, EDITOR)
     stored = (await setting.service.store.get(key)).automation
