@@ -22,7 +22,8 @@ class AutomationView:
     """Its last run, as far as it was stored."""
     waiting: int
     """Proposals of its runs that wait for people."""
-    owner_is_reader: bool
+    reader_sees_runs: bool
+    """Else the list says how the last run ended, and nothing of what it wrote."""
 
     def to_document(self, now: int) -> dict[str, Any]:
         """Return what clients and scripts see, without its message."""
@@ -31,6 +32,9 @@ class AutomationView:
         kept.pop("schemaVersion", None)
         kept["id"] = kept.pop("_key", a.key)
         last = None if self.last is None or self.last.session is None else run_summary(self.last)
+        if last is not None and not self.reader_sees_runs:
+            kept_of = {"report": "outcome", "waiting": "type"}
+            last |= {name: {field: last[name][field]} for name, field in kept_of.items() if name in last}
         return {
             **kept,
             "schedule": self.words,

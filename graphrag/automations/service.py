@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from graphrag.automations.errors import (
     AutomationNotFound,
     AutomationRefused,
     AutomationsSpent,
+    SessionRefused,
 )
 from graphrag.automations.session_control import SessionControl
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
@@ -126,7 +128,7 @@ class AutomationService:
                 next_times=next_times(each.schedule, now) if each.enabled else (),
                 last=run,
                 waiting=waiting[each.key],
-                owner_is_reader=each.user_id == person.user_id,
+                reader_sees_runs=self.sessions.sees(each.user_id, person),
             )
             for each, run in zip(automations, runs, strict=True)
         ]
@@ -197,9 +199,10 @@ class AutomationService:
     async def remove(self, automation_id: str, person: Person) -> None:
         """Forget an automation; its open runs are stopped, what they proposed stays. Raises: as `edit`."""
         await self._changeable(automation_id, person)
+        await self.store.remove(automation_id)  # first: from now on nobody begins another run of it
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
-            await self.sessions.cancel(run.thread)
-        await self.store.remove(automation_id)
+            with suppress(SessionRefused, TimeoutError):  # a tick ends what cannot be ended now
+                await self.sessions.cancel(run.thread)
         self.on_changed()
 
     async def enable(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:

@@ -62,9 +62,14 @@ class SessionControl:
 
     # -- reading
 
+    @staticmethod
+    def sees(owner: str, person: Person) -> bool:
+        """Whether a person sees the runs of an owner's automations: their own, and reviewers all."""
+        return person.user_id == owner or person.at_least("reviewer")
+
     def check_sees(self, owner: str, person: Person) -> None:
         """Raises: AutomationForbidden for who is neither the owner nor a reviewer."""
-        if person.user_id != owner and not person.at_least("reviewer"):
+        if not self.sees(owner, person):
             raise AutomationForbidden("automation_sessions_of_other", owner=owner)
 
     async def get(self, session_id: str, person: Person) -> Thread:

@@ -19,7 +19,7 @@ from graphrag.approvals import ApprovalError, Approvals
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.beginning import begin_run, seen_now
-from graphrag.automations.errors import AutomationError
+from graphrag.automations.errors import AutomationError, AutomationNotFound
 from graphrag.automations.runner import Runner
 from graphrag.automations.session_events import session_of
 from graphrag.roles import Person
@@ -167,13 +167,13 @@ class Worker:
         return found
 
     async def _is_over(self, stored: StoredThread) -> bool:
-        """End a run whose graph was deleted, pause its automation, and say whether it was so."""
-        thread = stored.thread
+        """End a run whose automation or graph was deleted, and say whether it was so."""
+        automation_id = session_of(stored.thread).automation_id
         try:
-            await self.approvals.source.get_graph(thread.graph_key)
-        except GraphNotFound:
+            await self.automations.get(automation_id)
+            await self.approvals.source.get_graph(stored.thread.graph_key)
+        except (AutomationNotFound, GraphNotFound):
             with suppress(AutomationError):
-                automation_id = session_of(thread).automation_id
                 await self.automations.update(automation_id, lambda one: one.paused("graph_gone"))
             ends = EndReason.CANCELLED
             await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)

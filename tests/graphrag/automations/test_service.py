@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -34,6 +35,7 @@ from graphrag.errors import describe
 from graphrag.llm.base import UserMessage
 from graphrag.llm.prices import FREE, Pricing
 from graphrag.roles import Person
+from graphrag.sessions.agent_session import SessionReport
 from graphrag.sessions.machine import EndReason, Phase
 from graphrag.sessions.schedules import ScheduleError
 from tools.base import Role
@@ -311,6 +313,40 @@ async def test_removing_stops_what_is_open_and_keeps_the_runs(setting: Setting) 
     left = await setting.service.sessions.get(run.key, EDITOR)
     assert left.session is not None
     assert left.session.end_reason is EndReason.CANCELLED
+
+
+async def test_no_run_is_left_open_by_who_begins_one_while_it_is_removed(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (await setting.add()).automation.key
+    service = setting.service
+    listed = service.store.sessions
+
+    async def begins_meanwhile(where: Any, **more: Any) -> Any:
+        found = await listed(where, **more)
+        with suppress(AutomationNotFound):
+            await setting.service.run(key, EDITOR)
+        return found
+
+    monkeypatch.setattr(service.store, "sessions", begins_meanwhile)
+    await service.remove(key, EDITOR)
+    assert await setting.service.sessions.list(ADMIN, is_open=True) == []
+
+
+async def test_who_may_not_see_runs_reads_nothing_of_them_in_the_list(setting: Setting) -> None:
+    key = (await setting.add()).automation.key
+    store = setting.service.store
+    run = await setting.service.run(key, EDITOR)
+    stored = await store.session(run.key)
+    assert stored.thread.session is not None
+    said = SessionReport(outcome="findings", text="what it found")
+    session = stored.thread.session.model_copy(update={"report": said})
+    await store.put_session(stored.thread.model_copy(update={"session": session}), stored.version)
+    await setting.service.sessions.stop(run.key, EDITOR)
+    for person, seen in ((EDITOR, True), (REVIEWER, True), (OTHER, False), (VIEWER, False)):
+        shown = (await setting.service.get(key, person)).to_document(setting.now)
+        assert shown["last"]["report"]["outcome"] == "findings"
+        assert ("what it found" in json.dumps(shown)) is seen
 
 
 async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting) -> None:
