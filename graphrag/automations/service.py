@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from datasources.base import GraphDataSource
 from datasources.errors import BadDocument
-from graphrag.agent.thread_store import Thread, ThreadError, ThreadOfOtherGraph, Threads
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, ThreadOfOtherGraph, Threads
 from graphrag.approvals import Approval, Approvals
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1_000
 _READ_AT_ONCE: Final = 8
+_TRIES: Final = 5
 
 
 class AutomationService:
@@ -226,9 +227,41 @@ class AutomationService:
 
         Raises: AutomationError (paused, a run is open, the day's runs are used up), GraphNotFound.
         """
-        stored = await self._changeable(automation_id, person)
-        automation, now = stored.automation, self.store.clock()
-        await self._source.get_graph(automation.graph_key)
+        stopped: list[StoredThread] = []
+        for _ in range(_TRIES):
+            # Read before the open runs: a run that is claimed after them makes this claim fail.
+            stored = await self._changeable(automation_id, person)
+            now = self._check_may_run(stored.automation)
+            await self._source.get_graph(stored.automation.graph_key)
+            open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
+            if open_runs and not supersede:
+                first = open_runs[0].thread
+                phase = _session(first).phase.value
+                raise AutomationRefused("automation_run_open", session=first.key, phase=phase)
+            tended = [run for run in open_runs if _session(run.thread).is_tended]
+            for run in tended:  # a process may be working on it
+                await self.sessions.cancel(run.thread)
+                stopped.append(run)
+            begun = None
+            if not tended:
+                begun = await begin_run(
+                    self.store,
+                    self._approvals,
+                    self.sessions.events,
+                    stored,
+                    stored.automation,
+                    now,
+                    [*stopped, *open_runs],
+                    trigger="manual",
+                )
+            if begun is not None:
+                self.on_changed()
+                return begun
+        raise AutomationRefused("automation_changed", id=automation_id)
+
+    def _check_may_run(self, automation: Automation) -> int:
+        """Return the time of a run that a person starts. Raises: AutomationRefused, AutomationsSpent."""
+        now = self.store.clock()
         if not automation.enabled:
             raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
         spent = automation.spent_on(now)
@@ -236,30 +269,7 @@ class AutomationService:
             raise AutomationsSpent(
                 "automation_runs_spent", most=spent.runs, day=spent.day, free=_tomorrow(automation, now)
             )
-        open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
-        for run in open_runs:
-            session = _session(run.thread)
-            if not supersede:
-                raise AutomationRefused(
-                    "automation_run_open", session=run.thread.key, phase=session.phase.value
-                )
-            if session.is_tended:  # a process may be working on it
-                await self.sessions.cancel(run.thread)
-                stored = await self.store.get(automation_id)
-        begun = await begin_run(
-            self.store,
-            self._approvals,
-            self.sessions.events,
-            stored,
-            stored.automation,
-            now,
-            open_runs,
-            trigger="manual",
-        )
-        if begun is None:
-            raise AutomationRefused("automation_changed", id=automation_id)
-        self.on_changed()
-        return begun
+        return now
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any

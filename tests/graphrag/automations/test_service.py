@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -291,6 +293,19 @@ async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_d
     assert title(proposed, "en") in json.dumps(second.conversation_history, ensure_ascii=False)
     left = await setting.services.approvals.get(proposed.id, EDITOR)
     assert left.status == "expired"
+
+
+async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting: Setting) -> None:
+    key = (await setting.add()).automation.key
+    await setting.service.run(key, EDITOR)
+    ticks = count(setting.now + 1)
+    services = [
+        automation_service(setting.services, clock=lambda: next(ticks), pricing=lambda: setting.pricing)
+        for _ in range(4)
+    ]
+    asked = (service.run(key, EDITOR, supersede=True) for service in services)
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert len(await setting.service.sessions.list(ADMIN, is_open=True)) == 1
 
 
 async def test_a_paused_one_and_spent_runs_are_not_run(setting: Setting) -> None:
