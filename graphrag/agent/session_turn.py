@@ -20,7 +20,7 @@ from graphrag.agent.thread_store import TurnStatus
 from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.approvals import Approval, Approvals
 from graphrag.i18n import Language, text
-from graphrag.llm.base import AssistantMessage, SystemKind, SystemMessage, ToolMessage, UserMessage
+from graphrag.llm.base import AssistantMessage, Message, SystemKind, SystemMessage, ToolMessage, UserMessage
 from graphrag.sessions.agent_session import (
     REPORT_CHARS,
     STATUS_OF,
@@ -54,6 +54,8 @@ _NOTED: Final[Mapping[str, SystemKind]] = {
     "SESSION_TIMEOUT noted": "SESSION_TIMEOUT",
 }
 """Notes that a row of the table asks for; that of a wrong form says what was wrong."""
+_APPLIED: Final = frozenset({"applied", "edited", "policy"})
+_OPEN: Final = frozenset({"pending", "waits"})
 _FOR_PEOPLE: Final = frozenset({"NETWORK_ERROR", "SESSION_TIMEOUT"})
 
 
@@ -297,7 +299,7 @@ class SessionTurn(RunningTurn):
     async def complete(self) -> Completed:
         """Store that the run is about to end, with its report."""
         self.repair_history()
-        self.edit(report=report_of(self.agent_session, self.text, self.language))
+        self.edit(report=report_of(self.agent_session, self.text, self.messages, self.language))
         await self.save("running")
         return Completed(
             thread_id=self.thread_id, text=self.agent_session.report.text if self.agent_session.report else ""
@@ -318,7 +320,7 @@ class SessionTurn(RunningTurn):
         if ends is EndReason.SUSPENDED:
             self.edit(attempts=0)  # its process is well: this is no crash
         if self.agent_session.phase is Phase.COMPLETED:
-            self.edit(report=report_of(self.agent_session, self.text, self.language))
+            self.edit(report=report_of(self.agent_session, self.text, self.messages, self.language))
         await self.save("running")
 
     async def abandon(self) -> None:
@@ -360,10 +362,22 @@ def _note(kind: SystemKind, language: Language, **facts: str) -> SystemMessage:
     return SystemMessage(content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=hidden)
 
 
-def report_of(session: AgentSession, said: str, language: Language) -> SessionReport:
-    """Return the report of a run that ends: the model's own, else what it had said by then, as failed."""
+def report_of(
+    session: AgentSession, said: str, messages: Sequence[Message], language: Language
+) -> SessionReport:
+    """Return the report of a run that ends: the model's own, else what it had said by then, as failed.
+
+    What became of its proposals is added from their outcomes, whatever the model says.
+    """
     reason = (session.waiting or {}).get("reason") or session.end_reason
-    if session.finish is not None and reason == EndReason.COMPLETED:
-        return session.finish
-    words = said.strip() or text("run_said_nothing", language)
-    return SessionReport(outcome="failed", text=words[:REPORT_CHARS])
+    made = session.finish if session.finish is not None and reason == EndReason.COMPLETED else None
+    if made is None:
+        words = said.strip() or text("run_said_nothing", language)
+        made = SessionReport(outcome="failed", text=words[:REPORT_CHARS])
+    if not session.proposed:
+        return made
+    found = [m.outcome.get("status") for m in messages if isinstance(m, ToolMessage) and m.outcome]
+    applied = sum(status in _APPLIED for status in found)
+    waiting = max(0, session.proposed - sum(status not in _OPEN for status in found))
+    counted = text("report_proposals", language, made=session.proposed, waiting=waiting, applied=applied)
+    return made.model_copy(update={"text": f"{made.text}\n\n{counted}"})

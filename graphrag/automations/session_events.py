@@ -44,7 +44,8 @@ class SessionEvents:
                 session = session.model_copy(update={"last_person_time": self.store.clock()})
             ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
             if session.phase in ends and session.report is None:
-                session = session.model_copy(update={"report": report_of(session, _said(thread), language)})
+                report = report_of(session, _said(thread), thread.messages, language)
+                session = session.model_copy(update={"report": report})
             changed = thread.model_copy(
                 update={
                     "session": session,

@@ -52,7 +52,8 @@ async def _outcome(path: Path) -> dict[str, object]:
         assert (await here.approvals.audit.verify()).is_sound
         return {
             "ends": [run.end_reason for run in runs if run],
-            "reports": [run.report.text for run in runs if run and run.report],
+            # How many proposals were decided by its end depends on when it was killed.
+            "reports": [run.report.text.split("\n\n")[0] for run in runs if run and run.report],
             "approvals": [approval.status for approval in approvals],
             "node": (node.pos_x, node.pos_y),
             "revision": (await database.source("default").get_graph(GRAPH)).revision,

@@ -87,7 +87,9 @@ async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when
             session = await night.session(made)
             assert session.end_reason is EndReason.COMPLETED
             assert session.report is not None
-            assert session.report.text == ("Rejected." if more else "Proposed.")
+            said, counted = session.report.text.split("\n\n")
+            assert said == ("Rejected." if more else "Proposed.")
+            assert f"applied {0 if more else 1}, waiting 0" in counted
         provider.check()
 
 
