@@ -116,6 +116,8 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         twist(keys[name])
         for name in ("graph_key", "thread_id", "approval_id", "node_key", "edge_key", "sheet_id")
     )
+    run = twist(keys["session_id"])
+    blocks = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": node}}]
     here = {"graphKey": graph, "sheet": "0"}
     made = {"type": "html", "typeVersion": 1, "posX": 1, "posY": 1, "size": {"width": 1, "height": 1}}
     ends = {"sourceHandle": "1", "targetHandle": "0"}
@@ -130,6 +132,12 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         {"type": "ai:resume", "threadId": thread, "approved": True, "approvalId": approval},
         {"type": "ai:interrupt", "threadId": thread},
         {"type": "ai:follow", "threadId": thread},
+        {"type": "ai:follow", "threadId": run},
+        {"type": "ai:chat", "graphKey": graph, "message": "hello", "threadId": run},
+        {"type": "ai:resume", "threadId": run, "approved": True, "approvalId": approval},
+        {"type": "ai:answer", "threadId": run, "response": True},
+        {"type": "ai:interrupt", "threadId": run},
+        {"type": "ai:chat", "graphKey": graph, "message": "hello", "blocks": blocks},
         {
             "type": "applyInstructionToGraph",
             "instructions": [{"i": move, "sheetId": "0", "nodeId": node}],

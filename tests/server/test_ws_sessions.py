@@ -26,12 +26,14 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
             server.client(token()) as owner,
             server.client(token("rev", "reviewer")) as reviewer,
             server.client(token("olga")) as other,
+            server.client(token("ed", "admin", "elsewhere")) as stranger,
         ):
             workspace = await server.app.state.server.workspace("default")
             service = workspace.automations
             await subscribed(owner)
             await subscribed(reviewer, graphKey=GRAPH)
             await subscribed(other)
+            await subscribed(stranger)
             view = await service.add(draft_of(DRAFT), OWNER)
             run = await service.run(view.automation.key, OWNER)
             for client in (owner, reviewer):
@@ -42,5 +44,6 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
             async with asyncio.timeout(4):
                 state = await owner.until("ai:session_state", 80)
             assert (state["phase"], state["endReason"]) == ("completed", "CANCELLED")
-            await other.send("__ping__", _id=81)
-            assert (await other.read())["type"] == "__pong__", "nothing of others' runs came before it"
+            for client in (other, stranger):
+                await client.send("__ping__", _id=81)
+                assert (await client.read())["type"] == "__pong__", "nothing of others' runs came before it"
