@@ -55,7 +55,7 @@ class Runner:
         self.limits = self.events.limits
         self.members = Members(automations.records, clock=automations.clock)
         self.keep, self.keep_ms = keep, keep_days * DAY_MS
-        self._sleep = sleep
+        self.sleep = sleep
         self.on_event: Callable[[str, Event], None] | None = None
         """Called with each event of a run, for those who follow it; it may not raise."""
         self.on_changed: Callable[[Thread], None] | None = None
@@ -114,7 +114,7 @@ class Runner:
         if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
             return thread
         at = int((session.waiting or {}).get("at", 0))
-        await self._sleep(max(0, at - self.automations.clock()) / 1000)
+        await self.sleep(max(0, at - self.automations.clock()) / 1000)
         with suppress(SessionRefused, ThreadBusy):
             return await self.events.apply(session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED))
         return (await self.automations.session(session_id)).thread

@@ -9,15 +9,19 @@ from collections.abc import Callable
 import pytest
 
 from datasources.base import Record
+from datasources.types import Mutation
+from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Approve, Person, Reject
+from graphrag.automations.errors import SessionRefused
 from graphrag.automations.last_seen import Members
 from graphrag.automations.making_way import MakingWay
+from graphrag.automations.session_control import SessionControl
 from graphrag.commands import SentBlock
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.llm.message_text import is_stable
 from graphrag.sessions.machine import EndReason, EventName, Phase
-from tests.support.agents import GRAPH, REVIEWER
+from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import (
     DAY,
     HOUR,
@@ -475,3 +479,76 @@ async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> N
         assert (session.end_reason, session.roundtrips) == (EndReason.COMPLETED, 1)
         assert session.active_ms < 10 * MINUTE
     provider.check()
+
+
+@pytest.mark.parametrize(
+    ("phase", "steps"),
+    [
+        (Phase.IDLE, []),
+        (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
+        (Phase.WAITING_VALIDATION, [Says(calls=[move()])]),
+        (Phase.WAITING_NETWORK_RETRY, [ModelUnreachable(provider="scripted", reason="refused")]),
+        (Phase.WAITING_COMPLETION_CONFIRMATION, [finish()]),
+    ],
+)
+async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
+    phase: Phase, steps: list[Step]
+) -> None:
+    provider = ScriptedProvider(*steps)
+    async with night_of(provider, at_once=0 if phase is Phase.IDLE else 2) as night:
+        made = await night.automation()
+        night.clock.now = TWO
+        if phase is Phase.WAITING_COMPLETION_CONFIRMATION:
+            night.worker.runner.sleep = _for_ever
+        if phase is Phase.IDLE:
+            stored = await night.stored(made)
+            await night.automations.claim(stored, made, TWO, trigger="manual")
+        else:
+            await night.scheduler.tick()
+        async with asyncio.timeout(10):
+            while not await night.runs(made) or (await night.session(made)).phase is not phase:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        control = SessionControl(
+            night.automations,
+            night.agent.leases,
+            chats=Threads(night.automations.records),
+            approvals=night.approvals,
+        )
+        (run,) = await night.runs(made)
+        began = asyncio.get_running_loop().time()
+        ended = await control.stop(run.key, EDITOR)
+        assert asyncio.get_running_loop().time() - began < 2
+        assert ended.session is not None
+        assert ended.session.end_reason is EndReason.CANCELLED
+        assert ended.session.report is not None
+        waiting = await night.approvals.list(status="pending", by=REVIEWER)
+        assert len(waiting) == (phase is Phase.WAITING_VALIDATION)
+        with pytest.raises(SessionRefused):
+            await control.stop(run.key, EDITOR)
+        await night.scheduler.close()
+
+
+async def test_endless_actions_that_fail_end_at_the_limit() -> None:
+    steps = [Says(calls=[move(x=10 + number)]) for number in range(20)]
+    provider = ScriptedProvider(*steps)
+    async with night_of(provider) as night:
+        made = await night.automation()
+        await night.run_at(TWO)
+        source = night.database.source("default")
+        for number in range(20):
+            waiting = await night.approvals.list(status="pending", by=REVIEWER)
+            if not waiting:
+                break
+            (root,) = await source.get_nodes_by_key(made.graph_key, ["root"])
+            moved = root.replace(pos_x=1_000 + number)
+            await source.apply(Mutation(graph_key=made.graph_key, put_nodes=[moved]))
+            await night.approvals.decide(waiting[0].id, Approve(), REVIEWER)
+            await night.run_at(night.clock.now + MINUTE)
+        session = await night.session(made)
+        assert session.end_reason is EndReason.LIMIT_REACHED
+        assert session.roundtrips == 20
+        assert {a.status for a in await night.approvals.list(by=REVIEWER)} == {"stale"}
+
+
+async def _for_ever(_: float) -> None:
+    await asyncio.Event().wait()
