@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 TICK_S: Final = 5.0
 SPREAD: Final = 0.2
 """Ticks of several servers drift apart: each is up to this share longer or shorter."""
+_CHANCE: Final = random.Random()
+"""Its own: who draws from the shared one in this process, and seeds it, is not disturbed."""
 
 
 class Scheduler:
@@ -71,7 +73,7 @@ class Scheduler:
                 await self.tick()
             except Exception:
                 log.exception("tick_failed")
-            wait_s = self._tick_s * random.uniform(1 - SPREAD, 1 + SPREAD)
+            wait_s = self._tick_s * _CHANCE.uniform(1 - SPREAD, 1 + SPREAD)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
