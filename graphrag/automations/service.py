@@ -44,7 +44,7 @@ from graphrag.llm.prices import Pricing
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
-from graphrag.sessions.schedules import schedule, zone_of
+from graphrag.sessions.schedules import check_distance, schedule, zone_of
 from tools.base import Role
 
 log = logging.getLogger(__name__)
@@ -356,6 +356,7 @@ class AutomationService:
         """Return a schedule in words with its next times. Raises: ScheduleError."""
         when = schedule(cron=cron, dates=dates, timezone=timezone or self._settings.timezone)
         now = self.store.clock()
+        check_distance(when, now, self._settings.automation_min_interval_s)
         times = next_times(when, now)
         return {
             "schedule": in_words(when, language),

@@ -465,3 +465,9 @@ async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(se
         await setting.add(name="Other", message="Look.", blocks=[gone])
     with pytest.raises(AutomationInvalid, match=r"blocks\.0\.type"):
         await setting.add(name="Other", message="Look.", blocks=[{**block, "type": "DO"}])
+
+
+async def test_a_preview_refuses_what_would_not_be_stored(setting: Setting) -> None:
+    with pytest.raises(ScheduleError, match="300 s"):
+        setting.service.preview("*/2 * * * *", (), "UTC")
+    assert setting.service.preview(None, (), None)["nextTimes"] == []
