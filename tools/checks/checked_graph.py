@@ -96,8 +96,10 @@ class CheckedGraph:
         return f"{shown} (+{len(keys) - most})" if len(keys) > most else shown
 
     def _is_flow(self, edge: Edge) -> bool:
+        """Tell whether the flow takes an edge: what serves a step says so at both of its ends."""
+        source = self.points.get(edge.source, {}).get(f"out {edge.source_handle}")
         target = self.points.get(edge.target, {}).get(f"in {edge.target_handle}")
-        return target is None or target.accept == ANY
+        return any(point is None or point.accept == ANY for point in (source, target))
 
     def _ends(self, edge: Edge) -> bool:
         known = (self.nodes.get(edge.source), self.nodes.get(edge.target))

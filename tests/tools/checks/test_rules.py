@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from datasources.builtin_types import BUILTIN_TYPES
+from datasources.mock import open_nba
 from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
 from tools.checks import CheckedGraph, Checks, GraphFinding, check
 from tools.checks.checking import RULES, SEVERITIES
 from tools.checks.code_syntax import first_error, without_comments
+from tools.read_tools.check import findings
 
 N8N = {"origin": {"format": "n8n"}}
 
@@ -355,3 +357,9 @@ def test_the_rules_end_on_a_graph_of_one_hub_and_on_a_long_chain() -> None:
     assert run(hub, *[("start", f"n{i}") for i in range(3000)]) == []
     chain = [("start", "n0"), *((f"n{i}", f"n{i + 1}") for i in range(2999))]
     assert run(hub, *chain) == []
+
+
+async def test_an_output_of_any_kind_leads_on_into_an_input_of_one_kind() -> None:
+    async with open_nba("default") as database:
+        found = await findings(database.source("default"), "testgraph001", ["unreachable"])
+    assert [finding.nodes for finding in found] == [("disconnected-note",), ("sort-stats",)]
