@@ -362,4 +362,4 @@ def test_the_rules_end_on_a_graph_of_one_hub_and_on_a_long_chain() -> None:
 async def test_an_output_of_any_kind_leads_on_into_an_input_of_one_kind() -> None:
     async with open_nba("default") as database:
         found = await findings(database.source("default"), "testgraph001", ["unreachable"])
-    assert [finding.nodes for finding in found] == [("disconnected-note",), ("sort-stats",)]
+    assert [finding.found.nodes for finding in found] == [("disconnected-note",), ("sort-stats",)]
