@@ -72,7 +72,7 @@ def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> Fa
         redirect_slashes=False,
     )
     app.state.server = state
-    error_responses.install(app)
+    error_responses.install(app, [module.router for module in ROUTERS])
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
     if origins:

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
+from starlette.routing import Match, Route
 
 from graphrag.approvals import ProposalRefused
 from graphrag.automations.errors import AutomationRefused
@@ -160,11 +161,17 @@ def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
     return JSONResponse(answer.body(request_id), answer.status, dict(answer.headers))
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     """Let errors of endpoints and of the framework leave through `respond`."""
+    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
 
     async def handle(request: Request, exc: Exception) -> JSONResponse:
-        return respond(request, exc)
+        answer = respond(request, exc)
+        if answer.status_code == 405:  # the framework names the methods of the first endpoint alone
+            first = next((r.path for r in routes if r.matches(request.scope)[0] is not Match.NONE), None)
+            methods = {method for r in routes if r.path == first for method in r.methods or ()}
+            answer.headers["allow"] = ", ".join(sorted(methods)) or answer.headers.get("allow", "")
+        return answer
 
     for kind in (RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from fastapi.openapi.models import Example
 from pydantic import Field, model_validator
+from starlette.convertors import Convertor, register_url_convertor
 
 from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread
@@ -18,6 +19,21 @@ from graphrag.sessions.machine import Phase
 from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, Id, Limit, RequestBody, Workspaces
 from server.rest_automations import RunList, RunSummary
+
+
+class _SessionKey(Convertor[str]):
+    """A key of a session as it stands in an address: `auto/ID/TIME`, `seed/ID`, or a word that is none."""
+
+    regex = "auto/[^/]+/[^/]+|seed/[^/]+|[^/]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("session", _SessionKey())
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=ERRORS)
 
@@ -53,14 +69,14 @@ async def sessions(
 # A run's key holds slashes: `auto/AUTOMATION/TIME`.
 
 
-@router.post("/{session_id:path}/stop", **EXCLUDE_NONE)
+@router.post("/{session_id:session}/stop", **EXCLUDE_NONE)
 async def stop(workspaces: Workspaces, session_id: Id) -> RunSummary:
     """Stop a run. What it proposed stays to be decided."""
     place, _ = await workspaces.of_session(session_id)
     return _summary(await place.automations.sessions.stop(session_id, place.person))
 
 
-@router.post("/{session_id:path}/resume", **EXCLUDE_NONE)
+@router.post("/{session_id:session}/resume", **EXCLUDE_NONE)
 async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
     """Let a run that waits for the network, or ended for lack of it, go on."""
     place, _ = await workspaces.of_session(session_id)
@@ -93,7 +109,7 @@ ANSWER_EXAMPLES: dict[str, Example] = {
 }
 
 
-@router.post("/{session_id:path}/answer", **EXCLUDE_NONE)
+@router.post("/{session_id:session}/answer", **EXCLUDE_NONE)
 async def answer(
     workspaces: Workspaces,
     session_id: Id,
@@ -116,7 +132,7 @@ class ConfirmRequest(RequestBody):
     end: bool
 
 
-@router.post("/{session_id:path}/confirm", **EXCLUDE_NONE)
+@router.post("/{session_id:session}/confirm", **EXCLUDE_NONE)
 async def confirm(workspaces: Workspaces, session_id: Id, body: ConfirmRequest) -> RunSummary:
     """End a run that is about to end at once, or let it go on with ten more calls of the model."""
     place, _ = await workspaces.of_session(session_id)
@@ -127,7 +143,7 @@ class ChatCopy(AnswerBody):
     thread_id: str
 
 
-@router.post("/{session_id:path}/chat", status_code=201)
+@router.post("/{session_id:session}/chat", status_code=201)
 async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
     """Copy a run or a template into a conversation of the caller, to go on by hand."""
     place, _ = await workspaces.of_session(session_id)
@@ -135,7 +151,7 @@ async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
     return ChatCopy(thread_id=copy.key)
 
 
-@router.get("/{session_id:path}", **EXCLUDE_NONE)
+@router.get("/{session_id:session}", **EXCLUDE_NONE)
 async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
     """Return a run: where it stands, what it waits for, its counts, report and messages."""
     _, thread = await workspaces.of_session(session_id)
