@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -28,9 +28,12 @@ from graphrag.app.wiring import Model, Services, open_model, worker_of, workspac
 from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.service import AutomationService
 from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
+from graphrag.i18n import Language
 from graphrag.leases import now_ms
+from graphrag.roles import Person
 from graphrag.sessions.machine import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
 
@@ -259,22 +262,25 @@ def remove(common: Common, automation_id: IdArgument) -> None:
 @command()
 def enable(common: Common, automation_id: IdArgument) -> None:
     """Let an automation run at its times, counted from now."""
-    language = common.settings().language
-
-    async def work(services: Services) -> AutomationView:
-        return await automation_service(services).enable(automation_id, services.local_person(), language)
-
-    show_changed(common, common.run(work), language)
+    _switch(common, automation_id, AutomationService.enable)
 
 
 @automations.command("pause")
 @command()
 def pause(common: Common, automation_id: IdArgument) -> None:
     """Let an automation begin no run until it is enabled."""
+    _switch(common, automation_id, AutomationService.pause)
+
+
+def _switch(
+    common: Common,
+    automation_id: str,
+    change: Callable[[AutomationService, str, Person, Language], Awaitable[AutomationView]],
+) -> None:
     language = common.settings().language
 
     async def work(services: Services) -> AutomationView:
-        return await automation_service(services).pause(automation_id, services.local_person(), language)
+        return await change(automation_service(services), automation_id, services.local_person(), language)
 
     show_changed(common, common.run(work), language)
 

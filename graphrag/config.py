@@ -201,7 +201,7 @@ class Settings(BaseSettings):
     notify_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/]+",
-        description="address that is told when proposals of automations wait or expire, or one was paused",
+        description="address that gets a notice when proposals of automations wait, or one was paused",
     )
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")

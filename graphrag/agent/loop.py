@@ -199,17 +199,7 @@ class Agent:
             turn.answer.append(turn.state.text)
             if response is None and turn.question is not None and QUESTIONS not in turn.features:
                 raise NothingToResume(thread_id=thread_id, status=turn.state.status)
-            answered = [] if response is None else [turn.answer_question(response)]
-            if not answered and await self._propose_pending(turn):
-                decision = None  # there is nothing to decide: the model is given the reason
-            if decision is not None:
-                chosen = approval_id or await self._oldest(turn)
-                await self._approvals.decide(chosen, decision, person, thread_id=thread_id)
-            events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
-            decided, waiting = await turn.decide_by_policy(self._approvals, waiting)
-            events += decided
-            if answered:
-                events, waiting = [*answered, *events], []  # what else is open does not hold this turn up
+            events, waiting = await self._decide(turn, response, decision, approval_id)
             status = turn.state.status
             if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
                 raise NothingToResume(thread_id=thread_id, status=status)
@@ -222,6 +212,25 @@ class Agent:
                         yield event
         if last is not None:
             yield last
+
+    async def _decide(
+        self,
+        turn: RunningTurn,
+        response: Response | None,
+        decision: Decision | None,
+        approval_id: str | None,
+    ) -> tuple[list[Event], list[Approval]]:
+        """Take in what a person answered; return the events of that, and what the turn still waits for."""
+        answered = [] if response is None else [turn.answer_question(response)]
+        if not answered and await self._propose_pending(turn):
+            decision = None  # there is nothing to decide: the model is given the reason
+        if decision is not None:
+            chosen = approval_id or await self._oldest(turn)
+            await self._approvals.decide(chosen, decision, turn.person, thread_id=turn.thread_id)
+        events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
+        decided, waiting = await turn.decide_by_policy(self._approvals, waiting)
+        # What else is open does not hold up a turn whose question is answered.
+        return [*answered, *events, *decided], [] if answered else waiting
 
     async def _instructions(self, turn: RunningTurn) -> SystemMessage:
         graph = await self._source.get_graph(turn.graph_key)

@@ -16,7 +16,6 @@ from graphrag.llm.message_text import clean
 from graphrag.sessions.schedules import Missed, check_distance
 
 MESSAGE_CHARS: Final = 100_000
-MAX_BLOCKS: Final = 10
 _SENT: Final = TypeAdapter(list[SentBlock])
 T = TypeVar("T", bound=BaseModel)
 _CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
@@ -126,14 +125,12 @@ def checked_name(name: str) -> str:
     return plain
 
 
-def check_message(message: str, blocks: int) -> None:
-    """Raises: AutomationInvalid for an empty message or too many blocks, AutomationTooLong."""
+def check_message(message: str) -> None:
+    """Raises: AutomationInvalid for an empty message, AutomationTooLong."""
     if not message.strip():
         raise AutomationInvalid("automation_message_empty")
     if len(message) > MESSAGE_CHARS:
         raise AutomationTooLong("automation_message_long", chars=len(message), most=MESSAGE_CHARS)
-    if blocks > MAX_BLOCKS:
-        raise AutomationInvalid("automation_blocks_many", blocks=blocks, most=MAX_BLOCKS)
 
 
 def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:

@@ -64,7 +64,6 @@ _FIELDS: Final[Mapping[str, str]] = {
     "automation_name_taken": "name",
     "automation_message_empty": "message",
     "automation_message_long": "message",
-    "automation_blocks_many": "blocks",
     "automation_cost_unpriced": "budget.costUsd",
 }
 

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
-from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
@@ -56,8 +55,6 @@ class Runner:
         self.members = Members(automations.records, clock=automations.clock)
         self.keep, self.keep_ms = keep, keep_days * DAY_MS
         self.sleep = sleep
-        self.on_event: Callable[[str, Event], None] | None = None
-        """Called with each event of a run, for those who follow it; it may not raise."""
         self.on_changed: Callable[[Thread], None] | None = None
         """Called when a run was left: it ended, waits or pauses; it may not raise."""
 
@@ -89,17 +86,16 @@ class Runner:
                 calendar=automation.calendar if automation else None,
                 proposal_ttl_ms=automation.proposal_ttl_s * 1000 if automation else None,
             )
+            language = automation.language if automation else None
             try:
                 async with asyncio.timeout(max(0.0, order.budget.active_ms - session.active_ms) / 1000):
-                    language = automation.language if automation else None
                     running = self.agent.work(thread.key, person, order, language=language)
                     async with aclosing(running) as events:
-                        async for each in events:
-                            if self.on_event is not None:
-                                self.on_event(thread.key, each)
+                        async for _ in events:
+                            pass
             except TimeoutError:
                 overdue = SessionEvent(name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"}))
-                await self.events.apply(thread.key, overdue)
+                await self.events.apply(thread.key, overdue, language=language or "en")
             thread = await self._confirmed(thread.key)
             session = session_of(thread)
             await self.account(thread)
@@ -123,9 +119,11 @@ class Runner:
         self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
     ) -> None:
         """End a run that nobody works on: its process died too often, or the network stayed away."""
+        automation = await self._automation(stored.thread)
+        language = automation.language if automation else "en"
         with suppress(ThreadBusy, SessionRefused):
-            thread = await self.events.apply(stored.thread.key, SessionEvent(name=name, reason=reason))
-            await self.account(thread)
+            event = SessionEvent(name=name, reason=reason)
+            await self.account(await self.events.apply(stored.thread.key, event, language=language))
 
     async def account(self, thread: Thread) -> None:
         """Note on the automation what the run used so far, and how it ended."""

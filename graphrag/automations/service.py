@@ -13,7 +13,7 @@ from typing import Any, Final
 from datasources.base import GraphDataSource
 from datasources.errors import BadDocument
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, ThreadOfOtherGraph, Threads
-from graphrag.approvals import Approval, Approvals
+from graphrag.approvals import Approvals
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.automation_view import AutomationView
@@ -36,13 +36,13 @@ from graphrag.automations.errors import (
     SessionRefused,
 )
 from graphrag.automations.session_control import SessionControl
+from graphrag.automations.session_events import session_of
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.llm.base import UsageReport, UserMessage
 from graphrag.llm.prices import Pricing
 from graphrag.roles import Person
-from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
 from graphrag.sessions.schedules import check_distance, schedule, zone_of
 from tools.base import Role
@@ -136,7 +136,7 @@ class AutomationService:
 
     async def _waiting(self, person: Person) -> Counter[str]:
         pending = await self._approvals.list(status="pending", limit=MAX_WAITING, by=person)
-        return Counter(key for approval in pending if (key := automation_of(approval)) is not None)
+        return Counter(approval.automation_id for approval in pending if approval.automation_id is not None)
 
     async def _known(self, automation_id: str, person: Person) -> StoredAutomation:
         if person.workspace != self.store.workspace:
@@ -186,7 +186,7 @@ class AutomationService:
         if changes.message is not None or changes.blocks is not None:
             said = (await self.messages(automation_id, person))[-1:]
             message = changes.message if changes.message is not None else _words(said)
-            check_message(message, len(changes.blocks or ()))
+            check_message(message)
             blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
             sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
             sent = sent if changes.blocks is None else sent_blocks(changes.blocks)
@@ -236,9 +236,9 @@ class AutomationService:
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
                 first = open_runs[0].thread
-                phase = _session(first).phase.value
+                phase = session_of(first).phase.value
                 raise AutomationRefused("automation_run_open", session=first.key, phase=phase)
-            tended = [run for run in open_runs if _session(run.thread).is_tended]
+            tended = [run for run in open_runs if session_of(run.thread).is_tended]
             for run in tended:  # a process may be working on it
                 await self.sessions.cancel(run.thread)
                 stopped.append(run)
@@ -311,7 +311,7 @@ class AutomationService:
             ]
         written = bool(draft.message.strip()) or not said
         whole = "\n".join([*(message.content for message in said), draft.message])
-        check_message(whole, len(draft.blocks))
+        check_message(whole)
         if not written:
             return said
         sent = sent_blocks(draft.blocks)
@@ -366,12 +366,6 @@ class AutomationService:
         }
 
 
-def automation_of(approval: Approval) -> str | None:
-    """Return the automation whose run proposed a change, None: a person's conversation did."""
-    parts = approval.thread_id.split("/")
-    return parts[1] if len(parts) == 3 and parts[0] == "auto" else None
-
-
 def _words(said: Sequence[UserMessage]) -> str:
     return words_of(said[0].content, said[0].segments) if said else ""
 
@@ -379,12 +373,6 @@ def _words(said: Sequence[UserMessage]) -> str:
 def _check_role(person: Person, needed: Role) -> None:
     if not person.at_least(needed):
         raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
-
-
-def _session(thread: Thread) -> AgentSession:
-    if thread.session is None:
-        raise ThreadError(f"{thread.key!r} is no session")
-    return thread.session
 
 
 def _tomorrow(automation: Automation, now: int) -> str:

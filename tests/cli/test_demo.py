@@ -57,7 +57,7 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     assert new not in undone
     first, second, third = nights.partition("\n9. ")[2].split(" 02:00 UTC")[1:]
     assert "\napproved\n" in nights
-    assert nights.count("edge-display-return-twice") > 2, "found, proposed and told as done"
+    assert nights.count("edge-display-return-twice") > 2, "found, proposed and reported as done"
     assert "Note" in second, "what people are to look at stays"
     assert "skipped (unchanged)" in third
     assert "edge-display-return-twice" in first

@@ -392,33 +392,3 @@ def test_conversations_are_listed_opened_and_deleted(
     expect(page.locator(".thread")).to_have_count(1)
     page.get_by_role("tab", name="Chat").click()
     answered(page, "Second answer.")
-
-
-def test_a_block_is_chosen_by_keys_shown_with_its_tokens_and_sent_with_the_message(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
-) -> None:
-    script.play("It fetches the players.")
-    page = open_page(site)
-    field = page.locator("#composer")
-    field.fill("a@b ")
-    field.press("End")
-    field.press_sequentially("@")
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_role("searchbox").fill("use fetch nba")
-    page.keyboard.press("Enter")
-    block = page.locator(".blocks .block")
-    expect(block).to_contain_text("tokens")
-    expect(block).to_contain_text("Fetch NBA players")
-    expect(field).to_be_focused()
-    field.press("End")
-    field.press_sequentially("what is it? @")
-    page.keyboard.press("Escape")
-    expect(field).to_have_value("a@b what is it? @")
-    field.press("Enter")
-    answered(page, "It fetches the players.")
-    expect(block).to_have_count(0)
-    said = page.locator(".turn.is-user")
-    shown = said.inner_text()
-    assert shown.startswith("a@b [")
-    page.reload()
-    expect(said).to_have_text(shown)

@@ -162,7 +162,7 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "first_day": "sunday",
         "timezone": "Europe/Paris",
         "automations_yield": "false",
-        "notify_url": "http://127.0.0.1:1/told",
+        "notify_url": "http://127.0.0.1:1/notices",
     }
     for name, variable, default, _ in table:
         with monkeypatch.context() as patch:

@@ -22,7 +22,10 @@ DRAFT = {
 }
 
 
-ELEVEN: list[dict[str, Any]] = [{}] * 11
+ELEVEN: list[dict[str, Any]] = [
+    {"id": f"b{number}", "type": "POINTER", "target": {"kind": "graph", "key": "testgraph001"}}
+    for number in range(11)
+]
 
 
 async def made(client: httpx2.AsyncClient, **fields: Any) -> dict[str, Any]:
@@ -82,7 +85,7 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
         ({"timezone": "Mars/Olympus"}, 422, "invalid"),
         ({"message": ""}, 422, "invalid"),
         ({"message": "x" * 100_001}, 413, "too_large"),
-        ({"blocks": ELEVEN}, 422, "invalid"),
+        ({"blocks": ELEVEN}, 413, "too_large"),
         ({"name": "nightly CHECK"}, 409, "conflict"),
         ({"name": "x" * 81}, 422, "invalid"),
         ({"graphKey": "elsewhere"}, 404, "not_found"),

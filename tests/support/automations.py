@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from datasources.base import Database
@@ -88,7 +88,6 @@ class Night:
     worker: Worker
     scheduler: Scheduler
     conversations: TurnLeases
-    seen: list[str] = field(default_factory=list[str])
 
     async def automation(
         self, text: str = "Look for what is wrong.", blocks: Sequence[SentBlock] = (), **fields: Any

@@ -1,4 +1,4 @@
-"""Who sets for which changes people are asked, and that nobody else gets round it."""
+"""Who sets for which changes people are asked, and that others cannot."""
 
 from __future__ import annotations
 

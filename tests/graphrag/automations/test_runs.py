@@ -10,29 +10,22 @@ import pytest
 
 from datasources.base import Record
 from datasources.types import Mutation
-from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Approve, Person, Reject
-from graphrag.automations.errors import SessionRefused
 from graphrag.automations.last_seen import Members
-from graphrag.automations.making_way import MakingWay
-from graphrag.automations.session_control import SessionControl
 from graphrag.commands import SentBlock
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.llm.message_text import is_stable
-from graphrag.sessions.machine import EndReason, EventName, Phase
-from tests.support.agents import EDITOR, GRAPH, REVIEWER
+from graphrag.sessions.machine import EndReason, Phase
+from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import (
     DAY,
     HOUR,
     MINUTE,
     MONDAY,
-    Clock,
     finish,
     move,
     night_of,
-    night_on,
-    until,
 )
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
@@ -185,45 +178,6 @@ async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once(
     provider.check()
 
 
-async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None:
-    held = asyncio.Event()
-    provider = ScriptedProvider(Says(text="Looking", held=held, reading=(1, 2)), finish())
-    async with night_of(provider) as night:
-        made = await night.automation()
-        night.clock.now = TWO
-        await night.scheduler.tick()
-        await until(lambda: bool(provider.requests))
-        async with night.conversations.held("a conversation", facts={"graphKey": made.graph_key}):
-            await MakingWay(night.automations.records).pause_run_of(made.graph_key)
-            await until(lambda: night.scheduler.is_idle)
-            session = await night.session(made)
-            assert session.end_reason is EndReason.SUSPENDED
-            assert session.phase is Phase.CALLING_AI
-            assert await night.run_at(TWO + MINUTE) == 0
-        assert await night.run_at(TWO + MINUTE + 20_000) == 0
-        assert await night.run_at(TWO + MINUTE + 30_000) == 1
-        session = await night.session(made)
-        assert session.end_reason is EndReason.COMPLETED
-        assert session.roundtrips == 1
-    provider.check()
-
-
-async def test_a_run_that_is_left_three_times_without_a_step_ends() -> None:
-    held = asyncio.Event()
-    provider = ScriptedProvider(*[Says(text="x", held=held, reading=(1, 2)) for _ in range(4)])
-    async with night_of(provider) as night:
-        made = await night.automation()
-        night.clock.now = TWO
-        for asked in range(4):
-            assert await night.scheduler.tick() == 1
-            await until(lambda asked=asked: len(provider.requests) > asked)
-            await night.scheduler.close()
-        await night.run_at(TWO + MINUTE)
-        await night.run_at(TWO + 2 * MINUTE)
-        session = await night.session(made)
-        assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.ERROR)
-
-
 async def test_a_model_that_never_finishes_is_timed_out() -> None:
     provider = ScriptedProvider(Says(text="x", held=asyncio.Event(), reading=(1, 2)))
     async with night_of(provider) as night:
@@ -280,32 +234,6 @@ async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
     provider.check()
 
 
-async def test_two_servers_claim_an_occurrence_once() -> None:
-    provider = ScriptedProvider(*[finish()] * 5)
-    async with night_of(provider) as night:
-        other = night_on(night.database, provider, clock=night.clock)
-        for number in range(5):
-            await night.automation(name=f"check {number}", only_if_changed=False)
-        night.clock.now = TWO
-        while sum(await asyncio.gather(night.scheduler.run_due(), other.scheduler.run_due())):
-            night.clock.now += MINUTE
-        found = await night.automations.sessions({"open": False})
-        ended = [each for each in found if each.thread.session and each.thread.session.end_reason]
-        assert len(ended) == 5
-    provider.check()
-
-
-async def test_a_late_event_is_refused_and_changes_nothing() -> None:
-    provider = ScriptedProvider(finish())
-    async with night_of(provider) as night:
-        made = await night.automation()
-        await night.run_at(TWO)
-        (thread,) = await night.runs(made)
-        for event in EventName:
-            assert await night.activate(thread, event) is None
-        assert (await night.runs(made))[0] == thread
-
-
 async def test_a_run_has_the_lower_role_of_its_owner_and_an_owner_who_left_has_none() -> None:
     provider = ScriptedProvider(finish())
     async with night_of(provider) as night:
@@ -341,61 +269,6 @@ async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
         await night.database.source("default").delete_graph(made.graph_key)
         assert await night.run_at(TWO) == 0
         assert (await night.stored(made)).automation.paused_reason == "graph_gone"
-
-
-@pytest.mark.parametrize("broken", ["seed", "approval", "automation"])
-async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str) -> None:
-    provider = ScriptedProvider(Says(calls=[move()]), finish(), *[finish()] * 2)
-    async with night_of(provider) as night:
-        records = night.automations.records
-        first = await night.automation(name="A", overlap="skip", only_if_changed=False)
-        await night.run_at(TWO)
-        (waits,) = await night.approvals.list(by=REVIEWER)
-        kind, key = {
-            "seed": ("session", first.seed_id),
-            "approval": ("approval", waits.id),
-            "automation": ("automation", first.key),
-        }[broken]
-        found = await records.get(kind, key)
-        assert found is not None
-        newer = Record(kind=kind, key=key, data={**found.data, "schemaVersion": 99})
-        await records.put(newer, expected_version=found.version)
-        if broken == "seed":
-            await night.approvals.decide(waits.id, Reject("no"), REVIEWER)
-            await night.run_at(TWO + HOUR)
-        later = await night.automation(name="B", graph_key=GRAPH, only_if_changed=False, cron="0 3 * * *")
-        await night.run_at(TWO + DAY + HOUR)
-        assert (await night.session(later)).end_reason is EndReason.COMPLETED
-
-
-async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag.automations.worker.AT_ONCE", 2)
-    provider = ScriptedProvider(*[finish()] * 5)
-    async with night_of(provider, at_once=1) as night:
-        made = [await night.automation(name=str(number), cron=None) for number in range(5)]
-        for number, automation in enumerate(made):
-            stored = await night.stored(automation)
-            night.clock.now = TWO + number
-            assert await night.automations.claim(stored, automation, night.clock.now, trigger="manual")
-        await night.run_at(TWO + MINUTE)
-        begun = [(await night.session(automation)).started_time or 0 for automation in made]
-        assert begun == sorted(begun)
-        assert all(begun)
-    provider.check()
-
-
-@pytest.mark.parametrize("step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")])
-async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
-    provider = ScriptedProvider(step)
-    async with night_of(provider) as night:
-        made = await night.automation()
-        await night.run_at(TWO)
-        await night.database.source("default").delete_graph(made.graph_key)
-        await night.run_at(TWO + HOUR)
-        session = await night.session(made)
-        assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
-        assert (await night.stored(made)).automation.paused_reason == "graph_gone"
-    provider.check()
 
 
 async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level() -> None:
@@ -437,97 +310,6 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
     assert kept == [block]
 
 
-async def test_a_process_that_was_frozen_for_longer_than_its_lease_stores_nothing() -> None:
-    held = asyncio.Event()
-    model = ScriptedProvider(Says(text="I was away", held=held, reading=(1, 2)))
-    leases = Clock()
-    async with night_of(model, lease_clock=leases, look_s=1_000) as frozen:
-        made = await frozen.automation()
-        frozen.clock.now = TWO
-        await frozen.scheduler.tick()
-        await until(lambda: bool(model.requests))
-        leases.now += MINUTE
-        by_another = ScriptedProvider(finish("ok", "By another."))
-        other = night_on(frozen.database, by_another, clock=frozen.clock, lease_clock=leases)
-        assert await other.scheduler.run_due() == 1
-        (before,) = await frozen.runs(made)
-        held.set()
-        await until(lambda: frozen.scheduler.is_idle)
-        (after,) = await frozen.runs(made)
-        assert after == before
-        assert after.session is not None
-        assert after.session.report is not None
-        assert after.session.report.text == "By another."
-
-
-@pytest.mark.parametrize("times", [5, pytest.param(200, marks=pytest.mark.slow)])
-async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> None:
-    steps = [Says(text="Looking", held=asyncio.Event(), reading=(1, 2)) for _ in range(times)]
-    provider = ScriptedProvider(*steps, finish("ok", "At last."))
-    async with night_of(provider, look_s=0.01) as night:
-        made = await night.automation()
-        night.clock.now = TWO
-        way = MakingWay(night.automations.records)
-        for number in range(times):
-            assert await night.scheduler.tick() == 1
-            await until(lambda number=number: len(provider.requests) > number)
-            await way.pause_run_of(made.graph_key)
-            await until(lambda: night.scheduler.is_idle)
-            night.clock.now += MINUTE
-        await night.scheduler.run_due()
-        session = await night.session(made)
-        assert (session.end_reason, session.roundtrips) == (EndReason.COMPLETED, 1)
-        assert session.active_ms < 10 * MINUTE
-    provider.check()
-
-
-@pytest.mark.parametrize(
-    ("phase", "steps"),
-    [
-        (Phase.IDLE, []),
-        (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
-        (Phase.WAITING_VALIDATION, [Says(calls=[move()])]),
-        (Phase.WAITING_NETWORK_RETRY, [ModelUnreachable(provider="scripted", reason="refused")]),
-        (Phase.WAITING_COMPLETION_CONFIRMATION, [finish()]),
-    ],
-)
-async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
-    phase: Phase, steps: list[Step]
-) -> None:
-    provider = ScriptedProvider(*steps)
-    async with night_of(provider, at_once=0 if phase is Phase.IDLE else 2) as night:
-        made = await night.automation()
-        night.clock.now = TWO
-        if phase is Phase.WAITING_COMPLETION_CONFIRMATION:
-            night.worker.runner.sleep = _for_ever
-        if phase is Phase.IDLE:
-            stored = await night.stored(made)
-            await night.automations.claim(stored, made, TWO, trigger="manual")
-        else:
-            await night.scheduler.tick()
-        async with asyncio.timeout(10):
-            while not await night.runs(made) or (await night.session(made)).phase is not phase:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        control = SessionControl(
-            night.automations,
-            night.agent.leases,
-            chats=Threads(night.automations.records),
-            approvals=night.approvals,
-        )
-        (run,) = await night.runs(made)
-        began = asyncio.get_running_loop().time()
-        ended = await control.stop(run.key, EDITOR)
-        assert asyncio.get_running_loop().time() - began < 2
-        assert ended.session is not None
-        assert ended.session.end_reason is EndReason.CANCELLED
-        assert ended.session.report is not None
-        waiting = await night.approvals.list(status="pending", by=REVIEWER)
-        assert len(waiting) == (phase is Phase.WAITING_VALIDATION)
-        with pytest.raises(SessionRefused):
-            await control.stop(run.key, EDITOR)
-        await night.scheduler.close()
-
-
 async def test_endless_actions_that_fail_end_at_the_limit() -> None:
     steps = [Says(calls=[move(x=10 + number)]) for number in range(20)]
     provider = ScriptedProvider(*steps)
@@ -548,7 +330,3 @@ async def test_endless_actions_that_fail_end_at_the_limit() -> None:
         assert session.end_reason is EndReason.LIMIT_REACHED
         assert session.roundtrips == 20
         assert {a.status for a in await night.approvals.list(by=REVIEWER)} == {"stale"}
-
-
-async def _for_ever(_: float) -> None:
-    await asyncio.Event().wait()

@@ -1,0 +1,18 @@
+"""What the tests of the service of automations share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from graphrag.app.wiring import open_services
+from graphrag.config import Settings
+from tests.support.automation_setting import Setting
+
+
+@pytest.fixture
+async def setting() -> AsyncIterator[Setting]:
+    settings = Settings(db="memory:", embeddings="none", automations_max=3, provider="offline")
+    async with open_services(settings) as services:
+        yield Setting(services)

@@ -1,0 +1,194 @@
+"""Runs as people start, see, stop and copy them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import pytest
+
+from graphrag.app.automation_services import automation_service
+from graphrag.approvals import title
+from graphrag.automations.automation_view import run_summary
+from graphrag.automations.errors import (
+    AutomationForbidden,
+    AutomationNotFound,
+    AutomationRefused,
+    AutomationsSpent,
+    SessionRefused,
+)
+from graphrag.sessions.agent_session import SessionReport
+from graphrag.sessions.machine import EndReason, Phase
+from tests.support.automation_setting import (
+    ADMIN,
+    DAY,
+    EDITOR,
+    GRAPH,
+    OTHER,
+    REVIEWER,
+    VIEWER,
+    Setting,
+)
+
+
+async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None:
+    key = (await setting.add()).automation.key
+    first = await setting.service.run(key, EDITOR)
+    assert first.session is not None
+    assert (first.session.phase, first.session.trigger) == (Phase.IDLE, "manual")
+    with pytest.raises(AutomationRefused, match="--supersede"):
+        await setting.service.run(key, EDITOR)
+    setting.now += 1
+    second = await setting.service.run(key, EDITOR, supersede=True)
+    runs = await setting.service.runs(key, REVIEWER)
+    assert [run.key for run in runs] == [second.key, first.key]
+    assert runs[1].session is not None
+    assert runs[1].session.end_reason is EndReason.CANCELLED
+    with pytest.raises(AutomationForbidden):
+        await setting.service.runs(key, OTHER)
+
+
+async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_does(setting: Setting) -> None:
+    key = (await setting.add(mode="propose")).automation.key
+    first = await setting.service.run(key, EDITOR)
+    stored = (await setting.service.store.get(key)).automation
+    graph = await setting.services.source.get_graph(GRAPH)
+    assert stored.last_seen.revision == graph.revision, "the next run is skipped while nothing changes"
+    proposed = await setting.services.approvals.propose(
+        graph_key=GRAPH,
+        thread_id=first.key,
+        turn=1,
+        tool_call_id="c1",
+        action={"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
+        asker=EDITOR,
+        model="m",
+    )
+    setting.now += 1
+    second = await setting.service.run(key, EDITOR, supersede=True)
+    assert title(proposed, "en") in json.dumps(second.conversation_history, ensure_ascii=False)
+    left = await setting.services.approvals.get(proposed.id, EDITOR)
+    assert left.status == "expired"
+
+
+async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting: Setting) -> None:
+    key = (await setting.add()).automation.key
+    await setting.service.run(key, EDITOR)
+    ticks = count(setting.now + 1)
+    services = [
+        automation_service(setting.services, clock=lambda: next(ticks), pricing=lambda: setting.pricing)
+        for _ in range(4)
+    ]
+    asked = (service.run(key, EDITOR, supersede=True) for service in services)
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert len(await setting.service.sessions.list(ADMIN, is_open=True)) == 1
+
+
+async def test_a_paused_one_and_spent_runs_are_not_run(setting: Setting) -> None:
+    key = (await setting.add(budget={"dayRuns": 1})).automation.key
+    await setting.service.pause(key, EDITOR)
+    with pytest.raises(AutomationRefused, match="paused"):
+        await setting.service.run(key, EDITOR)
+    await setting.service.enable(key, EDITOR)
+    await setting.service.run(key, EDITOR)
+    with pytest.raises(AutomationsSpent, match="2025-11-21 00:00"):
+        await setting.service.run(key, EDITOR, supersede=True)
+    setting.now += DAY
+    assert await setting.service.run(key, EDITOR, supersede=True)
+
+
+async def test_removing_stops_what_is_open_and_keeps_the_runs(setting: Setting) -> None:
+    key = (await setting.add()).automation.key
+    run = await setting.service.run(key, EDITOR)
+    await setting.service.remove(key, EDITOR)
+    left = await setting.service.sessions.get(run.key, EDITOR)
+    assert left.session is not None
+    assert left.session.end_reason is EndReason.CANCELLED
+
+
+async def test_no_run_is_left_open_by_who_begins_one_while_it_is_removed(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (await setting.add()).automation.key
+    service = setting.service
+    listed = service.store.sessions
+
+    async def begins_meanwhile(where: Any, **more: Any) -> Any:
+        found = await listed(where, **more)
+        with suppress(AutomationNotFound):
+            await setting.service.run(key, EDITOR)
+        return found
+
+    monkeypatch.setattr(service.store, "sessions", begins_meanwhile)
+    await service.remove(key, EDITOR)
+    assert await setting.service.sessions.list(ADMIN, is_open=True) == []
+
+
+async def test_who_may_not_see_runs_reads_nothing_of_them_in_the_list(setting: Setting) -> None:
+    key = (await setting.add()).automation.key
+    store = setting.service.store
+    run = await setting.service.run(key, EDITOR)
+    stored = await store.session(run.key)
+    assert stored.thread.session is not None
+    said = SessionReport(outcome="findings", text="what it found")
+    session = stored.thread.session.model_copy(update={"report": said})
+    await store.put_session(stored.thread.model_copy(update={"session": session}), stored.version)
+    await setting.service.sessions.stop(run.key, EDITOR)
+    for person, seen in ((EDITOR, True), (REVIEWER, True), (OTHER, False), (VIEWER, False)):
+        shown = (await setting.service.get(key, person)).to_document(setting.now)
+        assert shown["last"]["report"]["outcome"] == "findings"
+        assert ("what it found" in json.dumps(shown)) is seen
+
+
+async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting) -> None:
+    view = await setting.add()
+    control = setting.service.sessions
+    run = await setting.service.run(view.automation.key, EDITOR)
+    stopped = await control.stop(run.key, EDITOR)
+    assert run_summary(stopped)["endReason"] == "CANCELLED"
+    assert run_summary(stopped)["phase"] == "completed"
+    for past in (
+        control.stop(run.key, EDITOR),
+        control.confirm(run.key, EDITOR, end=True),
+        control.resume(run.key, EDITOR),
+    ):
+        with pytest.raises(SessionRefused, match=r"completed.*CANCELLED"):
+            await past
+    with pytest.raises(AutomationRefused, match="waits for no answer"):
+        await control.answer(run.key, EDITOR, approved=True)
+    for refused in (
+        control.stop(view.automation.seed_id, EDITOR),
+        control.answer(view.automation.seed_id, EDITOR, approved=True),
+        control.confirm(view.automation.seed_id, EDITOR, end=False),
+    ):
+        with pytest.raises(AutomationRefused, match="template"):
+            await refused
+    assert (await setting.service.get(view.automation.key, EDITOR)).last == stopped
+
+
+async def test_a_run_goes_on_as_a_conversation_of_who_copies_it(setting: Setting) -> None:
+    view = await setting.add()
+    run = await setting.service.run(view.automation.key, EDITOR)
+    copy = await setting.service.sessions.chat_copy(run.key, REVIEWER)
+    stored = await setting.services.threads.get(copy.key, REVIEWER)
+    assert stored.thread.session is None
+    assert [m.content for m in stored.thread.messages] == ["Look for errors."]
+    assert stored.thread.turn.status == "failed", "what nobody answered is answered at the next try"
+    assert "execution" not in stored.thread.conversation_history[0]
+    with pytest.raises(AutomationForbidden):
+        await setting.service.sessions.chat_copy(run.key, OTHER)
+
+
+async def test_runs_are_listed_for_who_may_see_them(setting: Setting) -> None:
+    view = await setting.add()
+    run = await setting.service.run(view.automation.key, EDITOR)
+    control = setting.service.sessions
+    for person, seen in ((EDITOR, 1), (OTHER, 0), (VIEWER, 0), (REVIEWER, 1), (ADMIN, 1)):
+        assert len(await control.list(person)) == seen
+    assert [t.key for t in await control.list(EDITOR, graph_key=GRAPH, phase=Phase.IDLE, is_open=True)] == [
+        run.key
+    ]
+    assert await control.list(EDITOR, is_open=False) == []
+    assert await control.list(EDITOR, graph_key="another") == []
