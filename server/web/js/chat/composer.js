@@ -53,7 +53,9 @@ export function createComposer(app, { onSend, onStop }) {
   async function choose(typed = "") {
     const at = field.selectionStart;
     const isChosen = await blocks.open(at);
+    // A dialog that closes gives the focus back without the caret: what is typed next would go nowhere.
     field.focus();
+    field.setSelectionRange(at, at);
     if (!isChosen && typed) field.setRangeText(typed, at, at, "end");
     fit();
   }
