@@ -55,7 +55,7 @@ def tools(
         fail(f"there is no tool {tool!r}; there are {names}", code=EXIT_USAGE)
     if arguments is not None and tool is None:
         fail("--args needs the name of a tool", code=EXIT_USAGE)
-    if run_it and arguments is None and tool is not None and offered[0].writes:
+    if run_it and arguments is None and tool is not None and offered[0].effect != "read":
         fail(f"{tool} proposes a change: give its arguments with --args", code=EXIT_USAGE)
 
     async def work(services: Services) -> list[Answered]:
@@ -72,7 +72,7 @@ def tools(
                 else arguments,
             )
             for found in offered
-            if tool is not None or not found.writes
+            if tool is not None or found.effect == "read"
         ]
         return await _run_dry(services, graph, as_role, calls)
 
@@ -131,7 +131,7 @@ def _show_results(results: list[Answered], as_json: bool) -> None:
 
 def _list_tools(offered: list[Tool[Any]], as_json: bool, *, whole: bool) -> None:
     functions: list[dict[str, Any]] = [
-        {**tool.schema()["function"], "writes": tool.writes} for tool in offered
+        {**tool.schema()["function"], "writes": tool.effect != "read"} for tool in offered
     ]
     if as_json or whole:
         render.json(functions)

@@ -371,6 +371,8 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "automation": ("graphKey", "userId", "enabled", "nextTime"),
     "member": ("seenTime",),
     "policy": (),
+    "agent": ("agentId", "desired", "updatedTime"),
+    "delivery": ("callId", "status", "nextTime"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""
 

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 Role = Literal["viewer", "editor", "reviewer", "admin"]
 EVERYONE: frozenset[Role] = frozenset(("viewer", "editor", "reviewer", "admin"))
 SessionKind = Literal["chat", "automation"]
+Effect = Literal["read", "proposes", "acts"]
+"""What a call does: read, propose a change that a person decides, or act outside the graph at once."""
 ANY_SESSION: frozenset[SessionKind] = frozenset(("chat", "automation"))
 NO_FEATURES: frozenset[str] = frozenset()
 
@@ -211,7 +213,7 @@ class Tool(Generic[A]):
     run: Callable[[A, ToolContext], Awaitable[ToolResult]]
     example: Mapping[str, Any] = field(default_factory=dict[str, Any])
     roles: frozenset[Role] = EVERYONE
-    writes: bool = False
+    effect: Effect = "read"
     sessions: frozenset[SessionKind] = ANY_SESSION
     feature: str | None = None
     alone: bool = False

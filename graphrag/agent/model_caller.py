@@ -209,7 +209,7 @@ class ModelCaller:
         write; `changing`: the other way round, False: only those that read."""
         asked = (turn.person.role, turn.session_kind, turn.features)
         if asked not in self._sizes:
-            tools = [(tool.schema(), tool.writes) for tool in self._box.offered(*asked)]
+            tools = [(tool.schema(), tool.effect == "proposes") for tool in self._box.offered(*asked)]
             self._sizes[asked] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
         tools = self._sizes[asked]
         kept: set[int] = set()

@@ -129,7 +129,7 @@ class ToolCalls:
     def writes(self, name: str) -> bool:
         """Say whether a tool changes a graph, so that its calls become proposals."""
         tool = self._box.get(name)
-        return tool is not None and tool.writes
+        return tool is not None and tool.effect == "proposes"
 
     def _noted(self, answered: Answered, place: CallPlace) -> Answered:
         """Record an answer; return it, shorter where the same call failed so before in this turn."""

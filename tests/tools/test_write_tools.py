@@ -48,7 +48,7 @@ async def propose(context: ToolContext, kind: str, **arguments: Any) -> ToolResu
 def test_write_tools_are_not_offered_to_a_viewer() -> None:
     assert BOX.offered("viewer") == []
     assert {len(BOX.offered(role)) for role in ("editor", "reviewer", "admin")} == {10}
-    assert all(tool.writes for tool in WRITE_TOOLS)
+    assert all(tool.effect == "proposes" for tool in WRITE_TOOLS)
 
 
 def test_all_tools_take_1700_tokens_without_losing_an_argument() -> None:

@@ -101,7 +101,7 @@ def _tool(kind: str, payload: type[Part], description: str, example: Mapping[str
         run=_runner(kind),
         example=example,
         roles=WRITERS,
-        writes=True,
+        effect="proposes",
     )
 
 
