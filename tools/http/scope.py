@@ -1,0 +1,184 @@
+"""The values that templates, expressions and JSONPaths of a document can read, and where.
+
+`Names` are the first words that one place of a document may use. `ConversationValues` are the
+values of one conversation; a `Scope` is a snapshot of them for one rendering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+NAMESPACES = frozenset(("pre", "args", "ctx", "session", "agent", "secret"))
+SPECIALS = frozenset(
+    (
+        "caller_phone",
+        "called_phone",
+        "call_sid",
+        "call_id",
+        "channel",
+        "now_iso",
+        "today",
+        "call_duration_sec",
+    )
+)
+ENDINGS = frozenset(("outcome", "end_reason", "transcript", "transcript_summary"))
+RESPONSE = "$"
+
+Names = frozenset[str]
+"""First words that a place may use; `$` where a response can be looked at."""
+
+SESSION_REQUEST: Names = SPECIALS | {"agent", "base_url"}
+CHECK: Names = SESSION_REQUEST
+BLOCK_IF: Names = CHECK | {RESPONSE}
+INSTRUCTIONS: Names = SESSION_REQUEST | {"ctx"}
+GREETING: Names = INSTRUCTIONS | {"session"}
+LIFECYCLE: Names = GREETING
+AT_END: Names = LIFECYCLE | ENDINGS
+TOOL: Names = GREETING | {"args"}
+
+KNOWN = NAMESPACES | SPECIALS | ENDINGS | {"base_url", "error", "status", RESPONSE}
+"""First words that mean something of ours; every other bare name is looked up in `pre`."""
+
+_SUMMARY_ENTRIES = 6
+
+
+def with_secrets(names: Names) -> Names:
+    """Return the names of a place's `headers`."""
+    return names | {"secret"}
+
+
+def with_steps(names: Names, extracted: Iterable[str]) -> Names:
+    """Return the names after pre-steps that extract `extracted`: `pre.x` and a bare `x`."""
+    return names | {"pre"} | frozenset(extracted)
+
+
+def with_response(names: Names) -> Names:
+    """Return the names of an expression that judges a response (`$`, `status`)."""
+    return names | {RESPONSE, "status"}
+
+
+def with_error(names: Names) -> Names:
+    """Return the names of `on_error.return`."""
+    return names | {"error", "status"}
+
+
+class Scope:
+    """Values by their first word. A callable stands for a value that is computed when it is read."""
+
+    __slots__ = ("roots",)
+
+    def __init__(self, roots: Mapping[str, Any]) -> None:
+        self.roots = roots
+
+    def lookup(self, path: Sequence[str | int]) -> Any:
+        """Return the value at `path`, None where there is none. Never raises."""
+        first = path[0]
+        if first in KNOWN:
+            value: Any = self.roots.get(first)
+            if callable(value):
+                value = value()
+        else:
+            value = self.roots.get("pre")
+            if not isinstance(value, dict):
+                return None
+            value = cast(dict[str, Any], value).get(cast(str, first))
+        for segment in path[1:]:
+            if isinstance(value, dict):
+                value = cast(dict[str, Any], value).get(segment if isinstance(segment, str) else str(segment))
+            elif isinstance(value, list) and isinstance(segment, int):
+                items = cast(list[Any], value)
+                value = items[segment] if 0 <= segment < len(items) else None
+            else:
+                return None
+        return value
+
+
+@dataclass(slots=True, kw_only=True)
+class ConversationValues:
+    """The values of one conversation. Times are milliseconds since 1970; flags are booleans in `ctx`.
+
+    `agent`: id, name, type, language, timezone. `speakers`: how `transcript_summary` names a role.
+    """
+
+    agent: Mapping[str, Any]
+    base_url: str | None = None
+    channel: str = "chat"
+    caller_phone: str | None = None
+    called_phone: str | None = None
+    call_sid: str | None = None
+    call_id: str = ""
+    timezone: str = "UTC"
+    language: str = "en"
+    ctx: dict[str, Any] = field(default_factory=dict[str, Any])
+    session: Any = None
+    started_time: int = 0
+    ended_time: int | None = None
+    outcome: str | None = None
+    end_reason: str | None = None
+    transcript: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    speakers: Mapping[str, str] = field(default_factory=lambda: {"user": "Caller", "assistant": "Assistant"})
+
+    def scope(
+        self,
+        now_ms: int,
+        *,
+        args: Mapping[str, Any] | None = None,
+        pre: Mapping[str, Any] | None = None,
+        error: str | None = None,
+        status: int | None = None,
+        response: Any = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> Scope:
+        """Return what can be read at `now_ms`. `secrets`: only for the headers of a request."""
+        return Scope(
+            {
+                "agent": dict(self.agent),
+                "base_url": self.base_url,
+                "ctx": self.ctx,
+                "session": self.session,
+                "args": args,
+                "pre": pre,
+                "secret": secrets,
+                "error": error,
+                "status": status,
+                RESPONSE: response,
+                "caller_phone": self.caller_phone,
+                "called_phone": self.called_phone,
+                "call_sid": self.call_sid,
+                "call_id": self.call_id,
+                "channel": self.channel,
+                "now_iso": lambda: iso_time(now_ms),
+                "today": lambda: _date(now_ms, self.timezone),
+                "call_duration_sec": lambda: self.duration_s(now_ms),
+                "outcome": self.outcome,
+                "end_reason": self.end_reason,
+                "transcript": self.transcript,
+                "transcript_summary": self._summary,
+            }
+        )
+
+    def duration_s(self, now_ms: int) -> int:
+        """Return the whole seconds from the start to the end, or to now."""
+        end = now_ms if self.ended_time is None else self.ended_time
+        return max(0, end - self.started_time) // 1000
+
+    def _summary(self) -> str:
+        last = self.transcript[-_SUMMARY_ENTRIES:]
+        return "\n".join(
+            f"{self.speakers.get(str(entry.get('role')), entry.get('role'))}: "
+            + " ".join(str(entry.get("content", "")).split())
+            for entry in last
+        )
+
+
+def iso_time(time_ms: int) -> str:
+    """Return the instant in UTC, to the second, as `2025-01-15T19:30:00Z`."""
+    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _date(time_ms: int, timezone: str) -> str:
+    return datetime.fromtimestamp(time_ms // 1000, ZoneInfo(timezone)).date().isoformat()
