@@ -34,7 +34,12 @@ async def fail_with(arguments: Pick, context: ToolContext) -> ToolResult:
 PICK = Tool(name="pick", description="Pick.", arguments=Pick, run=pick, example={"count": 2})
 FAIL = Tool(name="fail", description="Fail.", arguments=Pick, run=fail_with)
 WRITE = Tool(
-    name="propose_it", description="W.", arguments=Pick, run=pick, roles=frozenset({"editor"}), effect="proposes"
+    name="propose_it",
+    description="W.",
+    arguments=Pick,
+    run=pick,
+    roles=frozenset({"editor"}),
+    effect="proposes",
 )
 BOX = ToolBox([PICK, FAIL, WRITE])
 

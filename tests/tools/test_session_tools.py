@@ -37,7 +37,9 @@ def test_each_session_tool_is_offered_only_where_somebody_can_use_it() -> None:
         assert offered(role) == set()
         assert offered(role, "chat", WITH_QUESTIONS) == {"ask_person"}
         assert offered(role, "automation", WITH_QUESTIONS) == {"finish_automation"}
-    assert not any(tool.effect == "proposes" for tool in BOX.offered("viewer", "automation")), "a report changes nothing"
+    assert not any(tool.effect == "proposes" for tool in BOX.offered("viewer", "automation")), (
+        "a report changes nothing"
+    )
 
 
 async def test_a_session_tool_is_refused_where_it_is_not_offered() -> None:
