@@ -349,7 +349,10 @@ class MemoryGraphProvider(Protocol):
 
 
 RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
-    "thread": ("graphKey", "userId", "lastUpdatedTime"),
+    "thread": (
+        *("agentOpen", "graphKey", "userId", "lastUpdatedTime"),
+        *("agentId", "agentIdleTime"),
+    ),
     "approval": (
         *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
         *("automationId", "proposalHash"),

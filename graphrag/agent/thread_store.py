@@ -10,16 +10,17 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.editor_threads import take_over
+from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
 from graphrag.agent.thread_messages import from_stored, stamped, to_stored
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
@@ -118,6 +119,8 @@ class Thread(Document):
     turn: StoredTurn = StoredTurn()
     session: AgentSession | None = None
     """Where a template or a run stands; a conversation has none."""
+    agent: ThreadAgent | None = None
+    """Of a conversation with a declarative agent: which it is, and what the conversation knows."""
 
     @property
     def messages(self) -> list[Message]:
@@ -210,10 +213,13 @@ class Threads:
             raise ThreadNotFound(thread_id=thread_id)
         return read_thread(record)
 
-    async def save(self, stored: StoredThread, messages: list[Message]) -> StoredThread:
+    async def save(
+        self, stored: StoredThread, messages: list[Message], also: Sequence[RecordWrite] = ()
+    ) -> StoredThread:
         """Store the thread with these messages over the version that was read. Raises: ThreadBusy.
 
-        Those that were never stored get their id and time, in place.
+        Those that were never stored get their id and time, in place. `also` is written in the same
+        transaction: all of it or nothing; the caller holds the thread then, or has just made its key.
         """
         messages[:] = stamped(messages, self._clock())
         thread = stored.thread.model_copy(
@@ -225,10 +231,17 @@ class Threads:
         )
         record = Record(kind=self._kind, key=thread.key, data=thread_data(thread))
         try:
-            kept = await self._records.put(record, expected_version=stored.version)
+            kept = await self._put(record, stored.version, also)
         except RecordConflict as exc:
             raise ThreadBusy(thread_id=thread.key) from exc
-        return StoredThread(thread=thread, version=kept.version)
+        return StoredThread(thread=thread, version=kept.version if kept else None)
+
+    async def _put(self, record: Record, version: str | None, also: Sequence[RecordWrite]) -> Record | None:
+        if not also:
+            return await self._records.put(record, expected_version=version)
+        write = RecordWrite(kind=record.kind, key=record.key, data=record.data, expected_version=version)
+        await self._records.write([write, *also])
+        return await self._records.get(record.kind, record.key)
 
     async def list(
         self,
@@ -284,7 +297,11 @@ def _version(record: Record) -> int:
 
 def thread_data(thread: Thread) -> dict[str, Any]:
     """Return what a record of the thread holds; of a session also the fields by which it is found."""
-    document = thread.model_dump(by_alias=True, exclude_none=True)
+    document = thread.model_dump(by_alias=True, exclude_none=True, exclude={"agent"})
+    if thread.agent is not None:
+        # A null among the values of the conversation is a value.
+        agent = thread.agent.model_dump(mode="json", by_alias=True)
+        document |= {"agent": agent} | thread.agent.indexed()
     if thread.session is None:
         return document
     session = thread.session.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -296,7 +313,8 @@ def read_thread(record: Record) -> StoredThread:
     if _version(record) > SCHEMA_VERSION:
         raise ThreadVersion(thread_id=record.key, found=_version(record))
     data = record.data if "schemaVersion" in record.data else take_over(record.data)
-    if "session" in data:
-        data = {name: value for name, value in data.items() if name not in INDEXED_FIELDS}
+    for part, repeated in (("session", INDEXED_FIELDS), ("agent", AGENT_INDEXED_FIELDS)):
+        if part in data:
+            data = {name: value for name, value in data.items() if name not in repeated}
     thread = parse_document(Thread, {"_key": record.key, **data}, KIND)
     return StoredThread(thread=thread, version=record.version)

@@ -1,0 +1,71 @@
+"""The stored form of a conversation with a declarative agent: the sub-document `agent` of its thread.
+
+It is written with its thread in one compare-and-set. A conversation without such an agent stores none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from datasources.types import Document
+
+ChatEndReason = Literal[
+    "agent_hung_up", "ended_by_person", "idle", "draining", "session_failed", "blocked", "lost", "error"
+]
+"""Why a conversation by text ended. `draining`: its agent or its graph was taken out of service."""
+
+AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
+"""Fields that the record of a thread repeats beside its own, to be found by them."""
+
+
+class AgentToolCall(Document):
+    """A finished tool call. `ok` None: it was interrupted and may have been carried out.
+
+    Units: `ms` in milliseconds; `status` of HTTP, where there was an answer.
+    """
+
+    tool_call_id: str
+    name: str
+    ok: bool | None = None
+    ms: int = 0
+    status: int | None = None
+
+
+class ThreadAgent(Document):
+    """Which agent answers in a thread, and what this conversation knows. Units: milliseconds since 1970.
+
+    `ctx` are the conversation's own values, flags among them; `session` the whole answer of the document's
+    `config_url`, null otherwise. `instructions` are rendered; `declarations` None: those of the document.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent_id: str
+    version: int
+    ctx: dict[str, Any] = Field(default_factory=dict[str, Any])
+    session: Any = None
+    instructions: str = ""
+    declarations: list[dict[str, Any]] | None = None
+    caller_phone: str | None = None
+    started_time: int = 0
+    last_message_time: int = 0
+    idle_time: int = 0
+    """When it ends if nobody writes; at once where the agent said that it is over."""
+    start_taken: bool = False
+    """Whether `ctx` has what the answer to `on_start` gave."""
+    ended_time: int | None = None
+    end_reason: ChatEndReason | None = None
+    outcome: str | None = None
+    tools: list[AgentToolCall] = Field(default_factory=list[AgentToolCall])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not ended."""
+        return self.ended_time is None
+
+    def indexed(self) -> dict[str, Any]:
+        """Return the fields by which conversations are found, as the record of the thread repeats them."""
+        found: dict[str, Any] = {"agentOpen": self.is_open, "agentId": self.agent_id}
+        return found | ({"agentIdleTime": self.idle_time} if self.is_open else {})
