@@ -38,6 +38,7 @@ def a_row(peer: str, **more: Any) -> dict[str, Any]:
     return {**about, **figures, **costs, **more}
 
 
+@pytest.mark.slow
 def test_every_question_names_a_node_that_exists_and_has_its_words(small: Data) -> None:
     graph = small.graphs[0]
     texts = {node.key: text for node, text in zip(graph.nodes, graph.texts, strict=True)}

@@ -46,6 +46,7 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return printed(invoke("import", "--json", file))[0]["graph"]
 
 
+@pytest.mark.slow
 def test_an_automation_lives_from_its_template_to_its_removal(graph: str) -> None:
     assert invoke("automations", "list").exit_code == EXIT_NOTHING
     added = invoke("automations", "add", graph, "--template", "nightly-check", "--timezone", "Europe/Paris")

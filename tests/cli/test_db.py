@@ -18,6 +18,7 @@ def address(arango: ArangoServer) -> Iterator[str]:
     arango.drop(name)
 
 
+@pytest.mark.slow
 def test_a_database_is_set_up_once_and_then_healthy(address: str) -> None:
     before = invoke("db", "check", "--db", address)
     assert before.exit_code == 1

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import invoke, printed
 
 
+@pytest.mark.slow
 def test_the_demo_works_in_an_empty_folder(folder: Path) -> None:
     result = invoke("demo")
     assert result.exit_code == 0, result.output
@@ -25,6 +26,7 @@ def test_the_demos_question_finds_where_errors_go(demo_db: str) -> None:
     assert '"fetch-api:1","error-handler:0",error' in found["text"]
 
 
+@pytest.mark.slow
 def test_a_second_demo_changes_nothing() -> None:
     invoke("demo")
     before = [{**graph, "revision": 0} for graph in printed(invoke("graphs", "--json"))]
@@ -66,6 +68,7 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     assert invoke("threads", "list").exit_code == 3
 
 
+@pytest.mark.slow
 def test_what_to_try_next_can_be_typed_as_it_stands() -> None:
     result = invoke("demo", "--lang", "fr", "--db", "sqlite:my demo.db")
     commands = [line.strip() for line in result.stdout.partition("Try next")[2].splitlines() if line.strip()]
@@ -79,6 +82,7 @@ def test_every_sample_can_be_asked_by_its_key(demo_db: str, key: str) -> None:
     assert invoke("context", key, "start").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_second_workspace_is_advised_to_use_another_database() -> None:
     invoke("demo")
     result = invoke("demo", "--workspace", "other")
@@ -87,6 +91,7 @@ def test_a_second_workspace_is_advised_to_use_another_database() -> None:
     assert "--db" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_answers_without_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
     result = invoke("demo")

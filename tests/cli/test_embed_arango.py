@@ -60,6 +60,7 @@ async def embedded(server: ArangoServer, name: str, embedder: Embedder, **option
         return await embed_nodes(database.source(WORKSPACE), embedder, batch=10, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_parameters_of_the_old_script_name_the_database(arango: ArangoServer, name: str) -> None:
     if arango.password != PASSWORD:
         pytest.skip("the password of this server is not for a command line")

@@ -59,6 +59,7 @@ def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
     check(invoke("audit").output)
 
 
+@pytest.mark.slow
 def test_no_message_or_answer_forges_a_line_of_a_transcript(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def nodius(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.slow
 def test_data_and_remarks_do_not_mix_and_any_terminal_prints_names(tmp_path: Path) -> None:
     flow = tmp_path / "flow.json"
     flow.write_text(FLOW.replace('"A"', '"注文 ✓"'))

@@ -35,6 +35,7 @@ def test_only_the_folded_column_gives_way() -> None:
 
 
 @given(rows, st.integers(min_value=1, max_value=120))
+@pytest.mark.slow
 def test_nothing_is_lost_and_keys_stay_whole(table: list[tuple[str, str, str]], width: int) -> None:
     lines = layout(["key", "text", "end"], table, folded=1, width=width)
     joined = " ".join(lines[1:])

@@ -83,6 +83,7 @@ def test_prose_has_the_same_tokens_however_it_is_looked_up(text: str) -> None:
     assert tokenize_prose(text) == tokenize(text)  # from what is remembered
 
 
+@pytest.mark.slow
 def test_what_is_remembered_of_prose_is_bounded() -> None:
     text = " ".join(f"piece{i}" for i in range(MAX_PIECES + 10))
     assert tokenize_prose(text) == tokenize(text)

@@ -124,6 +124,7 @@ def test_each_service_finds_the_secrets_and_the_other_services_that_it_names() -
 
 
 @pytest.mark.skipif(NODE is None, reason="no Node.js: the user script runs in it")
+@pytest.mark.slow
 def test_the_user_script_gives_the_least_rights_and_may_run_again(containers: Containers) -> None:
     script = containers.call(
         ["nodius", "db", "init", "--print-user-script"], containers.environment("init", NODIUS_DB=_address())

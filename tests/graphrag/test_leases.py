@@ -20,11 +20,13 @@ def python(*arguments: str, before: tuple[str, ...] = ()) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_process_that_ended_here_is_known_to_have_and_one_that_runs_is_not() -> None:
     assert is_local_process_dead(python(NAME), new_owner())
     assert python(PROBE, new_owner()) == "False"
 
 
+@pytest.mark.slow
 def test_a_process_of_another_pid_namespace_is_never_called_dead() -> None:
     apart = ("unshare", "--pid", "--fork")
     if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode:

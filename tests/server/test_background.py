@@ -41,6 +41,7 @@ async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> st
     return made.id
 
 
+@pytest.mark.slow
 async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -204,6 +205,7 @@ async def asked(running: Service, asker: str) -> int:
         return len((await ann.get("/api/approvals", params={"asker": asker})).json()["approvals"])
 
 
+@pytest.mark.slow
 async def test_a_stream_forgets_the_turns_that_nobody_reads() -> None:
     async with served() as running, NodiusStream(running.address, token=token()) as stream:
         for _ in range(20):

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -196,6 +197,7 @@ _probes = st.tuples(
 
 @given(probes=st.lists(_probes, min_size=20, max_size=40))
 @settings(max_examples=examples(1 / 15))
+@pytest.mark.slow
 async def test_no_spelling_of_a_key_or_workspace_opens_another_one(
     probes: list[tuple[str, str | None]],
 ) -> None:

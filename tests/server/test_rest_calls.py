@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.support.commands import run_command
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import served
@@ -41,6 +43,7 @@ async def test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_
     assert "nowhere" not in str(found), "arguments are not kept"
 
 
+@pytest.mark.slow
 async def test_the_record_keeps_two_hundred_calls_and_doctor_prints_it() -> None:
     reads = [Says(calls=[call("search_nodes", {"query": f"{r}.{i}"}) for i in range(10)]) for r in range(5)]
     script = [step for _ in range(5) for step in (*reads, "Done.")]

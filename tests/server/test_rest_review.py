@@ -279,6 +279,7 @@ async def exported() -> dict[str, Any]:
         return (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
 
 
+@pytest.mark.slow
 async def test_a_person_at_their_limit_stops_nobody_else_and_a_restart_forgets_nothing(
     tmp_path: Path,
 ) -> None:

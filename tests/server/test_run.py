@@ -19,6 +19,7 @@ from tests.support.service import GRAPH, Service, service, settings_of, token
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
 async def test_a_turn_that_outlasts_the_grace_is_stopped_and_stored(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from graphrag.approvals import Approve, Person, Reject
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
@@ -150,6 +152,7 @@ async def test_interrupt_at_once_after_the_question_stops_it() -> None:
         assert (await client.until("ai:complete", 1))["stopped"]
 
 
+@pytest.mark.slow
 async def test_the_next_message_right_after_an_answer_is_never_refused(file: Path) -> None:
     with ScriptedProvider(*("Yes." for _ in range(31))) as model:
         settings = {"db": f"sqlite:{file}", "rate_limit": 0}
@@ -160,6 +163,7 @@ async def test_the_next_message_right_after_an_answer_is_never_refused(file: Pat
                 assert (end["type"], end.get("fullText")) == ("ai:complete", "Yes."), end
 
 
+@pytest.mark.slow
 async def test_the_next_message_right_after_an_interrupt_is_never_refused(file: Path) -> None:
     halves = [step for _ in range(8) for step in (Says(text="half", held=asyncio.Event()), "Yes.")]
     with ScriptedProvider("Hi.", *halves) as model:

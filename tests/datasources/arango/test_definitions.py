@@ -30,6 +30,7 @@ async def found(place: Place) -> tuple[str, str]:
     return finding.status, finding.detail
 
 
+@pytest.mark.slow
 async def test_an_index_of_our_name_with_other_fields_is_made_again(place: Place) -> None:
     await place.set_up()
     place.call("DELETE", f"/_api/index/{NODES}/ix_rag_key")
@@ -49,6 +50,7 @@ async def test_an_index_of_our_name_with_other_fields_is_made_again(place: Place
         {**STORED, "analyzers": ["text_en"]},
     ],
 )
+@pytest.mark.slow
 async def test_a_view_that_searches_other_fields_is_linked_again(place: Place, link: dict[str, Any]) -> None:
     await place.set_up()
     place.call("PUT", f"/_api/view/{VIEW}/properties", {"links": {NODES: link}})

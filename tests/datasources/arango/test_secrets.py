@@ -45,6 +45,7 @@ def secrets_in(text: str) -> list[str]:
     return [form for form in (PASSWORD, quote(PASSWORD, safe=""), login) if form in text]
 
 
+@pytest.mark.slow
 async def test_no_fault_brings_the_password_to_light(
     server: ArangoServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_password_that_is_not_encoded_is_not_shown_with_what_is_wrong(address:
     assert "%2F" in said or "must read" in said
 
 
+@pytest.mark.slow
 def test_an_at_sign_in_the_path_of_a_file_needs_no_encoding(tmp_path: Path) -> None:
     file = tmp_path / "me@here"
     file.write_text("hidden\n")

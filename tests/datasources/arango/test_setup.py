@@ -204,6 +204,7 @@ async def test_a_graph_of_nodius_is_read_searched_and_changed(place: Place) -> N
     assert (stored["posX"], stored["embedding"], stored["futureField"]) == (9, [0.1, 0.2], {"kept": True})
 
 
+@pytest.mark.slow
 async def test_what_nodius_writes_later_is_found_by_its_text_at_once(place: Place) -> None:
     place.fill()
     place.call("DELETE", f"/_api/document/{NODES}/broken")

@@ -33,6 +33,7 @@ async def searches(source: SqliteSource) -> list[object]:
     return [await source.search_text(FLOW, word, limit=9, field=field) for word in WORDS for field in FIELDS]
 
 
+@pytest.mark.slow
 async def test_words_are_true_after_whatever_another_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

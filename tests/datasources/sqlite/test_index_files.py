@@ -211,6 +211,7 @@ async def test_a_changed_type_is_found_in_a_stale_index(indexed: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 5])
+@pytest.mark.slow
 async def test_an_index_that_lags_too_far_behind_is_not_used(
     indexed: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:

@@ -91,6 +91,7 @@ async def test_closing_ends_every_thread(path: Path) -> None:
     assert not [name for name in left if name.startswith("sqlite")]
 
 
+@pytest.mark.slow
 async def test_a_cancelled_write_is_in_whole_or_not_at_all(path: Path) -> None:
     """Cancelled at every stage from "not begun" to "done"; whatever came of it, the next write goes on."""
     async with opened(path) as source:
@@ -146,6 +147,7 @@ async def test_closing_waits_for_a_write_under_way(path: Path) -> None:
     assert faults(path) == []
 
 
+@pytest.mark.slow
 async def test_closing_while_indexes_are_built_ends_and_leaves_nothing_half_done(path: Path) -> None:
     await make_numbered(path, 400, NOTHING_IS_SMALL)
     for turn in range(8):

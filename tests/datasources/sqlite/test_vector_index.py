@@ -57,6 +57,7 @@ def test_a_code_is_near_its_component_and_scores_are_products_of_codes(found: Ve
 
 
 @pytest.mark.parametrize("dim", [64, 65, 256])
+@pytest.mark.slow
 def test_the_nearest_of_ten_thousand_are_among_the_candidates(dim: int) -> None:
     unit = clustered(10_000, dim)
     index = index_of(unit)
@@ -86,6 +87,7 @@ def test_vectors_of_zeros_and_of_one_component_are_scored() -> None:
 @pytest.mark.parametrize(
     ("count", "dim"), [(CODED_FROM, LEAST_DIM), (CODED_FROM, LEAST_DIM - 1), (90, LEAST_DIM)]
 )
+@pytest.mark.slow
 async def test_a_search_finds_what_comparing_all_vectors_finds(
     tmp_path: Path, limits: object, count: int, dim: int
 ) -> None:

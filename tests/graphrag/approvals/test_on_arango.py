@@ -45,6 +45,7 @@ async def check_whole(bench: Bench, approval_id: str, number: int, before: int) 
     "action",
     ["drop-after", *(pytest.param(a, marks=pytest.mark.slow) for a in ("drop", "status:503", "error:1200"))],
 )
+@pytest.mark.slow
 async def test_one_fault_anywhere_stops_no_approval(
     bench: Bench, arango_faults: ArangoServer, action: str
 ) -> None:

@@ -32,6 +32,7 @@ async def _applied(bench: Bench, kind: str, **payload: Any) -> str:
 
 
 @given(st.lists(actions, min_size=1, max_size=6))
+@pytest.mark.slow
 def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(raws: list[dict[str, Any]]) -> None:
     asyncio.run(_whole_turn(raws))
 

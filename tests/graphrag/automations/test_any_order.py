@@ -152,6 +152,7 @@ def run(machine: type[AnyOrder], examples: int) -> None:
     run_state_machine_as_test(machine, settings=chosen)
 
 
+@pytest.mark.slow
 def test_the_rules_hold_in_any_order() -> None:
     run(AnyOrder, 4)
 

@@ -160,6 +160,7 @@ async def test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later() -
     provider.check()
 
 
+@pytest.mark.slow
 async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once() -> None:
     away = ModelUnreachable(provider="scripted", reason="refused")
     async with night_of(ScriptedProvider(*[away] * 400)) as night:

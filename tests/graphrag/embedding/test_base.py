@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def a_type(**fields: Any) -> NodeTypeConfig:
 
 
 @given(nodes, numbers, numbers, numbers, st.sampled_from(["0", "1"]), st.text(max_size=5))
+@pytest.mark.slow
 def test_moving_resizing_and_foreign_fields_never_change_the_hash(
     node: Node, x: float, y: float, width: float, sheet: str, foreign: str
 ) -> None:

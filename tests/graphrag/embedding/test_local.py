@@ -103,6 +103,7 @@ def test_a_missing_file_says_what_to_install() -> None:
         packaged_file("weights", "absent")
 
 
+@pytest.mark.slow
 def test_embedding_neither_imports_the_package_nor_configures_logging() -> None:
     code = (
         "import sys, logging\n"

@@ -94,6 +94,7 @@ def test_text_made_to_slow_a_reader_down_is_read(text: str) -> None:
     assert_sound(read(n8n([note, step], name=hostile)))
 
 
+@pytest.mark.slow
 def test_many_nodes_of_one_name_are_read() -> None:
     nodes = [n8n_node("A", id=None) for _ in range(2000)]
     result = read(n8n(nodes, {"A": {"main": [[to("A", index=i)] for i in range(2000)]}}))
@@ -198,6 +199,7 @@ def test_any_bytes_import_or_are_refused(raw: bytes) -> None:
 
 
 @given(document=_N8N | _RED)
+@pytest.mark.slow
 async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_itself(document: Any) -> None:
     raw = orjson.dumps(document)
     try:
@@ -216,6 +218,7 @@ async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_its
 
 
 @given(data=st.data(), name=st.sampled_from(["order_refund.json", "greenhouse_climate.json"]))
+@pytest.mark.slow
 async def test_damaged_sample_is_stored_or_refused(data: st.DataObject, name: str) -> None:
     document = load_json(f"workflows/{name}")
     for _ in range(data.draw(st.integers(1, 4))):

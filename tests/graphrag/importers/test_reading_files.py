@@ -24,6 +24,7 @@ async def _read(raw: bytes) -> Any:
     return await read_file(raw, file_name="big.json", workspace="w")
 
 
+@pytest.mark.slow
 async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> None:
     apart = await _read(_file())
     here = import_workflow(_file(), file_name="big.json", workspace="w")
@@ -45,6 +46,7 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
     ],
     ids=["nodes", "values", "depth", "edges"],
 )
+@pytest.mark.slow
 async def test_a_bound_that_is_passed_is_named(
     raw: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +74,7 @@ async def test_a_process_that_dies_of_a_file_is_a_refusal(monkeypatch: pytest.Mo
         await _read(_file())
 
 
+@pytest.mark.slow
 async def test_one_import_too_many_is_refused_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_files, "_workers", Workers(threads=1, waiting=1))
     done = await asyncio.gather(*(_read(_file()) for _ in range(3)), return_exceptions=True)
@@ -99,6 +102,7 @@ async def test_the_process_ends_when_nobody_waits_for_it_any_more(monkeypatch: p
     assert await asyncio.to_thread(children[0].wait, 60) == -9
 
 
+@pytest.mark.slow
 async def test_searching_for_cycles_goes_on_after_the_last_of_several_large_imports() -> None:
     bench = Workbench()
     await asyncio.gather(*(bench.take(_file(), graph_key=key) for key in "ab"))

@@ -62,6 +62,7 @@ def raw(path: Path) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.slow
 async def test_published_workflow_imports_whole_and_again_without_change(path: Path, raw: bytes) -> None:
     assert detect_format(raw) == ("node-red" if path.name.startswith("nodered") else "n8n")
     first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)

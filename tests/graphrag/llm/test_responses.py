@@ -75,6 +75,7 @@ def final_of(file: str) -> dict[str, Any]:
 
 @needs_recordings
 @pytest.mark.parametrize("file", RECORDED)
+@pytest.mark.slow
 async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(file: str) -> None:
     body, final = body_of(file), final_of(file)
     found, _ = await played(*(streamed(body, cuts=random_cuts(body, seed)) for seed in range(3)))

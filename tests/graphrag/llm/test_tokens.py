@@ -71,6 +71,7 @@ def _count_in_new_process(cache: Path | str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_no_ranks_means_no_try_of_the_network(tmp_path: Path) -> None:
     assert _count_in_new_process(tmp_path).endswith("|llama-2 (packaged, offline)")
     assert list(tmp_path.iterdir()) == []

@@ -50,6 +50,7 @@ def given(found: Retrieval) -> Any:
     return nodes, edges, types, found.notes
 
 
+@pytest.mark.slow
 async def test_both_ways_find_the_same(sources: tuple[GraphDataSource, GraphDataSource]) -> None:
     memory, distant = sources
     assert isinstance(distant, BatchSource)

@@ -83,6 +83,7 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
 @pytest.mark.parametrize(
     ("step", "share"), [(5, 0.72), pytest.param(1, 0.7, marks=pytest.mark.slow, id="all of them")]
 )
+@pytest.mark.slow
 def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_compact_json(
     step: int, share: float
 ) -> None:

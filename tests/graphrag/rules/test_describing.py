@@ -89,6 +89,7 @@ async def test_the_sample_graph_is_described_from_few_tokens(role: str, language
 
 
 @pytest.mark.parametrize("language", ["en", pytest.param("fr", marks=pytest.mark.slow)])
+@pytest.mark.slow
 async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language: str) -> None:
     counted = {path.name: await asked_tokens(path, "reviewer", language) for path in workflows()}
     assert max(counted.values()) <= AT_MOST_TOKENS, counted

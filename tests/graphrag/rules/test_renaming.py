@@ -111,6 +111,7 @@ def after(nodes: dict[str, Node], mutation: Mutation) -> dict[str, Node]:
         *(pytest.param(new, 1, marks=pytest.mark.slow) for new in ("Renamed", 'It\'s "new" \\ `x`')),
     ],
 )
+@pytest.mark.slow
 def test_no_rename_breaks_a_reference_of_a_real_workflow(new: str, step: int) -> None:
     renames = fields = 0
     for file in FILES[::step]:

@@ -352,6 +352,7 @@ def test_comments_are_blanked_and_nothing_else() -> None:
     assert without_comments(code, "javascript").split() == ["a('//é')", "b"]
 
 
+@pytest.mark.slow
 def test_the_rules_end_on_a_graph_of_one_hub_and_on_a_long_chain() -> None:
     hub = [START, *(node(f"n{i}") for i in range(3000))]
     assert run(hub, *[("start", f"n{i}") for i in range(3000)]) == []
