@@ -375,6 +375,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "member": ("seenTime",),
     "policy": (),
     "agent": ("agentId", "desired", "updatedTime"),
+    "agent_version": (),
     "delivery": ("callId", "status", "nextTime"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""

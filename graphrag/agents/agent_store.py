@@ -1,0 +1,347 @@
+"""Stores agents with their last versions; every change is a compare-and-set by what was read.
+
+Decision: a version is a record of its own beside the agent's, written with it in one transaction: a list of
+agents reads no documents, and a kill during `put` leaves the version before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import orjson
+from pydantic import Field
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import BadDocument, RecordConflict
+from datasources.types import Document, parse_document
+from graphrag.agents.errors import (
+    AgentChanged,
+    AgentNotFound,
+    AgentStateRefused,
+    AgentTooLarge,
+    TooManyAgents,
+)
+from graphrag.leases import now_ms
+from graphrag.roles import Person
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "agent"
+VERSION_KIND: Final = "agent_version"
+SCHEMA_VERSION: Final = 1
+KEPT_VERSIONS: Final = 20
+MAX_AGENTS: Final = 2_000
+MAX_DOCUMENT_BYTES: Final = 256 * 1024
+_TRIES: Final = 5
+
+Desired = Literal["running", "stopped"]
+
+
+class AgentVersion(Document):
+    """What a list of versions shows. `fingerprint` is of the document and its variables."""
+
+    version: int
+    created_time: int
+    user_id: str
+    fingerprint: str
+    size: int = 0
+
+
+class AgentCheck(Document):
+    """How an agent was found when it was last looked at. `problems`: {where, code, what, allowed}."""
+
+    version: int
+    ok: bool
+    time: int
+    problems: tuple[dict[str, Any], ...] = ()
+
+
+class StoredAgent(Document):
+    """An agent without its documents. `version` is the current one, `latest` the highest number given.
+
+    `source` names the list that it is kept in step with. `record_version` is what a change compares.
+    """
+
+    agent_id: str
+    name: str = ""
+    type: str = "general"
+    channels: tuple[str, ...] = ()
+    desired: Desired = "stopped"
+    version: int
+    latest: int
+    versions: tuple[AgentVersion, ...]
+    check: AgentCheck | None = None
+    source: str | None = None
+    created_time: int = 0
+    updated_time: int = 0
+    schema_version: int = SCHEMA_VERSION
+    record_version: str = Field(default="", exclude=True)
+
+    @property
+    def current(self) -> AgentVersion:
+        return next(each for each in self.versions if each.version == self.version)
+
+    def has_version(self, version: int) -> bool:
+        return any(each.version == version for each in self.versions)
+
+
+class AgentDocumentVersion(Document):
+    """One version whole: the resolved document, and the variables that it was made with."""
+
+    agent_id: str
+    version: int
+    document: dict[str, Any]
+    variables: dict[str, str] = Field(default_factory=dict[str, str])
+    created_time: int = 0
+    user_id: str = ""
+
+
+class Agents:
+    """The agents of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(self, records: RecordStore, workspace: str, *, clock: Callable[[], int] = now_ms) -> None:
+        self.records, self.workspace, self.clock = records, workspace, clock
+
+    async def get(self, agent_id: str) -> StoredAgent:
+        """Raises: AgentNotFound, BadDocument."""
+        found = await self.find(agent_id)
+        if found is None:
+            raise AgentNotFound(agent_id=agent_id)
+        return found
+
+    async def find(self, agent_id: str) -> StoredAgent | None:
+        """Return an agent, or None. Raises: BadDocument."""
+        record = await self.records.get(KIND, agent_id)
+        return None if record is None else _read(record)
+
+    async def list(self, *, desired: Desired | None = None, limit: int = MAX_AGENTS) -> list[StoredAgent]:
+        """Return agents by id; those that cannot be read are left out."""
+        found = await self.records.query(KIND, {} if desired is None else {"desired": desired}, limit=limit)
+        return await asyncio.to_thread(_readable, found)
+
+    async def version(self, agent_id: str, version: int) -> AgentDocumentVersion:
+        """Return a version that is kept. Raises: AgentNotFound, BadDocument."""
+        record = await self.records.get(VERSION_KIND, _version_key(agent_id, version))
+        if record is None:
+            raise AgentNotFound(agent_id=agent_id, version=version)
+        return parse_document(AgentDocumentVersion, {"_key": record.key, **record.data}, VERSION_KIND)
+
+    async def put(
+        self,
+        document: Mapping[str, Any],
+        expected_version: int | None,
+        person: Person,
+        variables: Mapping[str, str] | None = None,
+        *,
+        source: str | None = None,
+        check: AgentCheck | None = None,
+    ) -> StoredAgent:
+        """Store a new current version of a checked document; the same as the current one is none.
+
+        `expected_version` None replaces whatever is there, 0 asks for there being none. `check` says how the
+        world was found for it.
+        Raises: AgentChanged, AgentTooLarge, TooManyAgents, BadDocument.
+        """
+        agent_id = str(document["agent"]["id"])
+        given = dict(variables or {})
+        body = _body(document, given)
+        actual = 0
+        for _ in range(_TRIES):
+            stored = await self.find(agent_id)
+            actual = 0 if stored is None else stored.version
+            if expected_version is not None and expected_version != actual:
+                raise AgentChanged(agent_id=agent_id, actual=actual)
+            if stored is None and len(await self.records.query(KIND, limit=MAX_AGENTS)) >= MAX_AGENTS:
+                raise TooManyAgents(limit=MAX_AGENTS)
+            if stored is not None and stored.current.fingerprint == _fingerprint(body):
+                return stored
+            now = self.clock()
+            number = 1 if stored is None else stored.latest + 1
+            added = AgentVersion(
+                version=number,
+                created_time=now,
+                user_id=person.user_id,
+                fingerprint=_fingerprint(body),
+                size=len(body),
+            )
+            changed = _with_version(stored, added, document, source, now)
+            if check is not None:
+                changed = changed.model_copy(
+                    update={"check": check.model_copy(update={"version": number, "time": now})}
+                )
+            if await self._write(stored, changed, document, given):
+                return await self.get(agent_id)
+        raise AgentChanged(agent_id=agent_id, actual=actual)
+
+    async def change(self, agent_id: str, change: Callable[[StoredAgent], StoredAgent]) -> StoredAgent:
+        """Store what `change` makes of an agent, again if it was changed meanwhile.
+
+        Raises: AgentNotFound, AgentChanged, BadDocument, and what `change` raises.
+        """
+        stored = await self.get(agent_id)
+        for _ in range(_TRIES):
+            changed = change(stored)
+            if changed is stored:
+                return stored
+            record = Record(kind=KIND, key=agent_id, data=_data(changed))
+            with suppress(RecordConflict):
+                kept = await self.records.put(record, expected_version=stored.record_version)
+                return changed.model_copy(update={"record_version": kept.version or ""})
+            stored = await self.get(agent_id)
+        raise AgentChanged(agent_id=agent_id, actual=stored.version)
+
+    async def rollback(self, agent_id: str, version: int) -> StoredAgent:
+        """Make a version that is kept the current one. Raises: AgentNotFound, AgentChanged, BadDocument."""
+        kept = await self.version(agent_id, version)
+        facts = _facts(kept.document)
+
+        def back(stored: StoredAgent) -> StoredAgent:
+            if not stored.has_version(version):
+                raise AgentNotFound(agent_id=agent_id, version=version)
+            if stored.version == version:
+                return stored
+            update = {"version": version, "check": None, "updated_time": self.clock(), **facts}
+            return stored.model_copy(update=update)
+
+        return await self.change(agent_id, back)
+
+    async def delete(self, agent_id: str) -> None:
+        """Forget a stopped agent with its versions.
+
+        Raises: AgentNotFound, AgentStateRefused, AgentChanged.
+        """
+        stored = await self.get(agent_id)
+        if stored.desired != "stopped":
+            raise AgentStateRefused(agent_id=agent_id, state=stored.desired, asked="delete")
+        writes = [RecordWrite(kind=KIND, key=agent_id, data=None, expected_version=stored.record_version)]
+        for each in stored.versions:
+            writes += await self._removal(agent_id, each.version)
+        try:
+            await self.records.write(writes)
+        except RecordConflict as exc:
+            raise AgentChanged(agent_id=agent_id, actual=stored.version) from exc
+
+    async def _write(
+        self,
+        stored: StoredAgent | None,
+        changed: StoredAgent,
+        document: Mapping[str, Any],
+        variables: Mapping[str, str],
+    ) -> bool:
+        """Write an agent with its new version; drop one too many. False: it was changed since."""
+        agent_id, added = changed.agent_id, changed.current
+        kept = AgentDocumentVersion(
+            agent_id=agent_id,
+            version=added.version,
+            document=dict(document),
+            variables=dict(variables),
+            created_time=added.created_time,
+            user_id=added.user_id,
+        )
+        expected = None if stored is None else stored.record_version
+        writes = [
+            RecordWrite(kind=KIND, key=agent_id, data=_data(changed), expected_version=expected),
+            RecordWrite(
+                kind=VERSION_KIND,
+                key=_version_key(agent_id, added.version),
+                data=kept.model_dump(by_alias=True),
+                expected_version=None,
+            ),
+        ]
+        for each in stored.versions if stored else ():
+            if not changed.has_version(each.version):
+                writes += await self._removal(agent_id, each.version)
+        try:
+            await self.records.write(writes)
+        except RecordConflict:
+            return False
+        return True
+
+    async def _removal(self, agent_id: str, version: int) -> list[RecordWrite]:
+        key = _version_key(agent_id, version)
+        record = await self.records.get(VERSION_KIND, key)
+        if record is None:
+            return []
+        return [RecordWrite(kind=VERSION_KIND, key=key, data=None, expected_version=record.version or "")]
+
+
+def fingerprint(document: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> str:
+    """Return what is equal for equal documents with equal variables. Raises: AgentTooLarge."""
+    return _fingerprint(_body(document, dict(variables or {})))
+
+
+def _with_version(
+    stored: StoredAgent | None,
+    added: AgentVersion,
+    document: Mapping[str, Any],
+    source: str | None,
+    now: int,
+) -> StoredAgent:
+    before = stored.versions if stored else ()
+    facts: dict[str, Any] = {
+        **_facts(document),
+        "version": added.version,
+        "latest": added.version,
+        "versions": (*before[-(KEPT_VERSIONS - 1) :], added),
+        "updated_time": now,
+        "check": None,
+    }
+    if stored is None:
+        agent_id = str(document["agent"]["id"])
+        return StoredAgent(agent_id=agent_id, created_time=now, source=source, **facts)
+    return stored.model_copy(update=facts | ({} if source is None else {"source": source}))
+
+
+def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a list shows of a document."""
+    about = document["agent"]
+    channels = tuple(document.get("channels", ("chat", "voice")))
+    return {
+        "name": str(about.get("name", "")),
+        "type": str(about.get("type", "general")),
+        "channels": channels,
+    }
+
+
+def _body(document: Mapping[str, Any], variables: Mapping[str, str]) -> bytes:
+    body = orjson.dumps([document, variables], option=orjson.OPT_SORT_KEYS)
+    if len(body) > 2 * MAX_DOCUMENT_BYTES:
+        raise AgentTooLarge(size=len(body), limit=2 * MAX_DOCUMENT_BYTES)
+    return body
+
+
+def _fingerprint(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:32]
+
+
+def _version_key(agent_id: str, version: int) -> str:
+    return f"{agent_id}/{version}"
+
+
+def _data(agent: StoredAgent) -> dict[str, Any]:
+    return agent.model_dump(by_alias=True, exclude_none=True)
+
+
+def _read(record: Record) -> StoredAgent:
+    found = record.data.get("schemaVersion", 0)
+    if isinstance(found, int) and found > SCHEMA_VERSION:
+        raise BadDocument(
+            collection=KIND, key=record.key, field="schemaVersion", reason=f"{found} is of a newer program"
+        )
+    agent = parse_document(StoredAgent, {"_key": record.key, **record.data}, KIND)
+    return agent.model_copy(update={"record_version": record.version or ""})
+
+
+def _readable(records: Sequence[Record]) -> list[StoredAgent]:
+    found: list[StoredAgent] = []
+    for record in records:
+        try:
+            found.append(_read(record))
+        except BadDocument as exc:
+            log.warning("agent_unreadable", extra={"agent_id": record.key, "error": str(exc)[:200]})
+    return found
