@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "NODIUS_"
+SECRET_PREFIX = "NODIUS_SECRET_"
 CONFIG_FILE = "nodius.toml"
 
 
@@ -29,6 +30,9 @@ ActionClass = Literal["layout", "content", "structure", "delete", "code", "types
 def _names(value: Any) -> Any:
     """Return names that are separated by commas as a list."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
 class SettingsError(Exception):
@@ -204,6 +208,30 @@ class Settings(BaseSettings):
         description="address that gets a notice when proposals of automations wait, or one was paused",
     )
 
+    agent_http_allow: Names = Field(
+        default=(),
+        description="addresses that agents may reach although they are not public, separated by commas: "
+        "localhost:3000, 10.1.0.0/16, api.internal:8443",
+    )
+    agent_http_only: Names = Field(
+        default=(), description="host patterns outside which agents reach nothing, as *.example.com"
+    )
+    secrets_dir: str | None = Field(
+        default=None, min_length=1, description="folder with one file for each secret of agents, by its name"
+    )
+    agent_secrets: dict[str, SecretStr] = Field(
+        default_factory=dict[str, SecretStr],
+        description="secrets that documents of agents name, each in a variable of its own",
+    )
+    body_builders: Names = Field(
+        default=(), description="entry points of `nodius.body_builders` that are loaded, separated by commas"
+    )
+    agent_sources: Names = Field(
+        default=(),
+        description="files of lists that the agents of the workspace are kept in step with, separated by "
+        "commas (see `nodius agents sync`)",
+    )
+
     host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")
     port: int = Field(default=8426, ge=0, le=65535, description="port of `nodius serve` (0: any free one)")
     auth_secret: SecretStr | None = Field(
@@ -287,7 +315,7 @@ def _with_provider_keys(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class _KeySource(PydanticBaseSettingsSource):
-    """Reads the keys of providers from the environment: every variable NAME_API_KEY."""
+    """Reads from the environment the keys of providers, NAME_API_KEY, and secrets, NODIUS_SECRET_NAME."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         return None, field_name, False
@@ -298,7 +326,12 @@ class _KeySource(PydanticBaseSettingsSource):
                 name: value
                 for name, value in os.environ.items()
                 if name.endswith("_API_KEY") and not name.startswith(PREFIX)
-            }
+            },
+            "agent_secrets": {
+                name.removeprefix(SECRET_PREFIX): value
+                for name, value in os.environ.items()
+                if name.startswith(SECRET_PREFIX) and name != SECRET_PREFIX
+            },
         }
 
 
@@ -342,12 +375,16 @@ def _origin(name: str, flags: dict[str, Any]) -> str:
     return f"file {os.environ.get(PREFIX + 'CONFIG') or CONFIG_FILE}"
 
 
+_BY_NAME = {"provider_keys": "NAME_API_KEY", "agent_secrets": SECRET_PREFIX + "NAME"}
+"""Settings that gather variables, and how these are named."""
+
+
 def settings_table() -> list[tuple[str, str, str, str]]:
     """Return (setting, environment variable, default, meaning) of every setting, for documentation."""
     rows: list[tuple[str, str, str, str]] = []
     for name, field in Settings.model_fields.items():
-        if name == "provider_keys":
-            rows.append((name, "NAME_API_KEY", "", field.description or ""))
+        if name in _BY_NAME:
+            rows.append((name, _BY_NAME[name], "", field.description or ""))
             continue
         alias = field.validation_alias
         choices = (
