@@ -19,6 +19,7 @@ from datasources import errors
 from datasources.base import GraphDataSource
 from datasources.types import ScoredNode
 from tools.arguments import MalformedArguments, parameters_of, parse_arguments
+from tools.described_arguments import wrong_arguments
 from tools.toon import ToonError, compact_json
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,12 @@ class ToolArguments(BaseModel):
         names = {info.alias or name for name, info in cls.model_fields.items()}
         renamed = {old: new for old, new in _OLDER if old not in names and new in names - pairs.keys()}
         return {renamed.get(name, name): value for name, value in pairs.items()}
+
+
+class DescribedArguments(ToolArguments):
+    """Arguments of a tool whose `parameters` are a JSON Schema, against which `values` were checked."""
+
+    values: dict[str, Any]
 
 
 class Search(Protocol):
@@ -141,7 +148,7 @@ class ToolLimits:
 class ToolContext:
     """Where a tool runs: one graph, one person's role. Without `search`, text search answers.
 
-    `features` is what the person's client can show.
+    `features` is what the person's client can show. `call_id` is the id of the call that runs.
     """
 
     source: GraphDataSource
@@ -153,6 +160,7 @@ class ToolContext:
     search: Search | None = None
     history: History | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +212,9 @@ class Tool(Generic[A]):
     """One tool. `description` tells a model when to call it and when not; `example` is a right call.
 
     It is offered in `sessions` of these kinds, to clients that have its `feature`, where it names one.
-    `alone`: it is refused beside another call.
+    `alone`: it is refused beside another call. `parameters` is the JSON Schema of a tool that a document
+    describes, which gets DescribedArguments. `timeout_s` takes the place of the limit of other tools.
+    `reusable`: the same read may be answered from memory for a while.
     """
 
     name: str
@@ -217,6 +227,9 @@ class Tool(Generic[A]):
     sessions: frozenset[SessionKind] = ANY_SESSION
     feature: str | None = None
     alone: bool = False
+    parameters: Mapping[str, Any] | None = None
+    timeout_s: float | None = None
+    reusable: bool = True
 
     def is_for(self, role: Role, session_kind: SessionKind, features: frozenset[str]) -> bool:
         """Return whether the tool is offered to a role in a session of a kind."""
@@ -225,7 +238,7 @@ class Tool(Generic[A]):
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in OpenAI's function form."""
-        parameters = parameters_of(self.arguments)
+        parameters = self.parameters if self.parameters is not None else parameters_of(self.arguments)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
@@ -268,12 +281,14 @@ class ToolBox:
             return self._refused(name, tool, context)
         try:
             parsed = parse_arguments(raw_arguments)
-            arguments = tool.arguments.model_validate(parsed.values)
+            arguments = _checked(tool, parsed.values)
         except MalformedArguments as exc:
             log.warning("malformed_json", extra=_malformed(name, raw_arguments, corrected=False))
             return failure("malformed_arguments", Problem(what=str(exc)), example=tool.example)
         except ValidationError as exc:
             return _invalid(tool, exc)
+        if isinstance(arguments, ToolResult):
+            return arguments
         try:
             result = await tool.run(arguments, context)
         except errors.SourceError as exc:
@@ -315,6 +330,17 @@ def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | No
         lines.append(f"example: {compact_json(dict(example))}")
     error = ToolError(code=code, problems=problems, example=example)
     return ToolResult(text="\n".join(lines), error=error)
+
+
+def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
+    """Return the arguments as the tool takes them, or what is wrong by the schema of a document."""
+    if tool.parameters is None:
+        return tool.arguments.model_validate(values)
+    wrong = wrong_arguments(tool.parameters, values)
+    if wrong:
+        problems = [Problem(where=where, what=what) for where, what in wrong]
+        return failure("invalid_arguments", *problems, example=tool.example)
+    return DescribedArguments(values=values)
 
 
 def _malformed(tool: str, raw: str | dict[str, Any], *, corrected: bool) -> dict[str, Any]:
