@@ -77,7 +77,7 @@ class CompiledRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledStep:
-    """One step before the request: judged, sent, taken values from, judged again."""
+    """One step before the request: a condition, a request, values taken from its answer, a condition."""
 
     fail_before: Expression | None
     request: CompiledRequest | None
@@ -128,7 +128,7 @@ def compile_request(
         problems.append(DocumentProblem(where=f"{where}.body", code="body_with_get", what=what))
     params = parse_tree(dict(model.params), names, f"{where}.params", problems)
     body = None if model.body is None else parse_tree(dict(model.body), names, f"{where}.body", problems)
-    allowed = {} if secrets is None else secrets
+    allowed: Mapping[str, Sequence[str]] = {} if secrets is None else secrets
     headers = [
         noted(problems, f"{where}.headers.{name}", _header(name, text, names, origin, allowed))
         for name, text in model.headers.items()
@@ -275,8 +275,8 @@ def _step(
     if step.condition is not None and step.fail_before is not None:
         what = "condition and fail_before are one: write one of them"
         problems.append(DocumentProblem(where=f"{where}.fail_before", code="duplicate_name", what=what))
-    judged = [step.condition, step.fail_before, step.fail_if]
-    if any(text is not None for text in judged) and not step.has_fail_return:
+    conditions = [step.condition, step.fail_before, step.fail_if]
+    if any(text is not None for text in conditions) and not step.has_fail_return:
         what = "a step that can stop the tool says what the model gets then"
         problems.append(DocumentProblem(where=f"{where}.fail_return", code="missing_field", what=what))
     if step.url is None and (step.extract or step.params or step.headers or step.body is not None):

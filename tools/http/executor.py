@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tools.http.compiled import CompiledRequest, CompiledTool
 from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest
 from tools.http.scope import ConversationValues
-from tools.http.secrets import Secrets
+from tools.http.secret_values import Secrets
 
 
 class Sentence(Protocol):

@@ -51,7 +51,7 @@ class RequestFields(RequestParts):
 
 
 class PreStep(RequestParts):
-    """One step before the request of a tool: a request, a judgement, or both."""
+    """One step before the request of a tool: a request, a condition, or both."""
 
     description: str = Field(default="", max_length=500, description="For people.", examples=["Find it."])
     condition: str | None = Field(
