@@ -10,10 +10,11 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMess
 
 
 class ConversationView:
-    """Reads the messages of a turn; who has them gives `messages`."""
+    """Reads the messages of a turn; who has them gives `messages`, and whether outcomes were just added."""
 
     __slots__ = ()
     messages: list[Message]
+    has_outcomes: bool
 
     @property
     def opening(self) -> list[Message]:
@@ -28,6 +29,15 @@ class ConversationView:
             lambda m: not isinstance(m, UserMessage | AssistantMessage), reversed(self.messages)
         )
         return [message for message in after if isinstance(message, ToolMessage)]
+
+    @property
+    def proposed(self) -> bool:
+        """Whether a change was proposed, or its outcome added, since the person's last message."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return self.has_outcomes or any(
+            isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
+            for message in self.messages[last:]
+        )
 
     @property
     def asked(self) -> str:

@@ -55,6 +55,18 @@ def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
     return [call for m in for_model(messages) if isinstance(m, AssistantMessage) for call in m.tool_calls]
 
 
+def said_count(messages: Sequence[Message]) -> int:
+    """Return how many messages hold words of the person or of the model."""
+    said = (m for m in for_model(messages) if isinstance(m, UserMessage | AssistantMessage))
+    return sum(isinstance(message, UserMessage) or bool(message.content.strip()) for message in said)
+
+
+def past_turns(messages: Sequence[Message]) -> list[Message]:
+    """Return what is kept of turns that are over: neither their context nor the model's thinking."""
+    kept = (message for message in messages if not is_context(message))
+    return [replace(m, reasoning="") if isinstance(m, AssistantMessage) and m.reasoning else m for m in kept]
+
+
 def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
     """Return the conversation made valid. A call without answer gets `missing` as one.
 

@@ -207,7 +207,7 @@ class ModelCaller:
     def _fitting(self, turn: RunningTurn, limit: int, *, changing: bool | None = None) -> _Offered:
         """Return the tools that `limit` tokens hold, the shortest first: those that read before those that
         write; `changing`: the other way round, False: only those that read."""
-        asked = (turn.person.role, turn.session_kind, turn.features)
+        asked = (turn.role, turn.session_kind, turn.features)
         if asked not in self._sizes:
             tools = [(tool.schema(), tool.effect == "proposes") for tool in self._box.offered(*asked)]
             self._sizes[asked] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]

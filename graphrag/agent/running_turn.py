@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.agent.conversation_view import ConversationView
@@ -23,11 +23,11 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.agent.failures import TurnFault
-from graphrag.agent.history import calls_of, for_model, is_context, repaired, unanswered
+from graphrag.agent.history import calls_of, for_model, past_turns, repaired, said_count, unanswered
 from graphrag.agent.pending_question import PendingQuestion, in_words, no_question
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
-from graphrag.agent.tool_calls import Answered, Requested
+from graphrag.agent.tool_calls import Answered, CallLimits, Requested
 from graphrag.agent.turn_lease import CANCELLED, TurnLease
 from graphrag.approvals import (
     CHAT_SESSION,
@@ -40,10 +40,10 @@ from graphrag.approvals import (
     outcome_text,
 )
 from graphrag.i18n import Language
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
-from tools.base import NO_FEATURES, SessionKind
+from tools.base import NO_FEATURES, Role, SessionKind
 from tools.session_tools import Response
 
 CORRECTIONS = 2
@@ -95,6 +95,11 @@ class RunningTurn(ConversationView):
         return self.stored.thread.turn
 
     @property
+    def role(self) -> Role:
+        """What its tools may do."""
+        return self.person.role
+
+    @property
     def text(self) -> str:
         return "".join(self.answer)
 
@@ -137,6 +142,27 @@ class RunningTurn(ConversationView):
         """Take in what a call gave; return whether its answer waits until the step is over."""
         return False
 
+    async def begin_act(self, call_id: str) -> None:
+        """Store that a call begins to act, before it does."""
+        self.change(started=[*self.state.started, call_id])
+        await self.save("running")
+
+    async def end_act(self, answered: Answered, limits: CallLimits) -> None:
+        """Store what an act gave, with all that it changed, before the model is told."""
+        self.take_answer(answered, limits)
+        await self.save("running")
+
+    def take_answer(self, answered: Answered, limits: CallLimits) -> None:
+        """Make the answer to a call part of the conversation, once."""
+        done = {m.call_id for m in self.messages if isinstance(m, ToolMessage)}
+        if answered.call.id not in done and not self.answered(answered):
+            self.messages.append(answered.message(limits))
+
+    def answer_started(self) -> None:
+        """Answer the calls that began to act in a turn that broke off: they are never run again."""
+        started = [call for call in unanswered(self.messages) if call.id in self.state.started]
+        self._answer_with("act_interrupted", started)
+
     def stepped(self, made: Sequence[Approval]) -> None:
         """Take in what became of the calls of a step, with the proposals that were made in it."""
 
@@ -160,7 +186,7 @@ class RunningTurn(ConversationView):
         self.change(status=status, text=self.text if status in ("waiting", "limit") else "")
         self._update(
             pending_interrupt=waits_for,
-            message_count=sum(_counts(message) for message in for_model(self.messages)),
+            message_count=said_count(self.messages),
             tool_call_count=len(calls_of(self.messages)),
         )
         self.hold.check()
@@ -187,8 +213,7 @@ class RunningTurn(ConversationView):
 
     async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
         """Store that the turn waits for people."""
-        ids = [approval.id for approval in waiting]
-        await self.save("waiting", {"type": "interrupt", "approvalIds": ids})
+        await self.save("waiting", {"type": "interrupt", "approvalIds": [one.id for one in waiting]})
         return ProposalPending(thread_id=self.thread_id, text=self.text, approvals=tuple(waiting))
 
     async def at_limit(self, max_rounds: int) -> ToolLimit:
@@ -266,29 +291,23 @@ class RunningTurn(ConversationView):
     def begin(self, context: SystemMessage, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.repair_history()
-        messages = [message for message in self.messages if not is_context(message)]
+        messages = past_turns(self.messages)
         said = [message for message in for_model(messages) if not isinstance(message, SystemMessage)]
         if said and not isinstance(said[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
-        self.messages = [*_without_reasoning(messages), context, question]
-        self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="")
-
-    @property
-    def proposed(self) -> bool:
-        """Whether a change was proposed, or its outcome added, since the person's last message."""
-        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
-        return self.has_outcomes or any(
-            isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
-            for message in self.messages[last:]
-        )
+        self.messages = [*messages, context, question]
+        self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="", started=[])
 
     def answer_rest(self, phrase: str) -> None:
         """Answer every call that has no answer, but for those that wait for a person."""
-        text = self.phrase(phrase)
-        for call in unanswered(self.messages):
-            if call.id not in self.state.open:
-                answer = ToolMessage(call_id=call.id, name=call.name, content=text, is_error=True)
-                self.messages.append(answer)
+        self.answer_started()
+        self._answer_with(phrase, [c for c in unanswered(self.messages) if c.id not in self.state.open])
+
+    def _answer_with(self, phrase: str, calls: Sequence[ToolCall]) -> None:
+        said = self.phrase(phrase)
+        self.messages += [
+            ToolMessage(call_id=call.id, name=call.name, content=said, is_error=True) for call in calls
+        ]
 
     def repair_history(self) -> None:
         """Put every answer in its place; nothing may wait for one any more."""
@@ -379,16 +398,3 @@ async def _found(approvals: Approvals, approval_id: str, by: Person) -> Approval
         return await approvals.get(approval_id, by)
     except ApprovalNotFound:
         return None
-
-
-def _counts(message: Message) -> bool:
-    return isinstance(message, UserMessage) or (
-        isinstance(message, AssistantMessage) and bool(message.content.strip())
-    )
-
-
-def _without_reasoning(messages: Sequence[Message]) -> list[Message]:
-    """Drop the model's thinking of turns that are over: it is only sent back within its turn."""
-    return [
-        replace(m, reasoning="") if isinstance(m, AssistantMessage) and m.reasoning else m for m in messages
-    ]

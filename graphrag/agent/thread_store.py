@@ -80,7 +80,8 @@ class NothingToResume(ThreadError):
 
 class StoredTurn(Document):
     """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the model awaits;
-    `unsure` are calls whose proposal may have been stored although storing it failed.
+    `unsure` are calls whose proposal may have been stored although storing it failed; `started` are calls
+    that act, and that began to: one of them without an answer may have been carried out.
 
     `text` is what the model said in this turn before it was to wait.
     """
@@ -91,6 +92,7 @@ class StoredTurn(Document):
     rounds_allowed: int = 5
     open: dict[str, str] = Field(default_factory=dict[str, str])
     unsure: list[str] = Field(default_factory=list[str])
+    started: list[str] = Field(default_factory=list[str])
     text: str = ""
 
 

@@ -63,7 +63,8 @@ class CallPlace:
     """Where the calls of a step run, for whom and in which session. `write_guard` stores proposals while the
     turn is held.
 
-    `round` counts the steps of a turn.
+    `round` counts the steps of a turn. `begin_act` stores that a call begins to act, before it does;
+    `end_act` stores its answer as soon as it is known, whether or not the turn was stopped meanwhile.
     """
 
     context: ToolContext
@@ -74,6 +75,8 @@ class CallPlace:
     round: int = 0
     write_guard: WriteGuard | None = None
     session: ProposingSession = CHAT_SESSION
+    begin_act: Callable[[str], Awaitable[None]] | None = None
+    end_act: Callable[[Answered], Awaitable[None]] | None = None
 
 
 class ToolCalls:

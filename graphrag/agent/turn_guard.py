@@ -47,7 +47,7 @@ async def open_turn(
     data = await blocks.read(
         said,
         turn.graph_key,
-        turn.person.role,
+        turn.role,
         turn.language,
         calendar=turn.calendar,
         reference=turn.reference,
@@ -58,7 +58,7 @@ async def open_turn(
         retriever,
         turn.graph_key,
         said.content,
-        role=turn.person.role,
+        role=turn.role,
         options=replace(options, language=turn.language),
         instructions=known,
         compact=caller.is_small,

@@ -11,12 +11,13 @@ from datasources.base import Database, MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Node
 from graphrag.agent.events import Event
-from graphrag.agent.loop import Agent, AgentLimits
+from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import CallLimits
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_steps import AgentLimits
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.commands import BlockReader, GraphHistory

@@ -18,8 +18,8 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.agent.history import is_context
-from graphrag.agent.loop import AgentLimits
 from graphrag.agent.thread_store import EmptyMessage
+from graphrag.agent.turn_steps import AgentLimits
 from graphrag.agent.window import room
 from graphrag.llm.base import (
     AssistantMessage,

@@ -1,0 +1,183 @@
+"""The steps of a turn: the model is asked, and what it calls is run, until there is an answer or a wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+
+from datasources.base import GraphDataSource
+from graphrag.agent.events import Ending, Event
+from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.pending_question import PendingQuestion
+from graphrag.agent.requested_calls import Requested
+from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.thread_store import Threads
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.approvals import Approval, Approvals
+from graphrag.commands import BlockReader
+from graphrag.llm.base import LLMProvider, SystemMessage
+from graphrag.logs import bind_log_context
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.prepared_prompt import write_instructions
+from graphrag.retrieval.retriever import Retriever
+from tools.base import ToolContext
+
+Start = Ending | tuple[Requested | None, bool]
+"""How a resumed turn ends at once, or the calls that are run first and whether the answer is final."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """Rounds of tools of a turn: at first, and at most once a person grants more."""
+
+    rounds: int = 5
+    max_rounds: int = 10
+
+
+class TurnSteps:
+    """What an agent works with, and how it goes from step to step."""
+
+    def __init__(
+        self,
+        *,
+        source: GraphDataSource,
+        retriever: Retriever,
+        caller: ModelCaller,
+        calls: ToolCalls,
+        threads: Threads,
+        leases: TurnLeases,
+        approvals: Approvals,
+        blocks: BlockReader,
+        context_options: ContextOptions,
+        limits: AgentLimits | None = None,
+    ) -> None:
+        self.limits = limits or AgentLimits()
+        self._source, self._retriever, self._caller, self._calls = source, retriever, caller, calls
+        self._threads, self.leases, self._approvals = threads, leases, approvals
+        self._context_options = context_options
+        self.on_turn: Callable[[str], Awaitable[None]] | None = None
+        """Called with the key of a graph when a turn about it begins, beside the turn; it may not raise."""
+        self._calling = set[asyncio.Future[None]]()
+        self.blocks = blocks
+
+    @property
+    def provider(self) -> LLMProvider:
+        """Whose model answers."""
+        return self._caller.provider
+
+    async def _instructions(self, turn: RunningTurn) -> SystemMessage:
+        graph = await self._source.get_graph(turn.graph_key)
+        small = self._caller.is_small
+        return await write_instructions(
+            self._source,
+            graph,
+            role=turn.role,
+            language=turn.language,
+            compact=small,
+            session_kind=turn.session_kind,
+            calls=turn.calls_allowed,
+        )
+
+    async def _loop(
+        self, turn: RunningTurn, take_up: Callable[[], Awaitable[Start]] | None = None
+    ) -> AsyncGenerator[Event]:
+        """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
+        bind_log_context(turn=turn.state.number)
+        start = (None, False) if take_up is None else await take_up()
+        if isinstance(start, Ending):
+            yield start
+            return
+        requested, final = start
+        while True:
+            if requested is None:
+                if turn.is_over:
+                    yield await turn.complete()
+                    return
+                async with aclosing(self._caller.ask(turn, final=final)) as events:
+                    async for event in events:
+                        yield event
+                reply = turn.take_reply()
+                if not reply.calls:
+                    if final or not turn.is_wrong_form(reply):
+                        yield await turn.complete()
+                        return
+                    final = not await turn.correct(reply)
+                    continue
+                allowed = turn.state.rounds_allowed
+                if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
+                    turn.answer_rest("limit_reached")
+                    final = True
+                    await turn.save("running")
+                    continue
+                if turn.state.rounds_used >= allowed:
+                    for answered in self._calls.unusable(reply.requested, self._place(turn)):
+                        turn.messages.append(answered.message(self._calls.limits))
+                        yield answered.event()
+                    yield await turn.at_limit(self.limits.max_rounds)
+                    return
+                requested = turn.accept(reply, self._calls.writes)
+                await turn.save("running")  # before anything is done, so that what is done is known of
+            waiting: list[Approval] = []
+            async with aclosing(self._round(turn, requested, waiting)) as events:
+                async for event in events:
+                    if isinstance(event, PendingQuestion):
+                        yield await turn.ask_person(event)
+                        return
+                    yield event
+            turn.stepped(waiting)
+            if waiting:
+                events, waiting = await turn.decide_by_policy(self._approvals, waiting)
+                for event in events:
+                    yield event
+            if waiting:
+                yield await turn.wait(waiting)
+                return
+            requested = None
+            turn.repair_history()
+            await turn.save("running")
+
+    async def _round(
+        self, turn: RunningTurn, step: Requested, made: list[Approval]
+    ) -> AsyncGenerator[Event | PendingQuestion]:
+        """Run the calls of a step; proposals made in it are added to `made`. A question is the only call."""
+        turn.change(rounds_used=turn.state.rounds_used + 1)
+        async with aclosing(self._calls.run(step, self._place(turn))) as answers:
+            async for answered in answers:
+                if answered.approval is not None:
+                    turn.opened([answered.approval])
+                    made.append(answered.approval)
+                    continue
+                if answered.question is not None:
+                    yield PendingQuestion(call_id=answered.call.id, question=answered.question)
+                    return
+                if answered.unsure:
+                    turn.change(unsure=[*turn.state.unsure, answered.call.id])
+                turn.take_answer(answered, self._calls.limits)
+                yield answered.event()
+
+    def _place(self, turn: RunningTurn) -> CallPlace:
+        return CallPlace(
+            context=ToolContext(
+                source=self._source,
+                graph_key=turn.graph_key,
+                role=turn.role,
+                session_kind=turn.session_kind,
+                features=turn.features,
+                language=turn.language,
+                search=self._retriever.search,
+                history=self.blocks.history_of(turn.calendar, turn.reference),
+            ),
+            person=turn.person,
+            thread_id=turn.thread_id,
+            turn=turn.state.number,
+            model=self._caller.provider.model,
+            round=turn.state.rounds_used,
+            write_guard=turn.hold.write,
+            session=turn.session,
+            begin_act=turn.begin_act,
+            end_act=partial(turn.end_act, limits=self._calls.limits),
+        )
