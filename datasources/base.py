@@ -370,6 +370,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
         "phase",
         "queuedTime",
         "scheduledTime",
+        "lastUpdatedTime",
     ),
     "automation": ("graphKey", "userId", "enabled", "nextTime"),
     "member": ("seenTime",),

@@ -1,4 +1,4 @@
-"""Tells the address of `notify_url` that proposals of a run wait, or that an automation was paused.
+"""Tells the address of `notify_url` that proposals of a run wait or expire, or that an automation was paused.
 
 One POST each, tried three times; it holds keys and names, and nothing of a graph.
 """
@@ -40,9 +40,17 @@ class Notices:
         if session is None or session.phase is not Phase.WAITING_VALIDATION:
             return
         waiting = session.waiting or {}
-        facts = {"sessionId": thread.key, "waiting": len(waiting.get("approvalIds", ()))}
-        automation = {"id": session.automation_id, "name": thread.title}
-        self._send("proposals_wait", workspace, thread.graph_key, automation, facts)
+        self._of_run("proposals_wait", workspace, thread, len(waiting.get("approvalIds", ())))
+
+    def expiring(self, workspace: str, thread: Thread, waiting: int) -> None:
+        """Send that so many proposals of a run have a day left."""
+        self._of_run("proposals_expire", workspace, thread, waiting)
+
+    def _of_run(self, event: str, workspace: str, thread: Thread, waiting: int) -> None:
+        automation_id = thread.session.automation_id if thread.session else ""
+        automation = {"id": automation_id, "name": thread.title}
+        facts = {"sessionId": thread.key, "waiting": waiting}
+        self._send(event, workspace, thread.graph_key, automation, facts)
 
     def paused(self, automation: Automation, reason: str) -> None:
         """Send that the service paused an automation."""

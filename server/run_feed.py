@@ -1,4 +1,4 @@
-"""Watches the runs of automations of a workspace for all its readers: one look a second at what is open.
+"""Watches the runs of automations of a workspace for all its readers: one look a second at what changed.
 
 Runs that another server works on are seen as they are stored.
 """
@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from datasources.errors import SourceError
-from graphrag.agent.thread_store import Thread, ThreadError
+from graphrag.agent.thread_store import Thread
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.errors import AutomationError
+from graphrag.automations.session_events import session_of
+from graphrag.sessions.machine import SessionKind
 
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-MAX_OPEN: Final = 500
+MAX_SEEN: Final = 500
+"""So many runs one look reads, at the first those that are open."""
+SKEW_MS: Final = 10_000
+"""So much the clock of the server that stored a run may be behind."""
 KEPT: Final = 1_000
 """So many runs are remembered, those that changed last."""
 
@@ -42,7 +46,7 @@ class RunFeed:
     def __init__(self, store: Automations, *, look_s: float = LOOK_S) -> None:
         self._store, self._look_s = store, look_s
         self._states: OrderedDict[str, RunState] = OrderedDict()
-        self._open: set[str] = set()
+        self._since: int | None = None
         self._number = 0
         self._looked = asyncio.Event()
         self._readers = 0
@@ -54,7 +58,7 @@ class RunFeed:
         self._readers += 1
         if self._task is None:
             self._states.clear()
-            self._open.clear()
+            self._since = None
             self._task = asyncio.create_task(self._run())
         try:
             yield
@@ -82,16 +86,14 @@ class RunFeed:
             await asyncio.sleep(self._look_s)
 
     async def _look(self) -> None:
-        found = await self._store.sessions({"open": True}, limit=MAX_OPEN)
-        now_open = {stored.thread.key for stored in found}
-        threads = [stored.thread for stored in found]
-        for key in self._open - now_open:
-            try:
-                threads.append((await self._store.session(key)).thread)
-            except (AutomationError, ThreadError):  # removed meanwhile
-                self._states.pop(key, None)
-        self._open = now_open
-        changed = [self._note(thread) for thread in threads]
+        now, since = self._store.clock(), self._since
+        if since is None:
+            found = await self._store.sessions({"open": True}, limit=MAX_SEEN)
+        else:
+            found = await self._store.changed_since(since, limit=MAX_SEEN)
+        self._since = now - SKEW_MS
+        runs = [stored.thread for stored in found if session_of(stored.thread).kind is SessionKind.AUTOMATION]
+        changed = [self._note(thread) for thread in runs]
         if any(changed):
             self._looked.set()
             self._looked = asyncio.Event()

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self, get_args
+from typing import Self
 from weakref import WeakValueDictionary
 
 from datasources.types import ROOT_WORKSPACE
@@ -31,7 +31,6 @@ from graphrag.app.wiring import (
     workspaces_with_automations,
 )
 from graphrag.approvals import Approval
-from graphrag.automations.automation import Automation, PauseReason
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
 from graphrag.automations.tick_marks import mark_tick
@@ -150,8 +149,10 @@ class ServerState:
             services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
         )
         worker = worker_of(services, self._answering)
-        worker.on_occurrence = self._occurred
+        worker.on_occurrence = lambda _, result: self.metrics.occurrence(result)
         worker.runner.on_changed = partial(self._run_left, name)
+        worker.runner.on_paused = self.notices.paused
+        worker.runner.on_expiring = partial(self.notices.expiring, name)
         return Workspace(
             services=services,
             agent=agent,
@@ -160,11 +161,6 @@ class ServerState:
             automations=automations,
             runs=RunFeed(automations.store),
         )
-
-    def _occurred(self, automation: Automation, result: str) -> None:
-        self.metrics.occurrence(result)
-        if result in get_args(PauseReason):
-            self.notices.paused(automation, result)
 
     def _run_left(self, workspace: str, thread: Thread) -> None:
         self.metrics.run_left(thread)

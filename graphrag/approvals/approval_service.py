@@ -263,8 +263,10 @@ class Approvals:
 
     async def withdraw(self, *, graph_key: str, thread_id: str) -> list[Approval]:
         """Close what a thread proposed and nobody decided: something newer replaces it."""
-        waiting = await self._context.store.find(graph_key=graph_key, thread_id=thread_id, status="pending")
-        return [await self._context.expire(approval) for approval in waiting]
+        store, closed = self._context.store, list[Approval]()
+        while waiting := await store.find(graph_key=graph_key, thread_id=thread_id, status="pending"):
+            closed += [await self._context.expire(approval) for approval in waiting]
+        return closed
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""

@@ -35,6 +35,14 @@ class Budget(Document):
     day_cost_usd: float | None = Field(default=None, gt=0)
 
 
+class RunUsage(Document):
+    """What a run has used in all. Units: tokens, US dollars."""
+
+    session_id: str = ""
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
 class Spent(Document):
     """What the runs of one day used, by run: a run that is counted again replaces its figures."""
 
@@ -42,10 +50,25 @@ class Spent(Document):
     runs: int = 0
     tokens: dict[str, int] = Field(default_factory=dict[str, int])
     cost_usd: dict[str, float] = Field(default_factory=dict[str, float])
+    earlier: RunUsage = RunUsage()
+    """What a run used on the days before, where it is not over at midnight."""
 
-    def but(self, session_id: str) -> float:
-        """Return what the other runs of the day cost."""
-        return sum(cost for key, cost in self.cost_usd.items() if key != session_id)
+    def of(self, session_id: str) -> RunUsage:
+        """Return what a run used until now, on this day and before."""
+        before = self.earlier if self.earlier.session_id == session_id else RunUsage()
+        return RunUsage(
+            session_id=session_id,
+            tokens=before.tokens + self.tokens.get(session_id, 0),
+            cost_usd=before.cost_usd + self.cost_usd.get(session_id, 0.0),
+        )
+
+    def counted(self, used: RunUsage) -> Spent:
+        """Return the day with what a run has used in all, of which earlier days have their part."""
+        key = used.session_id
+        before = self.earlier if self.earlier.session_id == key else RunUsage()
+        tokens = self.tokens | {key: used.tokens - before.tokens}
+        costs = self.cost_usd | {key: used.cost_usd - before.cost_usd}
+        return self.model_copy(update={"tokens": tokens, "cost_usd": costs})
 
     def sums(self) -> dict[str, Any]:
         """Return the day's figures as they are shown."""
@@ -125,8 +148,29 @@ class Automation(Document):
 
     def spent_on(self, now: int) -> Spent:
         """Return what was used on the day of an instant."""
-        day = self.day_of(now)
-        return self.spent if self.spent.day == day else Spent(day=day)
+        day, last = self.day_of(now), self.last_session_id
+        if self.spent.day == day:
+            return self.spent
+        return Spent(day=day, earlier=self.spent.of(last) if last else RunUsage())
+
+    def used_up(self, now: int) -> Literal["runs", "cost"] | None:
+        """Return which limit of a day keeps a run from being begun; None: it may be."""
+        spent, budget = self.spent_on(now), self.budget
+        if spent.runs >= budget.day_runs:
+            return "runs"
+        if budget.day_cost_usd is not None and sum(spent.cost_usd.values()) >= budget.day_cost_usd:
+            return "cost"
+        return None
+
+    def cost_left(self, session_id: str, now: int) -> float | None:
+        """Return what a run may cost in all, its earlier days included; None: there is no limit."""
+        budget, spent = self.budget, self.spent_on(now)
+        limits = [] if budget.cost_usd is None else [budget.cost_usd]
+        if budget.day_cost_usd is not None:
+            others = sum(cost for key, cost in spent.cost_usd.items() if key != session_id)
+            before = spent.earlier.cost_usd if spent.earlier.session_id == session_id else 0.0
+            limits.append(max(0.0, budget.day_cost_usd - others) + before)
+        return min(limits, default=None)
 
     def with_skipped(self, time: int, reason: SkipReason, count: int = 1) -> Automation:
         """Return the automation with one more skipped occurrence noted."""

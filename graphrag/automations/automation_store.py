@@ -195,6 +195,13 @@ class Automations:
         found = await self.records.query(SESSION_KIND, where, order_by=order_by, descending=True, limit=limit)
         return await asyncio.to_thread(_readable_sessions, found)
 
+    async def changed_since(self, at: int, *, limit: int) -> list[StoredThread]:
+        """Return the runs and templates that were stored since an instant, newest first; as `sessions`."""
+        found = await self.records.query(
+            SESSION_KIND, order_by="lastUpdatedTime", at_least=at, descending=True, limit=limit
+        )
+        return await asyncio.to_thread(_readable_sessions, found)
+
     async def longest_open(self, where: Mapping[str, str | int | bool], *, limit: int) -> list[StoredThread]:
         """Return the runs with these indexed fields, those that were begun first; as `sessions`."""
         found = await self.records.query(SESSION_KIND, where, order_by="queuedTime", limit=limit)

@@ -16,7 +16,7 @@ from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.automations.automation import Automation, Budget
+from graphrag.automations.automation import Automation, Budget, PauseReason, RunUsage
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
@@ -28,6 +28,8 @@ from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent,
 log = logging.getLogger(__name__)
 
 FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LIMIT_REACHED})
+LOOK_S: Final = 0.5
+"""So often it is read whether a person has decided about an announced end."""
 MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
 
@@ -57,6 +59,10 @@ class Runner:
         self.sleep = sleep
         self.on_changed: Callable[[Thread], None] | None = None
         """Called when a run was left: it ended, waits or pauses; it may not raise."""
+        self.on_expiring: Callable[[Thread, int], None] | None = None
+        """Called when so many proposals of a run have a day left; it may not raise."""
+        self.on_paused: Callable[[Automation, PauseReason], None] | None = None
+        """Called when the service paused an automation; it may not raise."""
 
     async def run(self, session_id: str, event: EventName) -> AgentSession | None:
         """Take a run up and work until it ends, waits or pauses; None: another process has it or its graph.
@@ -105,15 +111,18 @@ class Runner:
 
     async def _confirmed(self, session_id: str) -> Thread:
         """Wait until an announced end has its time, unless a person decides before; return the run."""
-        thread = (await self.automations.session(session_id)).thread
-        session = session_of(thread)
-        if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
-            return thread
-        at = int((session.waiting or {}).get("at", 0))
-        await self.sleep(max(0, at - self.automations.clock()) / 1000)
-        with suppress(SessionRefused, ThreadBusy):
-            return await self.events.apply(session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED))
-        return (await self.automations.session(session_id)).thread
+        while True:
+            thread = (await self.automations.session(session_id)).thread
+            session = session_of(thread)
+            if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
+                return thread
+            left_s = (int((session.waiting or {}).get("at", 0)) - self.automations.clock()) / 1000
+            if left_s > 0:
+                await self.sleep(min(left_s, LOOK_S))
+                continue
+            with suppress(SessionRefused, ThreadBusy):
+                return await self.events.apply(session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED))
+            await self.sleep(LOOK_S)
 
     async def give_up(
         self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
@@ -125,28 +134,45 @@ class Runner:
             event = SessionEvent(name=name, reason=reason)
             await self.account(await self.events.apply(stored.thread.key, event, language=language))
 
+    async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> None:
+        """Change what the service notes of an automation, and tell who listens when that pauses it.
+
+        Raises: AutomationNotFound, AutomationChanged.
+        """
+        before: list[Automation] = []
+
+        def noted(automation: Automation) -> Automation:
+            before[:] = [automation]
+            return change(automation)
+
+        changed = await self.automations.update(automation_id, noted)
+        if before[0].enabled and changed.paused_reason is not None:
+            self.paused(changed, changed.paused_reason)
+
+    def paused(self, automation: Automation, reason: PauseReason) -> None:
+        """Tell who listens that the service paused an automation."""
+        if self.on_paused is not None:
+            self.on_paused(automation, reason)
+
     async def account(self, thread: Thread) -> None:
         """Note on the automation what the run used so far, and how it ended."""
         session = session_of(thread)
 
         def noted(automation: Automation) -> Automation:
-            spent = automation.spent_on(self.automations.clock())
-            spent = spent.model_copy(
-                update={
-                    "tokens": spent.tokens | {thread.key: session.usage.tokens},
-                    "cost_usd": spent.cost_usd | {thread.key: session.usage.cost_usd},
-                }
-            )
+            usage = session.usage
+            used = RunUsage(session_id=thread.key, tokens=usage.tokens, cost_usd=usage.cost_usd)
+            spent = automation.spent_on(self.automations.clock()).counted(used)
             changes: dict[str, Any] = {"spent": spent, "last_session_id": thread.key}
             if session.phase is Phase.COMPLETED and automation.last_ended_id != thread.key:
                 failures = automation.failures + 1 if session.end_reason in FAILED_ENDS else 0
                 changes |= {"failures": failures, "last_ended_id": thread.key}
                 if failures >= MAX_FAILURES:
-                    changes |= {"enabled": False, "paused_reason": "failures", "failures": 0}
+                    changes["failures"] = 0
+                    return automation.model_copy(update=changes).paused("failures")
             return automation.model_copy(update=changes)
 
         with suppress(AutomationError):  # it may be deleted: its runs stay
-            await self.automations.update(session.automation_id, noted)
+            await self.update(session.automation_id, noted)
         if session.phase is Phase.COMPLETED:
             before = self.automations.clock() - self.keep_ms
             await self.automations.prune(session.automation_id, keep=self.keep, before=before)
@@ -168,12 +194,8 @@ class Runner:
 
     def _budget(self, automation: Automation | None, thread: Thread) -> RunBudget:
         budget = automation.budget if automation else Budget()
-        limits = [] if budget.cost_usd is None else [budget.cost_usd]
-        if automation is not None and budget.day_cost_usd is not None:
-            others = automation.spent_on(self.automations.clock()).but(thread.key)
-            limits.append(max(0.0, budget.day_cost_usd - others))
         return RunBudget(
             tokens=budget.tokens,
-            cost_usd=min(limits) if limits else None,
+            cost_usd=automation.cost_left(thread.key, self.automations.clock()) if automation else None,
             active_ms=budget.active_s * 1000,
         )

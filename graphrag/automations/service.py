@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -27,6 +27,7 @@ from graphrag.automations.drafts import (
     sent_blocks,
 )
 from graphrag.automations.errors import (
+    AutomationChanged,
     AutomationError,
     AutomationForbidden,
     AutomationInvalid,
@@ -102,9 +103,8 @@ class AutomationService:
         """Return an automation's runs, newest first. Raises: AutomationNotFound, AutomationForbidden."""
         stored = await self._known(automation_id, person)
         self.sessions.check_sees(stored.automation.user_id, person)
-        found = await self.store.sessions({"automationId": automation_id}, limit=limit + 1)
-        runs = [each.thread for each in found if each.thread.key != stored.automation.seed_id]
-        return runs[:limit]
+        found = await self.store.sessions({"automationId": automation_id}, limit=limit)
+        return [each.thread for each in found if each.thread.key != stored.automation.seed_id]
 
     async def _views(
         self, automations: Sequence[Automation], person: Person, language: Language
@@ -172,10 +172,18 @@ class AutomationService:
         self, automation_id: str, changes: AutomationChanges, person: Person, language: Language = "en"
     ) -> AutomationView:
         """Change an automation; its next run is counted from now. Raises: as `add`, AutomationChanged."""
-        stored = await self._changeable(automation_id, person)
-        before = stored.automation
-        if changes.version != before.version:
-            raise AutomationRefused("automation_changed_since", now=before.version, given=changes.version)
+
+        async def changed(before: Automation) -> tuple[Automation, list[UserMessage] | None]:
+            if changes.version != before.version:
+                raise AutomationRefused("automation_changed_since", now=before.version, given=changes.version)
+            return await self._changed(before, changes, person)
+
+        return await self._stored(automation_id, person, language, changed)
+
+    async def _changed(
+        self, before: Automation, changes: AutomationChanges, person: Person
+    ) -> tuple[Automation, list[UserMessage] | None]:
+        """Return an automation as changed, with its new message where it has one."""
         automation = changes.apply(before)
         if changes.name is not None:
             name = checked_name(changes.name)
@@ -184,7 +192,7 @@ class AutomationService:
             automation = automation.model_copy(update={"name": name})
         messages: list[UserMessage] | None = None
         if changes.message is not None or changes.blocks is not None:
-            said = (await self.messages(automation_id, person))[-1:]
+            said = (await self.messages(before.key, person))[-1:]
             message = changes.message if changes.message is not None else _words(said)
             check_message(message)
             blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
@@ -193,14 +201,35 @@ class AutomationService:
             messages = [await self._message(before.graph_key, message, sent, automation.language, automation)]
         if before.user_id == person.user_id:
             automation = automation.model_copy(update={"role": person.role})
-        edited = await self.store.edit(stored, self._checked(automation), messages)
-        self.on_changed()
-        return (await self._views([edited.automation], person, language))[0]
+        return self._checked(automation), messages
+
+    async def _stored(
+        self,
+        automation_id: str,
+        person: Person,
+        language: Language,
+        change: Callable[[Automation], Awaitable[tuple[Automation, list[UserMessage] | None]]],
+    ) -> AutomationView:
+        """Store what a person changes, also while ticks note what they did. Raises: as `edit`."""
+        for _ in range(_TRIES):
+            stored = await self._changeable(automation_id, person)
+            automation, messages = await change(stored.automation)
+            with suppress(AutomationChanged):
+                edited = await self.store.edit(stored, automation, messages)
+                self.on_changed()
+                return (await self._views([edited.automation], person, language))[0]
+        raise AutomationChanged(automation_id=automation_id)
 
     async def remove(self, automation_id: str, person: Person) -> None:
         """Forget an automation; its open runs are stopped, what they proposed stays. Raises: as `edit`."""
         await self._changeable(automation_id, person)
-        await self.store.remove(automation_id)  # first: from now on nobody begins another run of it
+        for last in reversed(range(_TRIES)):  # first: from now on nobody begins another run of it
+            try:
+                await self.store.remove(automation_id)
+                break
+            except AutomationChanged:  # a tick noted something of it meanwhile
+                if not last:
+                    raise
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
             with suppress(SessionRefused, TimeoutError):  # a tick ends what cannot be ended now
                 await self.sessions.cancel(run.thread)
@@ -264,21 +293,24 @@ class AutomationService:
         now = self.store.clock()
         if not automation.enabled:
             raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
-        spent = automation.spent_on(now)
-        if spent.runs >= automation.budget.day_runs:
-            raise AutomationsSpent(
-                "automation_runs_spent", most=spent.runs, day=spent.day, free=_tomorrow(automation, now)
-            )
-        return now
+        facts = {"day": automation.day_of(now), "free": _tomorrow(automation, now)}
+        budget = automation.budget
+        match automation.used_up(now):
+            case "runs":
+                raise AutomationsSpent("automation_runs_spent", most=budget.day_runs, **facts)
+            case "cost":
+                raise AutomationsSpent("automation_cost_spent", most=budget.day_cost_usd, **facts)
+            case None:
+                return now
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any
     ) -> AutomationView:
-        stored = await self._changeable(automation_id, person)
-        changed = stored.automation.model_copy(update={**changes, "failures": 0})
-        edited = await self.store.edit(stored, scheduled(changed, self._settings, self.store.clock()))
-        self.on_changed()
-        return (await self._views([edited.automation], person, language))[0]
+        async def changed(before: Automation) -> tuple[Automation, None]:
+            after = before.model_copy(update={**changes, "failures": 0})
+            return scheduled(after, self._settings, self.store.clock()), None
+
+        return await self._stored(automation_id, person, language, changed)
 
     async def _changeable(self, automation_id: str, person: Person) -> StoredAutomation:
         stored = await self._known(automation_id, person)

@@ -97,9 +97,8 @@ class SessionControl:
             where["open"] = is_open
         if not person.at_least("reviewer"):
             where["userId"] = person.user_id
-        found = await self.store.sessions(where, limit=MAX_LISTED)
-        runs = [each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION]
-        return runs[:limit]
+        found = await self.store.sessions(where, limit=limit)  # templates have no time: they are the last
+        return [each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION]
 
     async def _known(self, session_id: str, person: Person) -> StoredThread:
         if person.workspace != self.store.workspace:

@@ -15,11 +15,12 @@ from typing import Final
 from datasources.errors import BadDocument, GraphNotFound
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadError
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.approvals import ApprovalError, Approvals
+from graphrag.approvals import Approval, ApprovalError, Approvals
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError, AutomationNotFound
+from graphrag.automations.last_seen import DAY_MS
 from graphrag.automations.runner import Runner
 from graphrag.automations.session_events import session_of
 from graphrag.roles import Person
@@ -155,9 +156,12 @@ class Worker:
             thread = stored.thread
             by = Person(thread.user_id, "viewer", thread.workspace)
             try:
-                open_ids = thread.turn.open.values()
-                left = [i for i in open_ids if (await self.approvals.get(i, by)).is_open]
-                if await self._is_over(stored) or left:
+                found_now = [await self.approvals.get(each, by) for each in thread.turn.open.values()]
+                left = [approval for approval in found_now if approval.is_open]
+                if await self._is_over(stored):
+                    continue
+                if left:
+                    await self._tell_expiry(thread, left)
                     continue
             except _OF_ONE as exc:
                 _not_looked_at(stored, exc)
@@ -165,6 +169,15 @@ class Worker:
             event = EventName.VALIDATION_RECEIVED
             found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
         return found
+
+    async def _tell_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
+        """Tell who listens, once, that proposals which waited for longer have a day left."""
+        soon = self.automations.clock() + DAY_MS
+        ends = [each for each in waiting if each.expires <= soon and each.expires - each.created > DAY_MS]
+        if not ends or session_of(thread).expiry_told or self.runner.on_expiring is None:
+            return
+        if await self.runner.events.note_expiry_told(thread.key):
+            self.runner.on_expiring(thread, len(ends))
 
     async def _is_over(self, stored: StoredThread) -> bool:
         """End a run whose automation or graph was deleted, and say whether it was so."""
@@ -174,7 +187,7 @@ class Worker:
             await self.approvals.source.get_graph(stored.thread.graph_key)
         except (AutomationNotFound, GraphNotFound):
             with suppress(AutomationError):
-                await self.automations.update(automation_id, lambda one: one.paused("graph_gone"))
+                await self.runner.update(automation_id, lambda one: one.paused("graph_gone"))
             ends = EndReason.CANCELLED
             await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)
             return True
@@ -197,7 +210,7 @@ class Worker:
     # -- runs that begin
 
     async def _due(self, now: int, busy: frozenset[str], places: int) -> list[Start]:
-        found = await self.automations.due(now, limit=AT_ONCE) if places > 0 else []
+        found = await self.automations.due(now, limit=AT_ONCE)
         starts: list[Start] = []
         for stored in found:
             if len(starts) >= places:
@@ -235,7 +248,8 @@ class Worker:
             return None
         paused = await self._pause_reason(automation)
         if paused is not None:
-            await self.automations.put(stored, moved.paused(paused))
+            if await self.automations.put(stored, moved.paused(paused)):
+                self.runner.paused(automation, paused)
             self._counted(automation, paused)
             return None
         at = found.run[0]
@@ -290,9 +304,7 @@ class Worker:
         return None
 
     async def _skip_reason(self, automation: Automation, now: int) -> SkipReason | None:
-        budget, spent = automation.budget, automation.spent_on(now)
-        over = budget.day_cost_usd is not None and spent.but("") >= budget.day_cost_usd
-        if spent.runs >= budget.day_runs or over:
+        if automation.used_up(now) is not None:
             return "budget"
         if automation.only_if_changed:
             seen = await seen_now(self.approvals, self.automations.records, automation.graph_key)

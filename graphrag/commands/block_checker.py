@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from datasources.base import GraphDataSource
@@ -20,6 +20,7 @@ from graphrag.commands.blocks import (
     summary,
     with_instants,
 )
+from graphrag.commands.edge_lookup import edge_by_key
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.llm.base import UserMessage
@@ -30,6 +31,8 @@ from tools.key_suggestions import describe_near, near_nodes
 
 NAME_CHARS = 60
 NEAR = 5
+COMPARED = 5_000
+"""So many keys are looked through for one that may be meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +98,13 @@ class BlockChecker:
                     return node_label(nodes[0]), None
                 return None, describe_near(await near_nodes(self.source, graph, key), graph)
             case "edge":
-                edges = {edge.key: edge for edge in await self.source.get_edges(graph.key)}
-                edge = edges.get(key)
-                return (f"{edge.source} → {edge.target}", None) if edge else (None, _near(key, edges))
+                edge = await edge_by_key(self.source, graph.key, key)
+                if edge is not None:
+                    return f"{edge.source} → {edge.target}", None
+                others = await self.source.get_edges(graph.key, limit=COMPARED)
+                return None, _near(key, [other.key for other in others])
 
 
-def _near(key: str, known: Mapping[str, object]) -> str | None:
-    near = difflib.get_close_matches(key, list(known)[:5_000], n=NEAR, cutoff=0.5)
+def _near(key: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(key, list(known)[:COMPARED], n=NEAR, cutoff=0.5)
     return ", ".join(near) or None

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from datasources.types import Graph, Node
+from graphrag.commands.edge_lookup import edge_by_key
 from graphrag.commands.graph_history import iso
 from graphrag.commands.transform import ExecutableCommand
 from graphrag.retrieval.reference_links import MAX_NODES, find_reference_links
@@ -129,11 +130,11 @@ async def _edges(params: Params, place: CommandPlace) -> ToolResult:
         return await _by_tool("list_node_edges", {"nodeKey": params["node"]}, place)
     source, key = place.context.source, params["edge"]
     graph = await source.get_graph(place.context.graph_key)
-    found = [edge for edge in await source.get_edges(graph.key) if edge.key == key]
-    if not found:
+    edge = await edge_by_key(source, graph.key, key)
+    if edge is None:
         return failure("not_found", Problem(what=f"no edge {key[:200]!r} in this graph", where="target"))
-    row = {"_key": key, **edge_row(found[0])}
-    ends = await source.get_nodes_by_key(graph.key, [found[0].source, found[0].target])
+    row = {"_key": key, **edge_row(edge)}
+    ends = await source.get_nodes_by_key(graph.key, [edge.source, edge.target])
     rows = [node_row(node, graph) for node in ends]
     text = encode({name: value for name, value in row.items() if value is not None})
     return ToolResult(text=f"{text}\n{table('ends', rows, ['_key', 'type', 'sheet', 'name'])}")

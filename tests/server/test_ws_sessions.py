@@ -5,8 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from datasources.base import Record
+from graphrag.agent.thread_store import StoredThread
+from graphrag.automations import automation_store
 from graphrag.automations.drafts import draft_of
 from graphrag.roles import Person
+from graphrag.sessions.machine import EndReason, EventName, SessionEvent
+from server.run_feed import RunFeed
+from tests.support.automations import MINUTE, MONDAY, night_of
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
@@ -47,3 +55,31 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
             for client in (other, stranger):
                 await client.send("__ping__", _id=81)
                 assert (await client.read())["type"] == "__pong__", "nothing of others' runs came before it"
+
+
+async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with night_of(ScriptedProvider()) as night:
+        for number in range(30):
+            made = await night.automation(name=str(number), cron=None)
+            await night.automations.claim(await night.stored(made), made, MONDAY, trigger="manual")
+        feed, reads = RunFeed(night.automations, look_s=0.01), list[int]()
+        read = automation_store.read_thread
+
+        def counted(record: Record) -> StoredThread:
+            reads.append(1)
+            return read(record)
+
+        monkeypatch.setattr(automation_store, "read_thread", counted)
+        with feed.reading():
+            first = await feed.next_changes(0)
+            assert len(first) == len(reads) == 30
+            night.clock.now += MINUTE
+            await asyncio.sleep(0.05)
+            reads.clear()
+            await asyncio.sleep(0.05)
+            assert not reads
+            stored = await night.automations.session(first[0].document["sessionId"])
+            ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
+            await night.worker.runner.events.apply(stored.thread.key, ended)
+            (change,) = await feed.next_changes(30)
+            assert change.document["phase"] == "completed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -258,3 +259,26 @@ async def test_a_preview_refuses_what_would_not_be_stored(setting: Setting) -> N
     with pytest.raises(ScheduleError, match="300 s"):
         setting.service.preview("*/2 * * * *", (), "UTC")
     assert setting.service.preview(None, (), None)["nextTimes"] == []
+
+
+async def test_what_a_tick_notes_meanwhile_is_no_reason_to_refuse_a_change(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (await setting.add()).automation.key
+    service = setting.service
+    read, times = service.store.get, count(1)
+
+    async def read_before_a_tick(automation_id: str) -> Any:
+        found = await read(automation_id)
+        if next(times) % 2:  # after every second look something is noted
+            await service.store.put(found, found.automation.with_skipped(setting.now, "unchanged"))
+        return found
+
+    monkeypatch.setattr(service.store, "get", read_before_a_tick)
+    edited = await service.edit(key, changes_of({"version": 1, "name": "Mine"}), EDITOR)
+    assert (edited.automation.name, edited.automation.version) == ("Mine", 2)
+    assert len(edited.automation.skipped) == 1, "what was noted is kept"
+    paused = await service.pause(key, EDITOR)
+    assert not paused.automation.enabled
+    await service.remove(key, EDITOR)
+    assert await service.list(EDITOR) == []

@@ -192,3 +192,19 @@ async def test_runs_are_listed_for_who_may_see_them(setting: Setting) -> None:
     ]
     assert await control.list(EDITOR, is_open=False) == []
     assert await control.list(EDITOR, graph_key="another") == []
+
+
+async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: Setting) -> None:
+    approvals = setting.services.approvals
+    for number in range(101):
+        await approvals.propose(
+            graph_key=GRAPH,
+            thread_id="auto/a/1",
+            turn=1,
+            tool_call_id=f"c{number}",
+            action={"type": "move_node", "payload": {"nodeKey": "root", "posX": number, "posY": 2}},
+            asker=EDITOR,
+            model="m",
+        )
+    assert len(await approvals.withdraw(graph_key=GRAPH, thread_id="auto/a/1")) == 101
+    assert await approvals.list(status="pending", by=REVIEWER) == []

@@ -1,0 +1,160 @@
+"""What bounds runs: days and their cost, announced ends, places; and what is told elsewhere of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from graphrag.agent.thread_store import Thread, Threads
+from graphrag.approvals import Approve
+from graphrag.automations.automation import Automation, Spent
+from graphrag.automations.errors import AutomationsSpent
+from graphrag.automations.session_control import SessionControl
+from graphrag.llm.prices import Price, Pricing
+from graphrag.sessions.machine import EndReason, Phase
+from tests.support.agents import EDITOR, REVIEWER
+from tests.support.automation_setting import Setting
+from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of, night_on, until
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+
+TWO = MONDAY + 2 * HOUR
+DEAR = Pricing(model="m", fixed=Price(input=10_000.0, output=10_000.0))
+ASKED = 110
+"""Tokens of one call of the scripted model."""
+READ = Says(calls=[call("read_graph_overview")])
+
+
+@pytest.mark.parametrize("end", [True, False])
+async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(end: bool) -> None:
+    provider = ScriptedProvider(finish(), *([] if end else [finish("ok", "Looked again.")]))
+    async with night_of(provider) as night:
+        made = await night.automation()
+        night.worker.runner.sleep = asyncio.sleep  # the clock stands still: nothing ends by itself
+        night.clock.now = TWO
+        await night.scheduler.tick()
+        control = SessionControl(
+            night.automations,
+            night.agent.leases,
+            chats=Threads(night.automations.records),
+            approvals=night.approvals,
+        )
+        (run,) = await night.runs(made)
+
+        async def is_announced() -> None:
+            while (await night.session(made)).phase is not Phase.WAITING_COMPLETION_CONFIRMATION:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+        async with asyncio.timeout(5):
+            await is_announced()
+            await control.confirm(run.key, EDITOR, end=end)
+            if not end:
+                await until(lambda: len(provider.requests) == 2)
+                await is_announced()
+                await control.confirm(run.key, EDITOR, end=True)
+            await until(lambda: night.scheduler.is_idle)
+        session = await night.session(made)
+        assert session.end_reason is EndReason.COMPLETED
+        assert session.last_person_time == (0 if end else TWO)
+    provider.check()
+
+
+async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> None:
+    provider = ScriptedProvider(Says(calls=[move()]), READ, Says(calls=[move(x=11)]), finish())
+    async with night_of(provider, pricing=DEAR) as night:
+        made = await night.automation(cron=None, dates=(TWO,), budget={"dayCostUsd": 100.0})
+        await night.run_at(TWO)
+        seen = [(await night.stored(made)).automation]
+        for day in (1, 2):
+            (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
+            await night.approvals.decide(approval.id, Approve(), REVIEWER)
+            await night.run_at(TWO + day * DAY - HOUR)
+            seen.append((await night.stored(made)).automation)
+        (run,) = await night.runs(made)
+        assert run.session is not None
+        assert run.session.end_reason is EndReason.COMPLETED
+        assert [each.spent.sums()["tokens"] for each in seen] == [ASKED, 2 * ASKED, ASKED]
+        assert [each.spent.sums()["costUsd"] for each in seen] == pytest.approx([1.1, 2.2, 1.1])
+        # What it may still cost counts its days before, and what others cost today.
+        now = TWO + DAY - HOUR
+        assert seen[1].cost_left(run.key, now) == pytest.approx(101.1)
+        assert seen[1].cost_left("another", now) == pytest.approx(97.8)
+    provider.check()
+
+
+async def test_a_day_whose_cost_is_spent_begins_no_run_whoever_asks(setting: Setting) -> None:
+    setting.pricing = Pricing(model="m", fixed=Price(input=1.0, output=1.0))
+    key = (await setting.add(budget={"dayCostUsd": 2})).automation.key
+    store = setting.service.store
+
+    def spend(automation: Automation) -> Automation:
+        spent = Spent(day=automation.day_of(setting.now), runs=1, cost_usd={"auto/x/1": 2.0})
+        return automation.model_copy(update={"spent": spent})
+
+    await store.update(key, spend)
+    with pytest.raises(AutomationsSpent, match="the 2 US dollars of 2025-11-20"):
+        await setting.service.run(key, EDITOR)
+    assert await setting.service.runs(key, EDITOR) == []
+    setting.now += DAY
+    assert await setting.service.run(key, EDITOR)
+
+
+async def test_what_is_due_is_counted_as_late_while_no_place_is_free() -> None:
+    async with night_of(ScriptedProvider(), at_once=0) as night:
+        for number in range(3):
+            await night.automation(name=str(number))
+        await night.run_at(TWO - 1)
+        assert night.scheduler.late == 0
+        await night.run_at(TWO)
+        assert night.scheduler.late == 3
+
+
+async def test_budgets_hold_on_two_servers_that_die() -> None:
+    waits = Says(text="x", held=asyncio.Event(), reading=(1, 2))
+    provider = ScriptedProvider(*[READ, waits] * 4)
+    async with night_of(provider, pricing=DEAR) as night:
+        servers = [night, night_on(night.database, provider, clock=night.clock, pricing=DEAR)]
+        made = await night.automation(budget={"tokens": 4 * ASKED})
+        night.clock.now = TWO
+        for number in range(4):
+            server = servers[number % 2]
+            assert await server.scheduler.tick() == 1
+            await until(
+                lambda number=number, server=server: (
+                    server.scheduler.is_idle or len(provider.requests) == 2 * (number + 1)
+                )
+            )
+            await server.scheduler.close()
+        await night.run_at(night.clock.now + MINUTE)
+        session = await night.session(made)
+        assert (session.end_reason, session.usage.tokens) == (EndReason.LIMIT_REACHED, 4 * ASKED)
+
+
+async def test_an_operator_is_told_once_that_proposals_expire_and_that_failures_paused() -> None:
+    provider = ScriptedProvider(Says(calls=[move()]), *[READ] * 6)
+    async with night_of(provider) as night:
+        other = night_on(night.database, provider, clock=night.clock)
+        expiring = list[tuple[str, int]]()
+        paused = list[tuple[str, str]]()
+
+        def told(thread: Thread, waiting: int) -> None:
+            expiring.append((thread.key, waiting))
+
+        for server in (night, other):
+            server.worker.runner.on_expiring = told
+            server.worker.runner.on_paused = lambda automation, reason: paused.append(
+                (automation.key, reason)
+            )
+        waits = await night.automation(name="waits", proposal_ttl_s=7 * 86_400, cron=None, dates=(TWO,))
+        await night.run_at(TWO)
+        for hours in (1, 5 * 24, 6 * 24 + 1, 6 * 24 + 2):
+            night.clock.now = TWO + hours * HOUR
+            await asyncio.gather(night.scheduler.tick(), other.scheduler.tick())
+            assert len(expiring) == (hours > 6 * 24)
+        assert expiring == [(f"auto/{waits.key}/{TWO}", 1)]
+        assert not paused
+        fails = await night.automation(name="fails", budget={"tokens": 150}, only_if_changed=False)
+        for _ in range(3):
+            stored = (await night.stored(fails)).automation
+            await night.run_at((stored.next_time or 0) + 1)
+        assert paused == [(fails.key, "failures")]
