@@ -1,0 +1,254 @@
+"""Reads an agent document: JSON or YAML of the same shape, bounds, and `${NAME}` variables.
+
+From outside: `read_document`, `ReadDocument`.
+
+Decision: YAML is read from its parser's events, with JSON's values only. No tag, alias or date can make an
+object or a large document out of a small text, and nothing here recurses in C.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import yaml
+
+from tools.http.problems import BadText, DocumentProblem
+
+MAX_BYTES: Final = 256_000
+MAX_DEPTH: Final = 32
+_NAME = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,300})(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_WORDS: Final = {"null": None, "~": None, "": None, "true": True, "false": False}
+_SHAPE = "JSON in UTF-8, or YAML with the same kinds of values"
+
+
+@dataclass(slots=True, kw_only=True)
+class ReadDocument:
+    """A document as it was read, its variables replaced. None where it cannot be read at all."""
+
+    document: dict[str, Any] | None = None
+    problems: list[DocumentProblem] = field(default_factory=list[DocumentProblem])
+
+
+class _Pairs(dict[str, Any]):
+    """An object of a document, with the names that stand in it twice."""
+
+    __slots__ = ("twice",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.twice = (
+            sorted({name for name in names if names.count(name) > 1}) if len(self) < len(pairs) else []
+        )
+
+
+def read_document(
+    source: str | bytes | Mapping[str, Any], variables: Mapping[str, str] | None = None
+) -> ReadDocument:
+    """Return the document as plain dicts, lists and values of its own. Never raises."""
+    read = ReadDocument()
+    try:
+        walk = _Walk(variables or {}, read.problems)
+        read.document = walk.copied(_object(source), ())
+        walk.finish()
+    except BadText as bad:
+        read.problems.append(bad.at(""))
+        read.document = None
+    return read
+
+
+def _object(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    value = source if isinstance(source, Mapping) else _parsed(source)
+    if not isinstance(value, Mapping):
+        raise BadText("wrong_type", "the document is no object", allowed=_SHAPE)
+    return cast(Mapping[str, Any], value)
+
+
+def _parsed(source: str | bytes) -> Any:
+    if len(source) > MAX_BYTES:
+        raise _too_large()
+    try:
+        text = source.decode("utf-8-sig") if isinstance(source, bytes) else source.removeprefix("\ufeff")
+    except UnicodeDecodeError as exc:
+        raise BadText("wrong_type", f"byte {exc.start} is no UTF-8", allowed=_SHAPE) from None
+    return _from_json(text) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text)
+
+
+def _too_large() -> BadText:
+    return BadText("too_large", "the document is too large", allowed=f"{MAX_BYTES // 1000} kB")
+
+
+def _too_deep() -> BadText:
+    return BadText("too_deep", "the document is nested too deeply", allowed=f"{MAX_DEPTH} levels")
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_number)
+    except json.JSONDecodeError as exc:
+        what = f"no JSON: {exc.msg} in line {exc.lineno}"
+        raise BadText("wrong_type", what, allowed=_SHAPE, column=exc.colno) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:  # a number of thousands of digits
+        raise BadText("out_of_range", "a number is too long", allowed="numbers of 300 digits") from None
+
+
+def _no_number(word: str) -> Any:
+    raise BadText("wrong_type", f"{word} is no number of JSON", allowed="finite numbers")
+
+
+def _from_yaml(text: str) -> Any:
+    """Return the value of YAML's first and only document."""
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the former where libyaml is there
+    try:
+        return _built(cast(Any, yaml).parse(text, Loader=loader))
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        what = f"no YAML: {exc.problem or exc.context} in line {line}"
+        raise BadText("wrong_type", what, allowed=_SHAPE, column=column) from None
+    except (yaml.YAMLError, ValueError) as exc:  # characters that YAML forbids
+        raise BadText("wrong_type", f"no YAML: {str(exc)[:200]}", allowed=_SHAPE) from None
+
+
+def _built(events: Iterator[Any]) -> Any:
+    """Return the value that events of YAML's parser describe, without recursion."""
+    stack: list[tuple[bool, list[Any]]] = [(False, [])]
+    for event in events:
+        match event:
+            case yaml.AliasEvent():
+                raise _yaml_problem("an alias (*name)", event)
+            case yaml.ScalarEvent() | yaml.CollectionStartEvent() if event.tag not in (None, "!"):
+                raise _yaml_problem(f"the tag {event.tag}", event)
+            case yaml.CollectionStartEvent():
+                if len(stack) > MAX_DEPTH:
+                    raise _too_deep()
+                stack.append((isinstance(event, yaml.MappingStartEvent), []))
+            case yaml.CollectionEndEvent():
+                is_mapping, values = stack.pop()
+                stack[-1][1].append(_mapping(values, event) if is_mapping else values)
+            case yaml.ScalarEvent():
+                is_key = stack[-1][0] and len(stack[-1][1]) % 2 == 0
+                stack[-1][1].append(event.value if is_key else _scalar(event))
+            case _:
+                pass
+    found = stack[0][1]
+    if len(found) != 1:
+        raise BadText("wrong_type", f"{len(found)} documents in one file", allowed="one")
+    return found[0]
+
+
+def _mapping(values: list[Any], event: Any) -> _Pairs:
+    keys = values[::2]
+    if not all(isinstance(key, str) for key in keys):
+        raise _yaml_problem("a name that is no text", event)
+    return _Pairs(list(zip(keys, values[1::2], strict=True)))
+
+
+def _scalar(event: Any) -> Any:
+    text: str = event.value
+    if event.style in ("'", '"', "|", ">"):
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _yaml_problem(what: str, event: Any) -> BadText:
+    mark = event.start_mark
+    return BadText(
+        "wrong_type", f"{what} in line {mark.line + 1} is not read", allowed=_SHAPE, column=mark.column + 1
+    )
+
+
+class _Walk:
+    """Copies a document once: bounds its depth and size, replaces variables, finds what JSON has not."""
+
+    def __init__(self, variables: Mapping[str, str], problems: list[DocumentProblem]) -> None:
+        self._variables, self._problems = variables, problems
+        self._left = MAX_BYTES
+        self._unresolved: dict[str, str] = {}
+
+    def copied(self, value: Any, path: tuple[str, ...]) -> Any:
+        self._spend(2)
+        if isinstance(value, str):
+            return self._text(value, path)
+        if value is None or isinstance(value, bool | int | float):
+            return self._plain(value, path)
+        if len(path) >= MAX_DEPTH:
+            raise BadText(
+                "too_deep", f"{'.'.join(path)[:300]} is nested too deeply", allowed=f"{MAX_DEPTH} levels"
+            )
+        if isinstance(value, list | tuple):
+            items = cast(list[Any], value)
+            return [self.copied(item, (*path, str(i))) for i, item in enumerate(items)]
+        if isinstance(value, Mapping):
+            return self._object(cast(Mapping[Any, Any], value), path)
+        self._say(path, "wrong_type", f"a {type(value).__name__} is no value of JSON", _SHAPE)
+        return None
+
+    def _object(self, value: Mapping[Any, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        for name, member in value.items():
+            if not isinstance(name, str) or not name.isprintable():
+                self._say(
+                    path, "bad_name", f"{ascii(name)[:80]} is no name", "a text of printable characters"
+                )
+                continue
+            self._spend(len(name.encode()))
+            copy[name] = self.copied(member, (*path, name))
+        for name in value.twice if isinstance(value, _Pairs) else ():
+            self._say((*path, name), "duplicate_name", f"{name[:80]} stands here twice", "each name once")
+        return copy
+
+    def _plain(self, value: bool | int | float | None, path: tuple[str, ...]) -> Any:
+        is_number = isinstance(value, int | float)
+        if is_number and not -1e300 < value < 1e300:  # infinite, not a number, or of hundreds of digits
+            self._say(path, "out_of_range", "the number is out of range", "numbers between -1e300 and 1e300")
+            return 0
+        return value
+
+    def _text(self, value: str, path: tuple[str, ...]) -> str:
+        if "${" in value:
+            value = _NAME.sub(lambda found: self._variable(found, path), value)
+        try:
+            self._spend(len(value.encode()))
+        except UnicodeEncodeError:
+            self._say(path, "wrong_type", "half of a surrogate pair stands in the text", "text in Unicode")
+            return "?"
+        return value
+
+    def _variable(self, found: re.Match[str], path: tuple[str, ...]) -> str:
+        name = found[1]
+        if name not in self._variables:
+            self._unresolved.setdefault(name, ".".join(path))
+            return found[0]
+        self._spend(len(self._variables[name]))
+        return self._variables[name]
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _too_large()
+
+    def _say(self, path: tuple[str, ...], code: str, what: str, allowed: str) -> None:
+        self._problems.append(DocumentProblem(where=".".join(path), code=code, what=what, allowed=allowed))
+
+    def finish(self) -> None:
+        """Say which variables have no value, all in one problem."""
+        if self._unresolved:
+            names = ", ".join(sorted(self._unresolved)[:20])
+            where = next(iter(self._unresolved.values()))
+            given = ", ".join(sorted(self._variables)[:20]) or "no variables were given"
+            problem = DocumentProblem(
+                where=where, code="unresolved_variable", what=f"no value for {names}", allowed=given
+            )
+            self._problems.append(problem)
