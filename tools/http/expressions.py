@@ -1,20 +1,59 @@
-"""Expressions: conditions of a document over its values, as `$.blocked == true`."""
+"""Expressions: conditions of a document over its values, as `$.blocked == true`.
+
+The standard library's `ast` reads the text; of its tree the few nodes that are allowed become
+nested functions over a scope. No text is ever compiled to code.
+
+Decision: `$` and member names that are Python's keywords (`$.from`) are renamed character for
+character before `ast` reads them, so that its columns are those of the text.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Any, NoReturn, cast
 
-from tools.http.scope import Names, Scope
+from tools.http.comparing import Steps, member_of, ordered, same
+from tools.http.problems import BadText
+from tools.http.scope import Names, Scope, ValuePath, check_first_word
+
+MAX_CHARS = 1_000
+MAX_NODES = 100
+MAX_DEPTH = 20
+
+_Evaluate = Callable[[Scope, Steps], Any]
+
+_ALLOWED = (
+    "== != < <= > >= and or not in 'not in', names as ctx.a.b or $.a[0], null true false,"
+    " numbers, 'texts', [lists] of these"
+)
+_LITERALS = {"null": None, "true": True, "false": False}
+_TOKEN = re.compile(
+    r"""(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
+    |(?P<number>(?<!\w)\.?[0-9](?:[eE][+-]|[\w.])*)
+    |(?P<member>\.\s*[^\W\d]\w*)|.""",
+    re.DOTALL | re.VERBOSE,
+)
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_ESCAPES = re.compile(r"""(?:[^\\]|\\["'\\bfnrt]|\\u[0-9a-fA-F]{4})*""")
+_RENAMED = 0x4E00  # ideographs are letters to Python, and no keyword begins with one
+_RESPONSE = chr(_RENAMED + ord("$"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
     """One parsed condition. `paths`: what it reads."""
 
-    paths: tuple[tuple[str | int, ...], ...] = ()
+    node: _Evaluate
+    paths: tuple[ValuePath, ...]
 
     def evaluate(self, scope: Scope) -> Any:
         """Return the value, a JSON value. Never raises."""
-        raise NotImplementedError
+        return self.node(scope, Steps())
 
     def holds(self, scope: Scope) -> bool:
         """Return whether the value counts as true. Never raises."""
@@ -23,4 +62,174 @@ class Expression:
 
 def parse_expression(source: str, names: Names) -> Expression:
     """Return the parsed condition. Raises: BadText (bad_expression, unknown_namespace)."""
-    raise NotImplementedError
+    if len(source) > MAX_CHARS:
+        _refuse(f"longer than {MAX_CHARS} characters", None)
+    indent = len(source) - len(source.lstrip())
+    reader = _Reader(_renamed(source.strip()), names, indent)
+    return Expression(node=reader.read(), paths=tuple(reader.paths))
+
+
+def _renamed(source: str) -> str:
+    """Return the text as `ast` can read it, of the same length."""
+    words: list[str] = []
+    for match in _TOKEN.finditer(source):
+        word = match[0]
+        if match.lastgroup == "text":
+            before = source[match.start() - 1 : match.start()]
+            if not _ESCAPES.fullmatch(word) or before.isalnum() or before in {"'", '"', "_"}:
+                _refuse("this text cannot be read", match.start() + 1)
+        elif match.lastgroup == "number":
+            if not _NUMBER.fullmatch(word):
+                _refuse(f"{word!r} is no number", match.start() + 1)
+        elif word in {"#", "\\", "'", '"', "\0"}:
+            _refuse(f"{word!r} cannot stand here", match.start() + 1)
+        elif match.lastgroup == "member":
+            name = word[1:].lstrip()
+            if iskeyword(name):
+                word = word[: -len(name)] + chr(_RENAMED + ord(name[0])) + name[1:]
+        elif word == "$":
+            word = _RESPONSE
+        words.append(" " if word.isspace() else word)
+    return "".join(words)
+
+
+def _member(name: str) -> str:
+    original = chr(ord(name[0]) - _RENAMED) + name[1:] if 0 <= ord(name[0]) - _RENAMED < 128 else name
+    return original if iskeyword(original) else name
+
+
+def _refuse(what: str, column: int | None) -> NoReturn:
+    raise BadText("bad_expression", what, allowed=_ALLOWED, column=column)
+
+
+class _Reader:
+    """Turns the tree of one text into functions."""
+
+    def __init__(self, source: str, names: Names, indent: int) -> None:
+        self.source, self.names, self.indent = source, names, indent
+        self.nodes = 0
+        self.paths: list[ValuePath] = []
+
+    def read(self) -> _Evaluate:
+        try:
+            tree = ast.parse(self.source, mode="eval")
+        except SyntaxError as error:
+            _refuse("this cannot be read", (error.offset or 1) + self.indent)
+        except (ValueError, MemoryError, RecursionError):
+            _refuse("this cannot be read", None)
+        return self.node(tree.body, 1)
+
+    def column(self, node: ast.expr) -> int:
+        """Return where the node stands in the text; `ast` counts bytes."""
+        return len(self.source.encode()[: node.col_offset].decode(errors="replace")) + 1 + self.indent
+
+    def node(self, node: ast.expr, depth: int) -> _Evaluate:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            _refuse(f"more than {MAX_NODES} parts", self.column(node))
+        if depth > MAX_DEPTH:
+            _refuse(f"nested deeper than {MAX_DEPTH}", self.column(node))
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                return _all_or_any(isinstance(op, ast.And), [self.node(value, depth + 1) for value in values])
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                inner = self.node(operand, depth + 1)
+                return lambda scope, steps: not inner(scope, steps)
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                compare = [self.operator(op, node) for op in ops]
+                return _chain(compare, [self.node(part, depth + 1) for part in (left, *others)])
+            case ast.List(elts=elements):
+                return _list([self.element(element, depth + 1) for element in elements])
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                return self.name(node)
+            case _:
+                return _constant(self.literal(node))
+
+    def element(self, node: ast.expr, depth: int) -> _Evaluate:
+        if isinstance(node, ast.BoolOp | ast.Compare) or (
+            isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        ):
+            _refuse("a list holds literals and names", self.column(node))
+        return self.node(node, depth)
+
+    def operator(self, op: ast.cmpop, node: ast.expr) -> Callable[[Any, Any, Steps], bool]:
+        if type(op) not in _OPERATORS:
+            _refuse("'is' cannot stand here", self.column(node))
+        return _OPERATORS[type(op)]
+
+    def literal(self, node: ast.expr) -> Any:
+        negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+        inner = cast(ast.UnaryOp, node).operand if negative else node
+        value: Any = inner.value if isinstance(inner, ast.Constant) else ...
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if negative and number:
+            value = -cast(float, value)
+        elif negative or not (value is None or number or isinstance(value, bool | str)):
+            _refuse(f"{type(node).__name__.lower()} cannot stand here", self.column(node))
+        if isinstance(value, float) and not math.isfinite(value):
+            _refuse("this number is too large", self.column(node))
+        return value
+
+    def name(self, node: ast.expr) -> _Evaluate:
+        path: list[str | int] = []
+        while not isinstance(node, ast.Name):
+            self.nodes += 1
+            match node:
+                case ast.Attribute(value=value, attr=attr):
+                    segment: str | int = _member(attr)
+                case ast.Subscript(value=value, slice=ast.Constant(value=int() | str() as segment)):
+                    pass
+                case _:
+                    _refuse("a name is words joined by '.', with [0] for a list", self.column(node))
+            if isinstance(segment, bool) or (isinstance(segment, str) and segment.startswith("_")):
+                _refuse(f"{segment!r} cannot be read", self.column(node))
+            path.insert(0, segment)
+            node = value
+        if node.id in _LITERALS and not path:
+            return _constant(_LITERALS[node.id])
+        first = "$" if node.id == _RESPONSE else node.id
+        check_first_word(first, self.names, self.column(node))
+        whole = (first, *path)
+        self.paths.append(whole)
+        return lambda scope, _: scope.lookup(whole)
+
+
+def _constant(value: Any) -> _Evaluate:
+    return lambda _scope, _steps: value
+
+
+def _list(elements: Sequence[_Evaluate]) -> _Evaluate:
+    return lambda scope, steps: [element(scope, steps) for element in elements]
+
+
+def _all_or_any(every: bool, parts: Sequence[_Evaluate]) -> _Evaluate:
+    if every:
+        return lambda scope, steps: all(part(scope, steps) for part in parts)
+    return lambda scope, steps: any(part(scope, steps) for part in parts)
+
+
+def _chain(compare: Sequence[Callable[[Any, Any, Steps], bool]], parts: Sequence[_Evaluate]) -> _Evaluate:
+    first, *others = parts
+
+    def evaluate(scope: Scope, steps: Steps) -> bool:
+        left = first(scope, steps)
+        for holds, part in zip(compare, others, strict=True):
+            right = part(scope, steps)
+            if not holds(left, right, steps):
+                return False
+            left = right
+        return True
+
+    return evaluate
+
+
+_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any, Steps], bool]] = {
+    ast.Eq: same,
+    ast.NotEq: lambda left, right, steps: not same(left, right, steps),
+    ast.Lt: lambda left, right, _: ordered(left, right) and left < right,
+    ast.LtE: lambda left, right, _: ordered(left, right) and left <= right,
+    ast.Gt: lambda left, right, _: ordered(left, right) and left > right,
+    ast.GtE: lambda left, right, _: ordered(left, right) and left >= right,
+    ast.In: member_of,
+    ast.NotIn: lambda left, right, steps: not member_of(left, right, steps),
+}

@@ -1,31 +1,185 @@
-"""JSONPaths (RFC 9535): what is taken out of a response, with templates inside as JSON literals."""
+"""JSONPaths (RFC 9535): what is taken out of a response, with templates inside as JSON literals.
+
+A path looks at a bounded number of values, whatever it asks: `python-jsonpath` asks each match for
+its filter context once for every value that it visits, and that is where they are counted.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
 
-from tools.http.problems import DocumentProblem
-from tools.http.scope import Names, Scope
-from tools.http.templates import ValueTree
+from jsonpath import JSONPath, JSONPathEnvironment, JSONPathMatch
+from jsonpath.exceptions import JSONPathError
+from jsonpath.filter import BaseExpression, FilterQuery, ListLiteral
+from jsonpath.selectors import Filter
+
+from tools.http.filters import TemplateFailed, compact
+from tools.http.problems import BadText, DocumentProblem
+from tools.http.scope import Names, Scope, ValuePath
+from tools.http.templates import Template, parse_template
+from tools.http.value_tree import Renderable, ValueTree, parse_tree
+
+MAX_CHARS = 500
+MAX_RENDERED_CHARS = 4_000
+MAX_VISITED = 30_000
+
+_ALLOWED = "a JSONPath of RFC 9535, as $.orders[?(@.number == 42)].id; functions length, count, value"
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_PLACE = "\x00"
+_FREE = re.compile(rf"(?:[^{_PLACE}]|(?<=[\[(,=<>!&|\s]){_PLACE}(?=[\]),=<>!&|\s]))*")
+_RESPONSE: tuple[ValuePath, ...] = (("$",),)
 
 
+class _TooMany(Exception):
+    """A path looked at too many values."""
+
+
+class _Match(JSONPathMatch):
+    """A visited value, counted."""
+
+    def filter_context(self) -> Any:
+        context = cast(dict[str, int], super().filter_context())
+        context["left"] -= 1 + len(self.parts) // 3  # the library's work grows with the depth
+        if context["left"] < 0:
+            raise _TooMany
+        return context
+
+
+class _CountedPath(JSONPath):
+    """A path that counts what it visits, also where it stands inside a filter."""
+
+    def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
+        matches: Iterable[JSONPathMatch] = [
+            _Match(filter_context=filter_context, obj=data, parent=None, path="$", parts=(), root=data)
+        ]
+        for segment in self.segments:
+            matches = segment.resolve(matches)
+        return matches
+
+
+class _Environment(JSONPathEnvironment):
+    """RFC 9535 without the functions that take regular expressions."""
+
+    def setup_function_extensions(self) -> None:
+        super().setup_function_extensions()
+        for name in self.function_extensions.keys() - {"length", "count", "value"}:
+            del self.function_extensions[name]
+
+
+_ENVIRONMENT = _Environment(strict=True, filter_caching=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """One parsed JSONPath."""
+    """One parsed JSONPath. `paths`: what it reads, the response (`$`) first."""
+
+    template: Template
+    compiled: _CountedPath | None
+    paths: tuple[ValuePath, ...]
 
     def first(self, document: Any, scope: Scope) -> Any:
         """Return the first match in `document`, None without one. Never raises."""
-        raise NotImplementedError
+        try:
+            path = self.compiled or _compile(self._rendered(scope))
+        except (BadText, TemplateFailed, ValueError):
+            return None
+        return _first(path, document)
 
     def render(self, scope: Scope) -> Any:
         """Return the first match in the scope's response (`$`)."""
         return self.first(scope.lookup(("$",)), scope)
 
+    def _rendered(self, scope: Scope) -> str:
+        """Return the path's text. Raises: TemplateFailed, also where a value is no literal."""
+        parts = (
+            part if isinstance(part, str) else _literal(part.value(scope)) for part in self.template.parts
+        )
+        text = "".join(parts)
+        if len(text) > MAX_RENDERED_CHARS:
+            raise TemplateFailed("template_error", "the rendered path is too long")
+        return text
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, dict | list):
+        raise TemplateFailed("template_error", "a list or object cannot stand in a path")
+    return compact(value)
+
 
 def parse_path(text: str, names: Names) -> Path:
     """Return the parsed path. Raises: BadText (bad_jsonpath, and those of a template)."""
-    raise NotImplementedError
+    if len(text) > MAX_CHARS:
+        raise BadText("bad_jsonpath", f"longer than {MAX_CHARS} characters", allowed=_ALLOWED)
+    template = parse_template(text, names)
+    if not template.paths:
+        return Path(template=template, compiled=_compile("".join(map(str, template.parts))), paths=_RESPONSE)
+    literal = "".join(part if isinstance(part, str) else _PLACE for part in template.parts)
+    if not _FREE.fullmatch(_QUOTED.sub("", literal)) or literal.count(_PLACE) != _QUOTED.sub(
+        "", literal
+    ).count(_PLACE):
+        what = "a placeholder stands for a whole literal, without quotes around it"
+        raise BadText("bad_jsonpath", what, allowed="$.orders[?(@.number == {{args.number}})]")
+    _compile(literal.replace(_PLACE, "1"))
+    return Path(template=template, compiled=None, paths=_RESPONSE + template.paths)
 
 
 def parse_return(value: Any, names: Names, where: str, problems: list[DocumentProblem]) -> ValueTree:
     """Return the parsed `return` of a tool: its texts are JSONPaths (`$`, `$.a`, `$[0]`) or templates."""
-    raise NotImplementedError
+    return parse_tree(value, names, where, problems, parse_text=_parse_returned)
+
+
+def _parse_returned(text: str, names: Names) -> Renderable:
+    if text == "$" or text.startswith(("$.", "$[")):
+        return parse_path(text, names)
+    return parse_template(text[1:] if text.startswith("$$") else text, names)
+
+
+def _compile(text: str) -> _CountedPath:
+    """Return the compiled path. Raises: BadText (bad_jsonpath)."""
+    try:
+        path = _ENVIRONMENT.compile(text)
+    except (JSONPathError, ValueError, ArithmeticError, RecursionError) as error:
+        what = str(error).partition("\n")[0] or "this cannot be read"
+        column = _column(error)
+        raise BadText("bad_jsonpath", what, allowed=_ALLOWED, column=column) from error
+    if not isinstance(path, JSONPath):
+        raise BadText("bad_jsonpath", "paths cannot be joined", allowed=_ALLOWED)
+    return _counted(path)
+
+
+def _column(error: BaseException) -> int | None:
+    token = getattr(error, "token", None)
+    index = getattr(token, "index", None)
+    return index + 1 if isinstance(index, int) else None
+
+
+def _counted(path: JSONPath) -> _CountedPath:
+    """Return the path with every path inside its filters counted too. Raises: BadText."""
+    for segment in path.segments:
+        for selector in segment.selectors:
+            if isinstance(selector, Filter):
+                _count(selector.expression)
+    return _CountedPath(env=path.env, segments=path.segments)
+
+
+def _count(expression: BaseExpression) -> None:
+    if isinstance(expression, ListLiteral) or getattr(expression, "operator", "") == "<>":
+        raise BadText("bad_jsonpath", "lists and '<>' are no part of RFC 9535", allowed=_ALLOWED)
+    if isinstance(expression, FilterQuery):
+        expression.path = _counted(expression.path)
+        return
+    for child in expression.children():
+        _count(child)
+
+
+def _first(path: _CountedPath, document: Any) -> Any:
+    if not isinstance(document, dict | list):
+        return None if path.segments else document
+    try:
+        match = next(iter(path.finditer(document, filter_context={"left": MAX_VISITED})), None)
+    except (_TooMany, JSONPathError, RecursionError):
+        return None
+    return None if match is None else match.obj

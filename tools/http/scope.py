@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+from tools.http.problems import BadText
+
 NAMESPACES = frozenset(("pre", "args", "ctx", "session", "agent", "secret"))
 SPECIALS = frozenset(
     (
@@ -30,6 +32,9 @@ RESPONSE = "$"
 
 Names = frozenset[str]
 """First words that a place may use; `$` where a response can be looked at."""
+
+ValuePath = tuple[str | int, ...]
+"""What is read, as `("ctx", "items", 0, "name")`."""
 
 SESSION_REQUEST: Names = SPECIALS | {"agent", "base_url"}
 CHECK: Names = SESSION_REQUEST
@@ -53,7 +58,7 @@ def with_secrets(names: Names) -> Names:
 
 def with_steps(names: Names, extracted: Iterable[str]) -> Names:
     """Return the names after pre-steps that extract `extracted`: `pre.x` and a bare `x`."""
-    return names | {"pre"} | frozenset(extracted)
+    return names | {"pre"} | (frozenset(extracted) - KNOWN)
 
 
 def with_response(names: Names) -> Names:
@@ -64,6 +69,22 @@ def with_response(names: Names) -> Names:
 def with_error(names: Names) -> Names:
     """Return the names of `on_error.return`."""
     return names | {"error", "status"}
+
+
+def check_first_word(word: str, names: Names, column: int | None = None) -> None:
+    """Raises: BadText (unknown_namespace, secret_not_allowed_here) where a place may not read `word`."""
+    if word in names:
+        return
+    if word == "secret":
+        raise BadText(
+            "secret_not_allowed_here", "a secret cannot be read here", allowed="headers", column=column
+        )
+    raise BadText(
+        "unknown_namespace",
+        f"{word!r} cannot be read here",
+        allowed=", ".join(sorted(names)),
+        column=column,
+    )
 
 
 class Scope:

@@ -1,71 +1,165 @@
-"""Templates: `{{ path | filter }}` in a text, and JSON values with such texts inside."""
+"""Templates: `{{ path | filter }}` in a text.
+
+Parsed once; rendering looks values up and writes them, and never renders what it wrote.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, Protocol
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from tools.http.problems import DocumentProblem
-from tools.http.scope import Names, Scope
+from tools.http.filters import FILTERS, TemplateFailed, as_text, percent_encoded
+from tools.http.problems import BadText
+from tools.http.scope import Names, Scope, ValuePath, check_first_word
 
-Insert = Literal["value", "text", "url", "json"]
+__all__ = ["MAX_RENDERED_CHARS", "Insert", "Template", "TemplateFailed", "parse_template"]
+
+MAX_PLACEHOLDERS = 100
+MAX_PLACEHOLDER_CHARS = 2_000
+MAX_RENDERED_CHARS = 256_000
+
+Insert = Literal["value", "text", "url"]
 """How a value is written: `value` keeps the type of a lone placeholder, `text` always gives text,
-`url` percent-encodes each value whole, `json` writes each as a JSON literal."""
+`url` percent-encodes each value whole."""
+
+_ALLOWED = "{{ path | filter }}, as {{args.phone | default(caller_phone)}}"
+_CONSTANTS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<text>'[^']*'|"[^"]*")
+    |(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.])
+    |(?P<path>[A-Za-z_][\w-]*(?:\.[\w-]+)*)
+    |(?P<mark>\}\}|[|()]))""",
+    re.VERBOSE,
+)
 
 
-class TemplateFailed(Exception):
-    """A template cannot be rendered with these values.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placeholder:
+    """One `{{ … }}`: a path and its filters."""
 
-    `code`: `template_error`, or `missing_value` where a null stands in a URL's path (`path` says which).
-    """
+    path: ValuePath
+    filters: tuple[Callable[[Any, Scope], Any], ...]
 
-    def __init__(self, code: str, what: str, *, path: str = "") -> None:
-        self.code, self.what, self.path = code, what, path
-        super().__init__(what)
-
-
-class Renderable(Protocol):
-    """A text of a document that becomes a value."""
-
-    def render(self, scope: Scope) -> Any: ...
+    def value(self, scope: Scope) -> Any:
+        found = scope.lookup(self.path)
+        for convert in self.filters:
+            found = convert(found, scope)
+        return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     """One parsed text. `paths`: what it reads, as `("args", "phone")`."""
 
-    paths: tuple[tuple[str | int, ...], ...] = ()
+    parts: tuple[str | Placeholder, ...]
+    paths: tuple[ValuePath, ...]
 
     def render(self, scope: Scope, *, insert: Insert = "value") -> Any:
         """Return the value. Raises: TemplateFailed."""
-        raise NotImplementedError
+        parts = self.parts
+        if insert == "value" and len(parts) == 1 and isinstance(parts[0], Placeholder):
+            return parts[0].value(scope)
+        if insert == "url":
+            return self._url(scope)
+        text = "".join(part if isinstance(part, str) else as_text(part.value(scope)) for part in parts)
+        if len(text) > MAX_RENDERED_CHARS:
+            raise TemplateFailed("template_error", "the rendered text is too large")
+        return text
 
-
-class ValueTree:
-    """A JSON value with templates inside."""
-
-    paths: tuple[tuple[str | int, ...], ...] = ()
-
-    def render(self, scope: Scope, *, drop_null: bool = False) -> Any:
-        """Return the value, without members whose template gave null where `drop_null`.
-
-        Raises: TemplateFailed.
-        """
-        raise NotImplementedError
+    def _url(self, scope: Scope) -> str:
+        text, in_path = "", True
+        for part in self.parts:
+            if isinstance(part, str):
+                text, in_path = text + part, in_path and "?" not in part
+                continue
+            value = part.value(scope)
+            if in_path and value in (None, ""):
+                name = ".".join(map(str, part.path))
+                raise TemplateFailed("missing_value", f"value missing: {name}", path=name)
+            text += as_text(value) if part.path == ("base_url",) else percent_encoded(value)
+        if self.paths and any(segment in {".", ".."} for segment in text.partition("?")[0].split("/")):
+            raise TemplateFailed("template_error", "a path of an address cannot hold '.' or '..'")
+        return text
 
 
 def parse_template(text: str, names: Names) -> Template:
     """Return the parsed text. Raises: BadText (bad_template, unknown_namespace, unknown_filter,
     secret_not_allowed_here)."""
-    raise NotImplementedError
+    parts: list[str | Placeholder] = []
+    paths: list[ValuePath] = []
+    position, count = 0, 0
+    while (start := text.find("{{", position)) >= 0:
+        if (count := count + 1) > MAX_PLACEHOLDERS:
+            raise BadText("bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1)
+        reader = _Reader(text, start + 2, names)
+        parts += [text[position:start], reader.placeholder()]
+        paths += reader.paths
+        position = reader.position
+    parts.append(text[position:])
+    return Template(parts=tuple(part for part in parts if part != ""), paths=tuple(paths))
 
 
-def parse_tree(
-    value: Any,
-    names: Names,
-    where: str,
-    problems: list[DocumentProblem],
-    *,
-    parse_text: Callable[[str, Names], Renderable] = parse_template,
-) -> ValueTree:
-    """Return the parsed value; what is wrong inside is added to `problems` with its place below `where`."""
-    raise NotImplementedError
+class _Reader:
+    """Reads one placeholder, from behind its `{{`."""
+
+    def __init__(self, text: str, position: int, names: Names) -> None:
+        self.text, self.position, self.names = text, position, names
+        self.limit = position + MAX_PLACEHOLDER_CHARS
+        self.paths: list[ValuePath] = []
+
+    def placeholder(self) -> Placeholder | str:
+        kind, word, column = self.token("path", "text")
+        if kind == "text":
+            if word[1:-1] != "{{":
+                raise BadText("bad_template", f"{word} is no path", allowed=_ALLOWED, column=column)
+            self.token("}}")
+            return "{{"
+        path = self.path(word, column)
+        filters: list[Callable[[Any, Scope], Any]] = []
+        while self.token("|", "}}")[0] == "|":
+            filters.append(self.filter())
+        return Placeholder(path=path, filters=tuple(filters))
+
+    def filter(self) -> Callable[[Any, Scope], Any]:
+        _, name, column = self.token("path")
+        if name == "default":
+            return self.default()
+        if name not in FILTERS:
+            allowed = ", ".join(("default(X)", *FILTERS))
+            raise BadText("unknown_filter", f"no filter {name!r}", allowed=allowed, column=column)
+        convert = FILTERS[name]
+        return lambda value, _: convert(value)
+
+    def default(self) -> Callable[[Any, Scope], Any]:
+        self.token("(")
+        kind, word, column = self.token("path", "text", "number")
+        self.token(")")
+        if kind == "path" and word not in _CONSTANTS:
+            path = self.path(word, column)
+            return lambda value, scope: scope.lookup(path) if value is None else value
+        constant = word[1:-1] if kind == "text" else _CONSTANTS[word] if kind == "path" else json.loads(word)
+        return lambda value, _: constant if value is None else value
+
+    def path(self, word: str, column: int) -> ValuePath:
+        first, *others = word.split(".")
+        check_first_word(first, self.names, column)
+        path = (first, *(int(s) if re.fullmatch("0|[1-9][0-9]{0,9}", s) else s for s in others))
+        self.paths.append(path)
+        return path
+
+    def token(self, *expected: str) -> tuple[str, str, int]:
+        """Return kind, text and column of the next token. Raises: BadText where it is none of `expected`."""
+        match = _TOKEN.match(self.text, self.position, self.limit)
+        if match is None or match.lastgroup is None:
+            what = "never ends" if self.text.find("}}", self.position) < 0 else "cannot be read"
+            column = min(self.position, len(self.text) - 1) + 1
+            raise BadText("bad_template", f"this placeholder {what}", allowed=_ALLOWED, column=column)
+        word, column = match[match.lastgroup], match.start(match.lastgroup) + 1
+        kind = word if match.lastgroup == "mark" else match.lastgroup
+        if kind not in expected:
+            raise BadText("bad_template", f"{word!r} cannot stand here", allowed=_ALLOWED, column=column)
+        self.position = match.end()
+        return kind, word, column
