@@ -1,0 +1,127 @@
+"""Does what is due for agents, again and again: ends idle conversations, sends deliveries, looks at agents.
+
+Every server has one. What one workspace has due never holds up another, and what fails is looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from datasources.base import GraphDataSource
+from graphrag.agents.life import AgentLife
+from graphrag.agents.manager import AgentManager
+from graphrag.leases import now_ms
+
+log = logging.getLogger(__name__)
+
+TICK_S: Final = 5.0
+GRAPHS_MS: Final = 60_000
+"""So often it is looked whether a graph is gone that conversations are about."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkspaceAgents:
+    """The agents of one workspace, as the worker sees them."""
+
+    manager: AgentManager
+    life: AgentLife
+    source: GraphDataSource
+    clock: Callable[[], int] = now_ms
+    _graphs: frozenset[str] | None = None
+    _looked: int = 0
+    _working: dict[str, asyncio.Task[Any]] = field(default_factory=dict[str, "asyncio.Task[Any]"])
+
+    async def tick(self) -> None:
+        """Begin what is due and is not under way; what others wait long for goes on beside."""
+        now = self.clock()
+        self._begin("deliveries", self.life.deliveries.send_due(now))
+        self._begin("agents", self.manager.tick(now))
+        self._begin("idle", self.life.endings.end_idle(now))
+        if now >= self._looked + GRAPHS_MS:
+            self._looked = now
+            self._begin("graphs", self._end_without_graph())
+        await asyncio.wait(self._working.values(), timeout=0)
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
+        if name in self._working:
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._working[name] = task
+        task.add_done_callback(lambda done: self._done(name, done))
+
+    def _done(self, name: str, task: asyncio.Task[Any]) -> None:
+        del self._working[name]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("agent_work_failed", extra={"work": name}, exc_info=error)
+
+    async def _end_without_graph(self) -> None:
+        """End the conversations about graphs that were deleted since the last look; at first, about any."""
+        graphs = frozenset(graph.key for graph in await self.source.list_graphs())
+        gone = await self.life.endings.graphs() - graphs if self._graphs is None else self._graphs - graphs
+        for key in sorted(gone):
+            await self.life.endings.end_all_on(key)
+        self._graphs = graphs
+
+    async def idle(self) -> None:
+        """Wait for what is under way."""
+        while self._working:
+            await asyncio.wait(self._working.values())
+
+    async def close(self) -> None:
+        """Leave what is under way as it is stored."""
+        tasks = list(self._working.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.life.deliveries.close()
+
+
+class AgentWorker:
+    """Ticks for the workspaces that `workspaces` names; `opened` opens one of them."""
+
+    def __init__(
+        self,
+        workspaces: Callable[[], Awaitable[Sequence[str]]],
+        opened: Callable[[str], Awaitable[WorkspaceAgents]],
+        *,
+        tick_s: float = TICK_S,
+    ) -> None:
+        self._workspaces, self._opened, self._tick_s = workspaces, opened, tick_s
+        self._seen: dict[str, WorkspaceAgents] = {}
+
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[Self]:
+        """Work during the block."""
+        serving = asyncio.create_task(self._serve())
+        try:
+            yield self
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            for each in self._seen.values():
+                await each.close()
+
+    async def _serve(self) -> None:
+        while True:
+            await self.tick()
+            await asyncio.sleep(self._tick_s)
+
+    async def tick(self) -> None:
+        """Look once at every workspace."""
+        try:
+            names = await self._workspaces()
+        except Exception:
+            log.exception("agent_work_failed", extra={"work": "workspaces"})
+            return
+        for name in names:
+            try:
+                self._seen[name] = await self._opened(name)
+                await self._seen[name].tick()
+            except Exception:  # the other workspaces go on
+                log.exception("agent_work_failed", extra={"workspace": name})

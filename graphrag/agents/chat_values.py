@@ -1,0 +1,188 @@
+"""What a stored conversation with an agent knows, as the templates of its document read it, and back.
+
+From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `RunningAgents`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+
+from graphrag.agent.thread_agent import ThreadAgent
+from graphrag.agent.thread_store import Thread
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.i18n import LANGUAGES, Language, text
+from graphrag.llm.base import AssistantMessage, UserMessage
+from tools.http.compiled import RESERVED_CTX
+from tools.http.executor import HttpExecutor
+from tools.http.paths import Path
+from tools.http.scope import ConversationValues, Scope, iso_time
+
+log = logging.getLogger(__name__)
+
+VALUE_BYTES: Final = 65_536
+"""What a value of ctx may take as JSON; a larger one is not stored."""
+TRANSCRIPT_CHARS: Final = 100_000
+"""What was said before is left out of the transcript: a request has to hold it."""
+
+
+class RunningAgents(Protocol):
+    """Where conversations find their agent."""
+
+    async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
+        """Return a version of an agent, running or stopped; of one not kept any more, the current one.
+
+        Raises: AgentNotFound.
+        """
+        ...
+
+    def executor(self, agent: CompiledAgent) -> HttpExecutor:
+        """Return what sends the agent's requests."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locale:
+    """Language and IANA time zone of the service, for agents that name none."""
+
+    language: Language = "en"
+    timezone: str = "UTC"
+
+
+def language_of(agent: CompiledAgent, locale: Locale) -> Language:
+    """Return the language of our words to an agent's callers: its own where there are texts in it."""
+    short = (agent.document.agent.language or locale.language).partition("-")[0].lower()
+    found: Language | None = next((language for language in LANGUAGES if language == short), None)
+    return found or locale.language
+
+
+def about(agent: CompiledAgent, locale: Locale) -> dict[str, str]:
+    """Return what templates read as `agent.*`."""
+    told = agent.document.agent
+    return {
+        "id": told.id,
+        "name": told.name,
+        "type": told.type,
+        "language": told.language or locale.language,
+        "timezone": told.timezone or locale.timezone,
+    }
+
+
+def agent_part(thread: Thread) -> ThreadAgent:
+    """Return the part of a thread that belongs to its agent; it has one."""
+    assert thread.agent is not None
+    return thread.agent
+
+
+def first_values(agent_id: str, caller_phone: str | None, now: int) -> dict[str, Any]:
+    """Return ctx as a conversation begins with it. A chat begins with a message."""
+    return {
+        "caller_phone": caller_phone,
+        "agent_id": agent_id,
+        "call_start": iso_time(now),
+        "had_conversation": True,
+        "should_hangup": False,
+        "transcript": [],
+    }
+
+
+def values_of(agent: CompiledAgent, thread: Thread, locale: Locale) -> ConversationValues:
+    """Return the values of a conversation. What is set in them does not change the thread."""
+    part, language, named = agent_part(thread), language_of(agent, locale), about(agent, locale)
+    transcript = transcript_of(thread)
+    return ConversationValues(
+        agent=named,
+        base_url=agent.base_url,
+        channel="chat",
+        caller_phone=part.caller_phone,
+        call_id=thread.key,
+        timezone=named["timezone"],
+        language=language,
+        ctx={**part.ctx, "transcript": transcript},
+        session=part.session,
+        started_time=part.started_time,
+        ended_time=part.ended_time,
+        outcome=part.outcome,
+        end_reason=part.end_reason,
+        transcript=transcript,
+        speakers={
+            "user": text("agent_speaker_user", language),
+            "assistant": text("agent_speaker_assistant", language),
+        },
+    )
+
+
+def store_values(thread: Thread, values: ConversationValues, now: int, **changes: Any) -> Thread:
+    """Return the thread with the values of its conversation, and other changes of its agent's part.
+
+    Where the agent said that the conversation is over, any server may end it from now on.
+    """
+    part = agent_part(thread)
+    ctx: dict[str, Any] = {**values.ctx, "transcript": []}  # it is the thread's own messages
+    if ctx.get("should_hangup") is True and part.is_open:
+        changes.setdefault("idle_time", min(now, part.idle_time))
+    return with_part(thread, ctx=ctx, **changes)
+
+
+def with_part(thread: Thread, **changes: Any) -> Thread:
+    """Return the thread with a changed part of its agent."""
+    return thread.model_copy(update={"agent": agent_part(thread).model_copy(update=changes)})
+
+
+def said(thread: Thread, agent: CompiledAgent, now: int) -> Thread:
+    """Return the thread after a message of the person: the time in which it may be idle begins anew."""
+    part = agent_part(thread)
+    idle_time = now + round(agent.document.limits.chat_idle_s * 1000)
+    ctx = {**part.ctx, "had_conversation": True}
+    return with_part(thread, ctx=ctx, last_message_time=now, idle_time=idle_time)
+
+
+def transcript_of(thread: Thread) -> list[dict[str, Any]]:
+    """Return what person and agent said, the last `TRANSCRIPT_CHARS` of it."""
+    entries: list[dict[str, Any]] = []
+    left = TRANSCRIPT_CHARS
+    for message in reversed(thread.messages):
+        if not isinstance(message, UserMessage | AssistantMessage) or not message.content.strip():
+            continue
+        if isinstance(message, AssistantMessage) and message.invalid:
+            continue
+        left -= len(message.content)
+        if left < 0:
+            break
+        role = "user" if isinstance(message, UserMessage) else "assistant"
+        timestamp = iso_time(message.time or thread.created_time)
+        entries.append({"role": role, "content": message.content, "timestamp": timestamp})
+    return entries[::-1]
+
+
+def taken(store: Sequence[tuple[str, Path]], response: Any, scope: Scope) -> dict[str, Any]:
+    """Return what is stored in ctx of an answer: the first match of each path, null without one."""
+    found: dict[str, Any] = {}
+    for name, path in store:
+        value = path.first(response, scope)
+        if len(orjson.dumps(value)) > VALUE_BYTES:
+            log.warning("value_too_large", extra={"value": name})
+        elif name not in RESERVED_CTX:
+            found[name] = value
+    return found
+
+
+def waiting_tools(agent: CompiledAgent) -> frozenset[str]:
+    """Return the tools that read what `on_start` stores; a body builder may read all of ctx."""
+    begun = agent.document.lifecycle.on_start
+    stored = begun.store_in_ctx if begun else {}
+    if not stored:
+        return frozenset()
+    reads = re.compile(rf"\bctx\s*\.\s*({'|'.join(map(re.escape, stored))})\b")
+    found: set[str] = set()
+    for name, tool in agent.document.tools.items():
+        written = tool.model_dump(mode="json", exclude_defaults=True)
+        if "body_builder" in written or reads.search(json.dumps(written, ensure_ascii=False)):
+            found.add(name)
+    return frozenset(found)

@@ -1,0 +1,323 @@
+"""Requests of the lifecycle that are owed to somebody's API: stored with what causes them, sent until they
+arrive.
+
+Decision: at least once, each time with the same `Idempotency-Key`, which is the key of its record. Who sends
+one first moves its next time behind the longest that sending takes: no other server sends it at the same
+time, and after a kill another finds it. What is settled has a next time too, at which it is removed. What an
+answer gives for ctx stays with the delivery: a turn under way keeps its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import BadDocument, RecordConflict
+from datasources.types import Document, parse_document
+from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound, Threads
+from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, taken, values_of
+from graphrag.agents.compiled_agent import CompiledAgent, LifecycleRequest
+from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, DeliveryRefused
+from graphrag.leases import now_ms
+from tools.http.fetch import HttpAnswer, RequestFailed
+from tools.http.scope import Scope
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "delivery"
+DELAYS_MS: Final = (1_000, 5_000, 30_000, 120_000, 600_000)
+LATER_MS: Final = 3_600_000
+OWED_MS: Final = 24 * 3_600_000
+KEPT_MS: Final = 30 * 24 * 3_600_000
+"""So long settled deliveries are kept, for people to see."""
+CLAIMED_MS: Final = 45_000
+"""Longer than any request of a lifecycle takes (30 s), with reading and storing."""
+EARLIER_MS: Final = 60_000
+"""So long after the end `on_end` waits for the requests before it."""
+LOOK_MS: Final = 1_000
+AT_ONCE: Final = 8
+_POLL_S: Final = 0.2
+_DUE: Final = 50
+_LATER_STATUS: Final = frozenset((408, 425, 429))
+_CONFLICT: Final = 409
+
+LifecycleEvent = Literal["on_start", "on_no_action", "on_end"]
+DeliveryStatus = Literal["waiting", "done", "refused", "expired"]
+EVENTS: Final[tuple[LifecycleEvent, ...]] = ("on_start", "on_no_action", "on_end")
+
+
+class Delivery(Document):
+    """One request that is owed. Units: times in milliseconds since 1970.
+
+    `stored` is what its answer gives for ctx; `http_status` and `error` are of the last attempt.
+    """
+
+    call_id: str
+    agent_id: str
+    version: int
+    event: LifecycleEvent
+    status: DeliveryStatus = "waiting"
+    attempts: int = 0
+    created_time: int
+    owed_time: int
+    """Since when it is tried; a person who has it sent again sets it anew."""
+    next_time: int
+    last_time: int | None = None
+    http_status: int | None = None
+    error: str | None = None
+    stored: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+    @property
+    def id(self) -> str:
+        return f"{self.call_id}:{self.event}"
+
+
+def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
+    """Return the write that stores a new delivery, to join that of what causes it."""
+    part = agent_part(thread)
+    made = Delivery(
+        call_id=thread.key,
+        agent_id=part.agent_id,
+        version=part.version,
+        event=event,
+        created_time=now,
+        owed_time=now,
+        next_time=now,
+    )
+    return RecordWrite(kind=KIND, key=made.id, data=_data(made), expected_version=None)
+
+
+class Deliveries:
+    """The deliveries of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        threads: Threads,
+        agents: RunningAgents,
+        *,
+        workspace: str,
+        locale: Locale,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._records, self._threads, self._agents = records, threads, agents
+        self._workspace, self._locale, self._clock = workspace, locale, clock
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def list(
+        self, *, call_id: str | None = None, status: DeliveryStatus | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """Return deliveries by the time at which something happens to them next. Raises: SourceError."""
+        where = {"callId": call_id, "status": status}
+        given: dict[str, str | int | bool] = {name: value for name, value in where.items() if value}
+        found = await self._records.query(KIND, given, order_by="nextTime", limit=limit)
+        return [read for record in found if (read := _read(record)) is not None]
+
+    async def retry(self, delivery_id: str) -> Delivery:
+        """Have a delivery sent now that was refused, given up or waits.
+
+        Raises: DeliveryNotFound, DeliveryRefused for one that is done or just being changed.
+        """
+        record, delivery = await self._get(delivery_id)
+        if delivery is None or record is None:
+            raise DeliveryNotFound(delivery_id=delivery_id)
+        now = self._clock()
+        changes = {"status": "waiting", "attempts": 0, "owed_time": now, "next_time": now}
+        if delivery.status == "done" or not await self._put(record, again := _with(delivery, **changes)):
+            raise DeliveryRefused(delivery_id=delivery_id, status=delivery.status)
+        self.send_soon(delivery.call_id, delivery.event)
+        return again
+
+    def send_soon(self, call_id: str, *events: LifecycleEvent) -> asyncio.Task[None]:
+        """Send what was just stored beside everything else, after what is being sent for the conversation."""
+
+        async def send(before: asyncio.Task[None] | None) -> None:
+            if before is not None:
+                await asyncio.wait({before})
+            for event in events:
+                await self.send(f"{call_id}:{event}")
+
+        task = asyncio.create_task(send(self._sending.get(call_id)))
+        self._sending[call_id] = task
+        task.add_done_callback(lambda done: self._sent(call_id, done))
+        return task
+
+    def _sent(self, call_id: str, task: asyncio.Task[None]) -> None:
+        if self._sending.get(call_id) is task:
+            del self._sending[call_id]
+        if not task.cancelled() and task.exception() is not None:  # it is stored, and found when it is due
+            log.warning("delivery_not_sent", extra={"error": type(task.exception()).__name__})
+
+    async def settled(self, call_ids: Sequence[str], *, timeout_s: float) -> None:
+        """Wait until nothing of these conversations is being sent here any more, at most `timeout_s`."""
+        tasks = [self._sending[call_id] for call_id in call_ids if call_id in self._sending]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+
+    async def close(self) -> None:
+        """Leave what is being sent; it is found again when it is due."""
+        tasks = list(self._sending.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def send_due(self, now: int | None = None) -> int:
+        """Send what is due, those of one conversation in their order, and remove what was kept long enough.
+
+        Returns how many were due. Raises: SourceError.
+        """
+        now = self._clock() if now is None else now
+        found = await self._records.query(KIND, order_by="nextTime", at_most=now, limit=_DUE)
+        calls: dict[str, list[LifecycleEvent]] = {}
+        for record in found:
+            delivery = _read(record)
+            if delivery is None:  # of another program: others behind it come first
+                await self._put_data(record, {**record.data, "nextTime": now + LATER_MS})
+            elif delivery.status != "waiting":
+                await self._remove(record)
+            elif delivery.call_id not in self._sending:
+                calls.setdefault(delivery.call_id, []).append(delivery.event)
+        tasks = [self.send_soon(call, *sorted(events, key=EVENTS.index)) for call, events in calls.items()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return len(found)
+
+    async def _remove(self, record: Record) -> None:
+        try:
+            await self._records.delete(KIND, record.key, expected_version=record.version or "")
+        except RecordConflict:
+            log.info("delivery_changed", extra={"delivery_id": record.key})
+
+    async def send(self, delivery_id: str) -> Delivery | None:
+        """Try a delivery once, if it is due and nobody else tries it; return it as it is then stored."""
+        async with self._places:
+            record, delivery = await self._get(delivery_id)
+            now = self._clock()
+            if record is None or delivery is None or delivery.status != "waiting" or delivery.next_time > now:
+                return delivery
+            earlier = await self._earlier(delivery)
+            if any(each.status == "waiting" for each in earlier) and now < delivery.created_time + EARLIER_MS:
+                await self._put(record, _with(delivery, next_time=now + LOOK_MS))
+                return delivery
+            attempts, claimed = delivery.attempts + 1, now + CLAIMED_MS
+            claim = _with(delivery, attempts=attempts, last_time=now, next_time=claimed)
+            record = await self._put(record, claim)
+            if record is None:
+                return None  # another server was faster
+            settled = self._after(claim, **await self._attempt(claim, earlier))
+            facts = {"agent_id": claim.agent_id, "call_id": claim.call_id, "delivery": claim.event}
+            log.info("delivery", extra=facts | {"status": settled.status, "http": settled.http_status})
+            await self._put(record, settled)
+            return settled
+
+    async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
+        """Return the deliveries that are sent before the last one, whose request may name what they gave."""
+        if delivery.event == "on_start":
+            return ()
+        before = EVENTS[: EVENTS.index(delivery.event)]
+        return [found for each in before if (found := (await self._get(f"{delivery.call_id}:{each}"))[1])]
+
+    async def _attempt(self, delivery: Delivery, earlier: Sequence[Delivery]) -> dict[str, Any]:
+        """Send the request and return how the delivery stands then; `error` alone: it may arrive later."""
+        try:
+            thread = (await self._threads.get_of(delivery.call_id, self._workspace)).thread
+            agent = await self._agents.compiled(delivery.agent_id, delivery.version)
+        except (ThreadNotFound, AgentNotFound):  # nothing is left that says what is owed
+            return {"status": "refused", "error": "gone"}
+        except (ThreadError, AgentError, BadDocument) as exc:  # another program may read it
+            return {"error": type(exc).__name__, "http_status": None}
+        owed_request = request_of(agent, delivery.event)
+        if owed_request is None or thread.agent is None:
+            return {"status": "refused", "error": "no_request"}
+        values = values_of(agent, thread, self._locale)
+        for each in earlier:
+            if each.event != "on_start" or not thread.agent.start_taken:
+                values.ctx.update(each.stored)
+        executor = self._agents.executor(agent)
+        try:
+            answer = await executor.request(owed_request.request, values, delivery.id)
+        except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request
+            return {"error": exc.code, "http_status": None}
+        scope = values.scope(self._clock(), response=answer.value)
+        return {"http_status": answer.status, "error": None} | _judged(owed_request, answer, scope)
+
+    def _after(self, delivery: Delivery, **changes: Any) -> Delivery:
+        """Return a delivery after an attempt, with the time at which something happens to it next."""
+        now, waits = self._clock(), changes.get("status", "waiting") == "waiting"
+        if waits:
+            number = delivery.attempts - 1
+            next_time = now + (DELAYS_MS[number] if number < len(DELAYS_MS) else LATER_MS)
+            if next_time <= delivery.owed_time + OWED_MS:
+                return _with(delivery, **changes, next_time=next_time)
+            changes["status"] = "expired"
+        return _with(delivery, **changes, next_time=now + KEPT_MS)
+
+    async def first_values(self, call_id: str, wait_ms: int = 0) -> dict[str, Any] | None:
+        """Return what the answer to `on_start` gave for ctx, {} where nothing comes any more.
+
+        None: it may still come. `wait_ms`: how long it may take from when it was owed.
+        """
+        waited = 0.0
+        while True:
+            _, delivery = await self._get(f"{call_id}:on_start")
+            if delivery is None or delivery.status != "waiting":
+                return delivery.stored if delivery else {}
+            if self._clock() + waited * 1000 >= delivery.created_time + wait_ms:
+                return None
+            if (sending := self._sending.get(call_id)) is not None:
+                await asyncio.wait({sending}, timeout=_POLL_S)
+            else:
+                await asyncio.sleep(_POLL_S)
+            waited += _POLL_S
+
+    async def _get(self, delivery_id: str) -> tuple[Record | None, Delivery | None]:
+        record = await self._records.get(KIND, delivery_id)
+        return record, None if record is None else _read(record)
+
+    async def _put(self, record: Record, delivery: Delivery) -> Record | None:
+        """Store a delivery over what was read; None: somebody else was faster."""
+        return await self._put_data(record, _data(delivery))
+
+    async def _put_data(self, record: Record, data: Mapping[str, Any]) -> Record | None:
+        changed = Record(kind=KIND, key=record.key, data=data)
+        try:
+            return await self._records.put(changed, expected_version=record.version)
+        except RecordConflict:
+            return None
+
+
+def request_of(agent: CompiledAgent, event: LifecycleEvent) -> LifecycleRequest | None:
+    """Return the request that an agent's document has for an event."""
+    return {"on_start": agent.on_start, "on_no_action": agent.on_no_action, "on_end": agent.on_end}[event]
+
+
+def _judged(owed_request: LifecycleRequest, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
+    """Return what an answer means for a delivery."""
+    if answer.ok:
+        return {"status": "done", "stored": taken(owed_request.store, answer.value, scope)}
+    if answer.status == _CONFLICT:  # the key makes it the same request: it had arrived
+        return {"status": "done"}
+    if 400 <= answer.status < 500 and answer.status not in _LATER_STATUS:
+        return {"status": "refused", "error": "refused_by_server"}
+    return {"error": "refused_by_server"}
+
+
+def _with(delivery: Delivery, **changes: Any) -> Delivery:
+    return delivery.model_copy(update=changes)
+
+
+def _data(delivery: Delivery) -> dict[str, Any]:
+    return delivery.model_dump(mode="json", by_alias=True)
+
+
+def _read(record: Record) -> Delivery | None:
+    try:
+        return parse_document(Delivery, {**record.data}, KIND)
+    except BadDocument as exc:
+        log.warning("delivery_unreadable", extra={"delivery_id": record.key, "error": exc.field})
+        return None

@@ -1,0 +1,181 @@
+"""Ends conversations with agents: outcome, then what their API is owed, each once.
+
+The end and what is owed for it are one write over the version that was read, under the lease of the
+conversation's turns: of several servers that find an end one stores it, and no turn is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from datasources.base import RecordStore
+from datasources.errors import BadDocument, SourceError
+from graphrag.agent.thread_agent import ChatEndReason
+from graphrag.agent.thread_store import (
+    KIND,
+    Thread,
+    ThreadBusy,
+    ThreadError,
+    ThreadNotFound,
+    Threads,
+)
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, values_of, with_part
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.deliveries import Deliveries, LifecycleEvent, owed
+from graphrag.agents.errors import AgentError, AgentNotFound
+from graphrag.agents.outcome_rules import outcome_of
+from graphrag.leases import now_ms
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 50
+BUSY_MS: Final = 5_000
+PAUSE_MS: Final = 60_000
+"""So long one that could not be ended is left alone."""
+STOPS: Final = 20
+STOP_S: Final = 0.5
+"""So often, and every so many seconds, it is looked whether a turn that was asked to stop has ended."""
+WAITED_S: Final = 15.0
+"""So long who takes an agent out of service waits for what is sent because of that."""
+
+
+class Endings:
+    """Ends the conversations of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        threads: Threads,
+        leases: TurnLeases,
+        agents: RunningAgents,
+        deliveries: Deliveries,
+        *,
+        workspace: str,
+        locale: Locale,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._records, self._threads, self._leases = records, threads, leases
+        self._agents, self._deliveries = agents, deliveries
+        self._workspace, self._locale, self._clock = workspace, locale, clock
+        self._failed: dict[str, int] = {}
+
+    async def end(self, thread_id: str, reason: ChatEndReason, *, stop: bool = False) -> Thread | None:
+        """End a conversation and send what is owed for it beside; None: there was nothing to end.
+
+        One that is idle by now no more is not ended as `idle`. With `stop` a turn that runs is stopped first.
+        Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else wrote it, SourceError.
+        """
+        for _ in range(STOPS if stop else 0):
+            try:
+                return await self._end(thread_id, reason)
+            except ThreadBusy:
+                await self._leases.ask_to_stop(thread_id)
+                await asyncio.sleep(STOP_S)
+        return await self._end(thread_id, reason)
+
+    async def _end(self, thread_id: str, reason: ChatEndReason) -> Thread | None:
+        async with self._leases.held(thread_id):
+            stored = await self._threads.get_of(thread_id, self._workspace)
+            part, now = stored.thread.agent, self._clock()
+            if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
+                return None
+            if reason == "idle" and part.ctx.get("should_hangup") is True:
+                reason = "agent_hung_up"
+            try:
+                agent = await self._agents.compiled(part.agent_id, part.version)
+            except AgentNotFound:  # nothing is left that says what is owed
+                agent = None
+            thread, events = await self._ended(stored.thread, agent, reason, now)
+            also = [owed(thread, event, now) for event in events]
+            thread = (await self._threads.save(replace(stored, thread=thread), thread.messages, also)).thread
+        facts = {"agent_id": part.agent_id, "call_id": thread_id, "reason": reason}
+        log.info("call_ended", extra=facts | {"outcome": agent_part(thread).outcome})
+        if events:
+            self._deliveries.send_soon(thread_id, *events)
+        return thread
+
+    async def _ended(
+        self, thread: Thread, agent: CompiledAgent | None, reason: ChatEndReason, now: int
+    ) -> tuple[Thread, list[LifecycleEvent]]:
+        """Return the thread as it ends, and what is owed then."""
+        part = agent_part(thread)
+        changes: dict[str, Any] = {"ended_time": now, "end_reason": reason}
+        if not part.start_taken and (first := await self._deliveries.first_values(thread.key)) is not None:
+            changes |= {"ctx": {**part.ctx, **first}, "start_taken": True}
+        # It waits for nobody any more; a proposal of it is decided as any other.
+        turn = thread.turn.model_copy(update={"status": "idle"})
+        thread = with_part(thread, **changes).model_copy(update={"turn": turn, "pending_interrupt": None})
+        if agent is None:
+            return thread, []
+        thread = with_part(thread, outcome=outcome_of(agent, agent_part(thread).ctx))
+        events: list[LifecycleEvent] = []
+        if (asked := agent.on_no_action) is not None:
+            scope = values_of(agent, thread, self._locale).scope(now)
+            if asked.condition is None or asked.condition.holds(scope):
+                events.append("on_no_action")
+        if agent.on_end is not None:
+            events.append("on_end")
+        return thread, events
+
+    async def end_idle(self, now: int | None = None) -> int:
+        """End conversations in which nobody wrote for as long as their agent waits, or which the agent ended.
+
+        Returns how many. Raises: SourceError.
+        """
+        now = self._clock() if now is None else now
+        self._failed = {key: until for key, until in self._failed.items() if until > now}
+        limit = AT_ONCE + len(self._failed)
+        found = await self._records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
+        return await self._end_all([each.key for each in found if each.key not in self._failed], "idle", now)
+
+    async def end_all_of(self, agent_id: str, reason: ChatEndReason = "draining") -> int:
+        """End every conversation with an agent that is taken out of service. Raises: SourceError."""
+        return await self._end_where({"agentOpen": True, "agentId": agent_id}, reason)
+
+    async def end_all_on(self, graph_key: str, reason: ChatEndReason = "draining") -> int:
+        """End every conversation with an agent about a graph that is no more. Raises: SourceError."""
+        return await self._end_where({"agentOpen": True, "graphKey": graph_key}, reason)
+
+    async def graphs(self) -> frozenset[str]:
+        """Return the keys of the graphs that open conversations are about. Raises: SourceError."""
+        graphs, last = set[str](), -1
+        while True:
+            found = await self._records.query(KIND, order_by="agentIdleTime", at_least=last, limit=AT_ONCE)
+            graphs |= {str(each.data.get("graphKey") or "") for each in found}
+            newest = int(found[-1].data["agentIdleTime"]) if found else last
+            if len(found) < AT_ONCE:
+                return frozenset(graphs - {""})
+            last = max(newest, last + 1)
+
+    async def _end_where(self, where: dict[str, str | int | bool], reason: ChatEndReason) -> int:
+        ended = 0
+        while True:
+            found = await self._records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
+            done = await self._end_all([each.key for each in found], reason, self._clock(), stop=True)
+            await self._deliveries.settled([each.key for each in found], timeout_s=WAITED_S)
+            ended += done
+            if not done:
+                return ended
+
+    async def _end_all(
+        self, thread_ids: Sequence[str], reason: ChatEndReason, now: int, *, stop: bool = False
+    ) -> int:
+        """End these; one that cannot be ended now does not keep the others from it."""
+        ended = 0
+        for thread_id in thread_ids:
+            try:
+                ended += await self.end(thread_id, reason, stop=stop) is not None
+            except ThreadNotFound:
+                continue
+            except (ThreadError, AgentError, BadDocument, SourceError) as exc:
+                pause_ms = BUSY_MS if isinstance(exc, ThreadBusy) else PAUSE_MS
+                self._failed[thread_id] = now + pause_ms
+                if not isinstance(exc, ThreadBusy):
+                    facts = {"call_id": thread_id, "error": type(exc).__name__}
+                    log.warning("call_not_ended", extra=facts)
+        return ended

@@ -1,0 +1,107 @@
+"""Finds the session of a conversation: instructions, tools and first values, inline or fetched.
+
+What an API answers is data: its instructions are taken as they are, never as a template, and what in it is
+not in order is left out or refused as if it stood in the document.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from graphrag.agents.chat_values import taken
+from graphrag.agents.compiled_agent import CompiledAgent, CompiledSession
+from graphrag.agents.document_check import checked_declarations
+from graphrag.agents.errors import AgentSessionFailed
+from graphrag.leases import now_ms
+from tools.http.executor import HttpExecutor
+from tools.http.fetch import RequestFailed
+from tools.http.scope import ConversationValues
+from tools.http.templates import Template, TemplateFailed
+
+log = logging.getLogger(__name__)
+
+FETCHES: Final = 2
+INSTRUCTIONS_CHARS: Final = 32_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedSession:
+    """What one conversation is told and may call. `response`: the whole answer, read as `session.*`.
+
+    `declarations` None: those of the document.
+    """
+
+    instructions: str
+    declarations: list[dict[str, Any]] | None = None
+    response: Any = None
+    ctx: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class SessionSource:
+    """Finds sessions. `clock` gives milliseconds since 1970."""
+
+    def __init__(self, *, clock: Callable[[], int] = now_ms) -> None:
+        self._clock = clock
+
+    async def resolve(
+        self, agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor
+    ) -> ResolvedSession:
+        """Return the session of a conversation that begins. Raises: AgentSessionFailed."""
+        plan = agent.session
+        if plan is None:
+            assert agent.instructions is not None
+            return ResolvedSession(instructions=self._rendered(agent, agent.instructions, values))
+        for number in range(FETCHES):
+            try:
+                key = f"{values.call_id}:session:{number}"
+                answer = await executor.request(plan.request, values, key, retries=0)
+            except RequestFailed as exc:
+                reason: str = exc.code
+            else:
+                mapped = self._mapped(agent, plan, values, answer.value) if answer.ok else None
+                if mapped is not None:
+                    return mapped
+                reason = "instructions" if answer.ok else f"http_{answer.status}"
+            log.warning("session_not_fetched", extra={"agent_id": agent.agent_id, "reason": reason})
+        if plan.fallback is None:
+            raise AgentSessionFailed(agent_id=agent.agent_id)
+        declarations = [each.model_dump(mode="json") for each in plan.fallback_declarations]
+        return ResolvedSession(
+            instructions=self._rendered(agent, plan.fallback, values), declarations=declarations
+        )
+
+    def _rendered(self, agent: CompiledAgent, instructions: Template, values: ConversationValues) -> str:
+        try:
+            return str(instructions.render(values.scope(self._clock()), insert="text"))
+        except TemplateFailed as exc:
+            log.warning("instructions_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
+            raise AgentSessionFailed(agent_id=agent.agent_id) from exc
+
+    def _mapped(
+        self, agent: CompiledAgent, plan: CompiledSession, values: ConversationValues, response: Any
+    ) -> ResolvedSession | None:
+        """Return what an answer gives; None where it has no instructions."""
+        scope = values.scope(self._clock(), response=response)
+        instructions = plan.instructions.first(response, scope)
+        if not isinstance(instructions, str) or not 0 < len(instructions.strip()) <= INSTRUCTIONS_CHARS:
+            return None
+        raw = plan.tools.first(response, scope) if plan.tools else None
+        return ResolvedSession(
+            instructions=instructions,
+            declarations=_declared(agent, raw),
+            response=response,
+            ctx=taken(plan.ctx_init, response, scope),
+        )
+
+
+def _declared(agent: CompiledAgent, raw: Any) -> list[dict[str, Any]]:
+    """Return the declarations of an answer that are in order and have a handler."""
+    kept, dropped = checked_declarations(raw, agent.document.tools.keys())
+    for name, reason in dropped:
+        log.warning("tool_left_out", extra={"agent_id": agent.agent_id, "tool": name, "reason": reason})
+    for name in sorted(agent.tools.keys() - {each.name for each in kept}):
+        log.info("tool_undeclared", extra={"agent_id": agent.agent_id, "tool": name})
+    return [each.model_dump(mode="json") for each in kept]
