@@ -283,7 +283,7 @@ class ToolBox:
             parsed = parse_arguments(raw_arguments)
             arguments = _checked(tool, parsed.values)
         except MalformedArguments as exc:
-            log.warning("malformed_json", extra=_malformed(name, raw_arguments, corrected=False))
+            log.warning("malformed_json", extra=_malformed(tool, raw_arguments, corrected=False))
             return failure("malformed_arguments", Problem(what=str(exc)), example=tool.example)
         except ValidationError as exc:
             return _invalid(tool, exc)
@@ -298,7 +298,7 @@ class ToolBox:
             return failure("unavailable", Problem(what=f"the result cannot be written: {exc.reason}"))
         if not parsed.repaired:
             return result
-        log.warning("malformed_json", extra=_malformed(name, raw_arguments, corrected=True))
+        log.warning("malformed_json", extra=_malformed(tool, raw_arguments, corrected=True))
         used = compact_json(parsed.values)
         note = f"(arguments were not valid JSON; read as {used[:300]})"
         return replace(result, text=f"{note}\n{result.text}", repaired=True)
@@ -306,16 +306,20 @@ class ToolBox:
     def _refused(self, name: str, tool: Tool[Any] | None, context: ToolContext) -> ToolResult:
         role = context.role
         names = [offered.name for offered in self.offered(role, context.session_kind, context.features)]
-        if tool is not None:
-            what = (
-                f"a {role} may not call {name}" if role not in tool.roles else f"{name} is not offered here"
-            )
-            code = "not_permitted"
-        else:
-            near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            what, code = f"there is no tool {name[:100]!r}{hint}", "unknown_tool"
-        return failure(cast(ErrorCode, code), Problem(what=what, allowed=", ".join(names)))
+        if tool is None:
+            return _unknown(name[:100], names)
+        what = f"a {role} may not call {name}" if role not in tool.roles else f"{name} is not offered here"
+        return failure("not_permitted", Problem(what=what, allowed=", ".join(names)))
+
+
+def _unknown(name: str, names: Sequence[str]) -> ToolResult:
+    near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.5)
+    said: dict[str, Any] = {"error": f"unknown function: {name}"}
+    if near:
+        said["did_you_mean"] = near
+    said["allowed"] = list(names)
+    error = ToolError(code="unknown_tool", problems=(Problem(what=said["error"], allowed=", ".join(names)),))
+    return ToolResult(text=compact_json(said), error=error)
 
 
 def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | None = None) -> ToolResult:
@@ -343,8 +347,10 @@ def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
     return DescribedArguments(values=values)
 
 
-def _malformed(tool: str, raw: str | dict[str, Any], *, corrected: bool) -> dict[str, Any]:
-    return {"tool": tool, "raw": str(raw)[:500], "corrected": corrected}
+def _malformed(tool: Tool[Any], raw: str | dict[str, Any], *, corrected: bool) -> dict[str, Any]:
+    """Return what is logged of malformed arguments; those of a document's tool may hold what callers said."""
+    shown = str(raw)[:500] if tool.parameters is None else ""
+    return {"tool": tool.name, "raw": shown, "corrected": corrected}
 
 
 def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:

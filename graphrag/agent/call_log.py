@@ -19,13 +19,16 @@ Outcome = Literal[
     "cut",
     "over_limit",
     "not_alone",
+    "interrupted",
     "timeout",
     "broke",
 ]
 """What became of a call. `unchanged`: the same error as before; `reused`: answered from memory; `not_alone`:
-it, or one beside it, has to be the only call of its step."""
+it, or one beside it, has to be the only call of its step; `interrupted`: an act that was begun before."""
 
-NOT_RUN: frozenset[Outcome] = frozenset(("duplicate", "repeated", "cut", "over_limit", "not_alone"))
+NOT_RUN: frozenset[Outcome] = frozenset(
+    ("duplicate", "repeated", "cut", "over_limit", "not_alone", "interrupted")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ from graphrag.agent.history import cut_text
 from graphrag.approvals import Approval
 from graphrag.llm.base import ToolCall, ToolMessage
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.base import Problem, ToolBox, ToolContext, ToolError, ToolResult, failure
 from tools.proposals import canonical_json
 from tools.session_tools import AskPerson, FinishAutomation
 
 _REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
+_INTERRUPTED = '{"success":false,"error":"interrupted; it may have been carried out"}'
 _CUT_OFF = "the arguments were cut off because the answer grew too long; send less at once"
 
 
@@ -83,12 +84,17 @@ class Requested:
 
 
 def left_out(requested: Requested, box: ToolBox, context: ToolContext, *, limit: int) -> dict[str, Answered]:
-    """Return, by id, the answers to calls that are not run: of the same calls the first one is."""
+    """Return, by id, the answers to calls that are not run: of the same calls the first one is.
+
+    The same act under two ids is two acts.
+    """
     refused: dict[str, Answered] = {}
     firsts: dict[tuple[str, str], str] = {}
     alone = _alone(requested.calls, box, context)
     for call in requested.calls:
         what = signature(call)
+        if (tool := box.get(call.name)) is not None and tool.effect == "acts":
+            what = (call.name, call.id)
         first = firsts.get(what)
         if (unusable := faulty(call, requested)) is not None:
             refused[call.id] = unusable
@@ -122,6 +128,12 @@ def faulty(call: ToolCall, requested: Requested) -> Answered | None:
         result = failure("malformed_arguments", Problem(what=_CUT_OFF))
         return Answered(call=call, result=result, outcome="cut")
     return None
+
+
+def interrupted(call: ToolCall) -> Answered:
+    """Return the answer to an act that was begun before: nobody knows whether it was carried out."""
+    error = ToolError(code="unavailable", problems=(Problem(what="interrupted"),))
+    return Answered(call=call, result=ToolResult(text=_INTERRUPTED, error=error), outcome="interrupted")
 
 
 def _not_alone(call: ToolCall, alone: str) -> Answered:

@@ -1,6 +1,7 @@
 """Runs the tool calls of one step, each at most once, and gives every one an answer.
 
-Reads run side by side; writes run after one another and become proposals. Nothing that a model
+Reads run side by side; writes run after one another and become proposals; so do acts, which are never
+answered from memory, never run twice for one id and, once begun, finished. Nothing that a model
 writes, a tool does or a store fails at is an exception here: it is the answer to its call.
 """
 
@@ -10,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from graphrag.agent.requested_calls import (
     CallLimits,
     Requested,
     faulty,
+    interrupted,
     left_out,
     signature,
     unchanged,
@@ -41,7 +43,7 @@ from graphrag.approvals.store import WriteGuard
 from graphrag.leases import now_ms
 from graphrag.llm.base import ToolCall
 from tools.arguments import parse_arguments
-from tools.base import Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.base import Effect, Problem, ToolBox, ToolContext, ToolResult, failure
 from tools.compact import cut
 from tools.proposals import MalformedProposal
 
@@ -51,6 +53,8 @@ T = TypeVar("T")
 
 REMEMBERED = 256
 """Results of reads, and errors, that are stored to be given again; the oldest goes first."""
+FINISH_S = 10.0
+"""So long a turn that is stopped waits for an act that is under way."""
 LOOK_S = 2.0
 """So long a proposal is looked for that may have been stored although storing it failed."""
 _UNSURE = (
@@ -65,6 +69,7 @@ class CallPlace:
 
     `round` counts the steps of a turn. `begin_act` stores that a call begins to act, before it does;
     `end_act` stores its answer as soon as it is known, whether or not the turn was stopped meanwhile.
+    `started`: ids of calls that began to act before and are never run again.
     """
 
     context: ToolContext
@@ -77,6 +82,7 @@ class CallPlace:
     session: ProposingSession = CHAT_SESSION
     begin_act: Callable[[str], Awaitable[None]] | None = None
     end_act: Callable[[Answered], Awaitable[None]] | None = None
+    started: Collection[str] = ()
 
 
 class ToolCalls:
@@ -95,6 +101,8 @@ class ToolCalls:
         self._box, self._approvals, self._clock = box, approvals, clock
         self._remembered: OrderedDict[tuple[Any, ...], tuple[float, ToolResult]] = OrderedDict()
         self._failed: OrderedDict[tuple[Any, ...], ToolResult] = OrderedDict()
+        self._begun: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+        self._acting: set[asyncio.Task[Answered]] = set()
 
     def unusable(self, requested: Requested, place: CallPlace) -> list[Answered]:
         """Return the answers to calls that are never run."""
@@ -104,14 +112,14 @@ class ToolCalls:
     async def run(self, requested: Requested, place: CallPlace) -> AsyncGenerator[Answered]:
         """Yield each call with its answer, in the order asked.
 
-        Stopped early (closed or cancelled), it stops the reads that are under way.
+        Stopped early (closed or cancelled), it stops the reads that are under way, and begins no further act.
         """
         refused = left_out(requested, self._box, place.context, limit=self.limits.calls_a_step)
         state = await self._state(place)
         reads = {
             call.id: asyncio.create_task(self._read(call, place, state))
             for call in requested.calls
-            if call.id not in refused and not self.writes(call.name)
+            if call.id not in refused and self._effect(call) == "read"
         }
         try:
             for call in requested.calls:
@@ -119,6 +127,8 @@ class ToolCalls:
                     answered = refused[call.id]
                 elif call.id in reads:
                     answered = await reads[call.id]
+                elif self._effect(call) == "acts":
+                    answered = await self._act(call, place)
                 else:
                     answered = await self._propose(call, place)
                 yield self._noted(answered, place)
@@ -134,9 +144,13 @@ class ToolCalls:
         tool = self._box.get(name)
         return tool is not None and tool.effect == "proposes"
 
+    def _effect(self, call: ToolCall) -> Effect:
+        tool = self._box.get(call.name)
+        return "read" if tool is None else tool.effect
+
     def _noted(self, answered: Answered, place: CallPlace) -> Answered:
         """Record an answer; return it, shorter where the same call failed so before in this turn."""
-        if answered.outcome == "error":
+        if answered.outcome == "error" and self._reusable(answered.call):
             key = (place.thread_id, place.turn, hash(signature(answered.call)))
             before, self._failed[key] = self._failed.get(key), answered.result
             _forget_oldest(self._failed)
@@ -167,18 +181,61 @@ class ToolCalls:
             return None  # the tools will say so
         return (place.thread_id, context.role, graph.key, graph.revision, graph.created_time)
 
+    def _reusable(self, call: ToolCall) -> bool:
+        tool = self._box.get(call.name)
+        return tool is None or (tool.reusable and tool.effect != "acts")
+
     async def _read(self, call: ToolCall, place: CallPlace, state: tuple[Any, ...] | None) -> Answered:
+        if not self._reusable(call):
+            return await self._run(call, place)
         key = (state, signature(call))
         earlier = self._remembered.get(key)
         if earlier is not None and self._clock() - earlier[0] < self.limits.reuse_s:
             log.debug("tool_answer_reused", extra={"tool": call.name})
             return Answered(call=call, result=earlier[1], outcome="reused")
-        answered = await self._guarded(call, self._box.run(call.name, call.arguments, place.context))
+        answered = await self._run(call, place)
         if state is not None and not answered.result.is_error:
             self._remembered[key] = (self._clock(), answered.result)
             self._remembered.move_to_end(key)
             _forget_oldest(self._remembered)
         return answered
+
+    async def _run(self, call: ToolCall, place: CallPlace) -> Answered:
+        context = replace(place.context, call_id=call.id)
+        return await self._guarded(call, self._box.run(call.name, call.arguments, context))
+
+    async def _act(self, call: ToolCall, place: CallPlace) -> Answered:
+        """Run a call that acts, once it is stored that it begins.
+
+        Stopped meanwhile, it is finished first, within FINISH_S, and in any case later.
+        Raises: what `begin_act` and `end_act` raise; if the former does, the call is not run.
+        """
+        begun = (place.person.workspace, place.thread_id, call.id)
+        if call.id in place.started or begun in self._begun:
+            return interrupted(call)
+        self._begun[begun] = None
+        _forget_oldest(self._begun)
+        if place.begin_act is not None:
+            await place.begin_act(call.id)
+        task = asyncio.create_task(self._acted(call, place))
+        self._acting.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait((task,), timeout=FINISH_S)
+            raise
+
+    async def _acted(self, call: ToolCall, place: CallPlace) -> Answered:
+        answered = await self._run(call, place)
+        if place.end_act is not None:
+            await place.end_act(answered)
+        return answered
+
+    def _ended(self, task: asyncio.Task[Answered]) -> None:
+        self._acting.discard(task)
+        if not task.cancelled() and (failed := task.exception()) is not None:
+            log.warning("act_not_stored", extra={"error": type(failed).__name__})
 
     async def guarded(self, name: str, work: Awaitable[ToolResult]) -> ToolResult:
         """Return what a read gave that no model called, within the same limits."""
@@ -190,13 +247,15 @@ class ToolCalls:
         started = time.perf_counter()
         log.debug("tool_execute", extra={"tool": call.name})
         outcome: Outcome
+        tool = self._box.get(call.name)
+        timeout_s = self.limits.timeout_s if tool is None or tool.timeout_s is None else tool.timeout_s
         try:
-            async with asyncio.timeout(self.limits.timeout_s):
+            async with asyncio.timeout(timeout_s):
                 result = await work
             outcome = "error" if result.is_error else "ok"
         except TimeoutError:
-            log.warning("tool_timed_out", extra={"tool": call.name, "seconds": self.limits.timeout_s})
-            what = f"no result within {self.limits.timeout_s:g} s; ask for less, or tell the person"
+            log.warning("tool_timed_out", extra={"tool": call.name, "seconds": timeout_s})
+            what = f"no result within {timeout_s:g} s; ask for less, or tell the person"
             result, outcome = failure("unavailable", Problem(what=what)), "timeout"
         except Exception as exc:  # a call without an answer would break the conversation
             log.exception("tool_broke", extra={"tool": call.name, "error": type(exc).__name__})
@@ -218,7 +277,8 @@ class ToolCalls:
 
         async def validate_and_store() -> ToolResult:
             source = await self._approvals.pending_view(graph_key=graph_key, thread_id=place.thread_id)
-            result = await self._box.run(call.name, call.arguments, replace(context, source=source))
+            seen = replace(context, source=source, call_id=call.id)
+            result = await self._box.run(call.name, call.arguments, seen)
             if result.is_error:
                 return result
             validated.append(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import pytest
@@ -85,7 +86,8 @@ async def test_unknown_tool_is_answered_with_near_names(context: ToolContext) ->
     result = await BOX.run("Pikc", "{}", context)
     assert result.error
     assert result.error.code == "unknown_tool"
-    assert "did you mean pick" in result.text
+    assert json.loads(result.text)["error"] == "unknown function: Pikc"
+    assert json.loads(result.text)["did_you_mean"] == ["pick"]
 
 
 async def test_tool_of_another_role_is_neither_offered_nor_run(context: ToolContext) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
 from datasources.base import MutableGraphDataSource
+from datasources.errors import SourceTimeout
 from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.requested_calls import Answered, CallLimits, Requested
@@ -20,7 +22,17 @@ from graphrag.approvals import Approvals, Person, Reject
 from graphrag.llm.base import ToolCall
 from tests.support.agents import EDITOR, GRAPH, VIEWER
 from tests.support.scripted_provider import call
-from tools.base import Problem, Tool, ToolArguments, ToolBox, ToolContext, ToolResult, failure
+from tools.base import (
+    DescribedArguments,
+    Effect,
+    Problem,
+    Tool,
+    ToolArguments,
+    ToolBox,
+    ToolContext,
+    ToolResult,
+    failure,
+)
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
@@ -349,3 +361,119 @@ async def everything(source: MutableGraphDataSource) -> list[Any]:
         found += [node.to_document() for node in await source.get_nodes(graph.key)]
         found += [edge.to_document() for edge in await source.get_edges(graph.key)]
     return found + [config.to_document() for config in await source.get_node_configs()]
+
+
+class Shop:
+    """Tools that act, and what they did, with the ids that were stored before."""
+
+    def __init__(self, bench: Bench, effect: Effect = "acts", **more: Any) -> None:
+        self.bench, self.stored, self.done = bench, list[str](), list[str]()
+        self.answers: list[str] = []
+        self.release, self.begun = asyncio.Event(), asyncio.Event()
+        self.release.set()
+        bench.extra.append(
+            Tool(
+                name="order",
+                description="",
+                arguments=DescribedArguments,
+                parameters={"type": "object"},
+                run=self.order,
+                effect=effect,
+                reusable=False,
+                **more,
+            )
+        )
+
+    async def order(self, arguments: DescribedArguments, context: ToolContext) -> ToolResult:
+        self.done.append(f"begin {context.call_id}")
+        self.begun.set()
+        await self.release.wait()
+        self.done.append(f"end {context.call_id}")
+        return ToolResult(text="{}")
+
+    async def begin(self, call_id: str) -> None:
+        self.stored.append(call_id)
+
+    async def end(self, answered: Answered) -> None:
+        self.answers.append(answered.call.id)
+
+    def place(self, **more: Any) -> CallPlace:
+        return CallPlace(
+            context=ToolContext(source=self.bench.source, graph_key=GRAPH, role="viewer"),
+            person=VIEWER,
+            thread_id="t",
+            turn=1,
+            model="m",
+            begin_act=self.begin,
+            end_act=self.end,
+            **more,
+        )
+
+    async def run(self, guard: ToolCalls, *ids: str, **more: Any) -> list[Answered]:
+        calls = [call("order", {"item": 3}, call_id=call_id) for call_id in ids]
+        return [a async for a in guard.run(Requested(calls=calls), self.place(**more))]
+
+
+async def test_acts_run_in_order_each_stored_before_it_begins_and_none_from_memory(bench: Bench) -> None:
+    shop = Shop(bench)
+    guard = bench.guard()
+    answers = await shop.run(guard, "a", "b") + await shop.run(guard, "c")
+    assert [answered.outcome for answered in answers] == ["ok", "ok", "ok"], "the same act twice is two acts"
+    assert shop.done == ["begin a", "end a", "begin b", "end b", "begin c", "end c"]
+    assert shop.stored == ["a", "b", "c"]
+
+
+async def test_reads_that_may_not_be_reused_run_each_time(bench: Bench) -> None:
+    shop = Shop(bench, effect="read")
+    guard = bench.guard()
+    await shop.run(guard, "a")
+    await shop.run(guard, "b")
+    assert shop.done == ["begin a", "end a", "begin b", "end b"]
+    assert shop.stored == [], "a read stores nothing"
+
+
+async def test_an_act_is_never_run_twice_for_one_call_id_here_or_after_a_crash(bench: Bench) -> None:
+    shop = Shop(bench)
+    guard = bench.guard()
+    await shop.run(guard, "a")
+    again = await shop.run(guard, "a")
+    after_crash = await shop.run(bench.guard(), "b", started=["b"])
+    assert shop.done == ["begin a", "end a"]
+    for answered in (*again, *after_crash):
+        assert answered.outcome == "interrupted"
+        said = json.loads(answered.result.text)
+        assert said == {"success": False, "error": "interrupted; it may have been carried out"}
+
+
+async def test_an_act_that_cannot_be_stored_as_begun_is_not_run(bench: Bench) -> None:
+    shop = Shop(bench)
+
+    async def refuse(call_id: str) -> None:
+        raise SourceTimeout(source="test", seconds=1.0)
+
+    place = replace(shop.place(), begin_act=refuse)
+    with pytest.raises(SourceTimeout):
+        await anext(bench.guard().run(Requested(calls=[call("order", {}, call_id="a")]), place))
+    assert shop.done == []
+
+
+async def test_an_act_that_began_is_finished_and_stored_before_a_cancelled_turn_ends(bench: Bench) -> None:
+    shop = Shop(bench)
+    shop.release.clear()
+    turn = asyncio.create_task(shop.run(bench.guard(), "a", "b"))
+    await shop.begun.wait()
+    turn.cancel()
+    await asyncio.sleep(0.01)
+    assert not turn.done()
+    shop.release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert shop.done == ["begin a", "end a"], "and none is begun after it"
+    assert shop.answers == ["a"]
+
+
+async def test_the_time_of_a_tool_takes_the_place_of_the_limit(bench: Bench) -> None:
+    shop = Shop(bench, timeout_s=0.01)
+    shop.release.clear()
+    (answered,) = await shop.run(bench.guard(timeout_s=100), "a")
+    assert answered.outcome == "timeout"
