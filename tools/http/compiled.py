@@ -16,7 +16,8 @@ from tools.http.model import HttpTool, Method, PreStep, Returned
 from tools.http.paths import Path, parse_path, parse_return
 from tools.http.problems import BadText, DocumentProblem, noted
 from tools.http.scope import TOOL, Names, with_error, with_response, with_secrets, with_steps
-from tools.http.templates import Template, ValueTree, parse_template, parse_tree
+from tools.http.templates import Template, parse_template
+from tools.http.value_tree import ValueTree, parse_tree
 
 RESERVED_CTX = frozenset(
     ("caller_phone", "agent_id", "call_start", "had_conversation", "should_hangup", "transcript")
