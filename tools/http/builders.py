@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, cast
 
-from pydantic import BaseModel
+import orjson
+from pydantic import BaseModel, ValidationError
 
+from tools.http.builder_parts import About, BuilderFailed
+from tools.http.order_builder import OrderOptions, build_order
+from tools.http.problems import BadText
+from tools.http.reservation_builder import ReservationOptions, build_reservation
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """What a builder is told about the conversation. `now_ms`: milliseconds since 1970."""
+__all__ = ["About", "BodyBuilder", "BuilderFailed", "load_builders", "parse_builder", "register_builder"]
 
-    agent: Mapping[str, Any]
-    caller_phone: str | None
-    call_id: str
-    now_ms: int
+log = logging.getLogger(__name__)
 
+ENTRY_POINTS = "nodius.body_builders"
+SLOW_MS = 50
 
 BuildBody = Callable[[Mapping[str, Any], Mapping[str, Any], Any, Any, About], dict[str, Any]]
 """`(args, ctx, session, options, about) -> body`: pure, without I/O, at most 50 ms."""
 
-
-class BuilderFailed(Exception):
-    """A builder cannot make a body of these values; the text is for the model."""
+_registered: dict[str, tuple[BuildBody, type[BaseModel]]] = {
+    "confirm_order": (build_order, OrderOptions),
+    "confirm_reservation": (build_reservation, ReservationOptions),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +46,81 @@ class BodyBuilder:
         self, args: Mapping[str, Any], ctx: Mapping[str, Any], session: Any, about: About
     ) -> dict[str, Any]:
         """Return the body without nulls. Raises: BuilderFailed."""
-        raise NotImplementedError
+        start = time.perf_counter()
+        try:
+            built = self.build(_copied(args), _copied(ctx), _copied(session), self.options, about)
+        except BuilderFailed:
+            raise
+        except Exception as error:  # the function may be anybody's
+            log.exception("builder_failed", extra={"builder": self.name})
+            raise BuilderFailed(f"the builder {self.name} failed") from error
+        elapsed_ms = (time.perf_counter() - start) * 1000
+        if elapsed_ms > SLOW_MS:
+            log.warning("builder_slow", extra={"builder": self.name, "ms": round(elapsed_ms)})
+        return cast(dict[str, Any], _without_nulls(built))
 
 
 def register_builder(name: str, function: BuildBody, options_model: type[BaseModel]) -> None:
-    """Make a builder known by `name`, for all documents of this process."""
-    raise NotImplementedError
+    """Make a builder known by `name`, for all documents of this process.
+
+    Raises: ValueError where another builder has the name.
+    """
+    builder = (function, options_model)
+    if _registered.setdefault(name, builder) != builder:
+        raise ValueError(f"a body builder {name!r} is registered already")
 
 
-def load_builders(listed: list[str]) -> None:
-    """Register the entry points of the group `nodius.body_builders` whose names are `listed`."""
-    raise NotImplementedError
+def load_builders(listed: Sequence[str]) -> None:
+    """Register the installed builders that are `listed`, of the entry point group `nodius.body_builders`.
+
+    An entry point's name is the builder's; it leads to `(function, options_model)`.
+    Raises: ValueError where a listed one is not installed, or its name is taken.
+    """
+    for name in listed:
+        found = list(entry_points(group=ENTRY_POINTS, name=name))
+        if not found:
+            raise ValueError(f"no installed package brings the body builder {name!r} ({ENTRY_POINTS})")
+        function, options_model = found[0].load()
+        register_builder(name, function, options_model)
 
 
 def builder_names() -> list[str]:
     """Return the names of all registered builders, sorted."""
-    raise NotImplementedError
+    return sorted(_registered)
 
 
 def parse_builder(value: Any) -> BodyBuilder:
     """Return the builder that `body_builder` names: `"name"` or `{"name": …, "options": {…}}`.
 
-    Raises: BadText (unknown_builder, unknown_field, wrong_type, missing_field).
+    Raises: BadText (unknown_builder, wrong_type).
     """
-    raise NotImplementedError
+    named = cast(dict[str, Any], value if isinstance(value, dict) else {"name": value})
+    name = named.get("name")
+    if not isinstance(name, str) or name not in _registered:
+        raise BadText("unknown_builder", f"no body builder {name!r}", allowed=", ".join(builder_names()))
+    build, model = _registered[name]
+    try:
+        options = model.model_validate(named.get("options") or {})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(("options", *map(str, first["loc"])))
+        raise BadText(
+            "wrong_type", f"{place}: {first['msg']}", allowed=", ".join(model.model_fields)
+        ) from error
+    return BodyBuilder(name=name, build=build, options=options)
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return orjson.loads(orjson.dumps(value))
+    except TypeError:  # an integer over 64 bits, a text that is no Unicode
+        return copy.deepcopy(value)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = cast(dict[str, Any], value).items()
+        return {key: _without_nulls(item) for key, item in members if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in cast(list[Any], value) if item is not None]
+    return value
