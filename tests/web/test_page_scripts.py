@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,9 +17,12 @@ from hypothesis import given, settings
 from datasources.errors import InstructionError
 from datasources.instructions import Op, apply_instruction
 from graphrag.automations.automation import PauseReason, SkipReason
+from graphrag.commands.graph_history import iso
 from graphrag.i18n import LANGUAGES, page_texts
 from graphrag.sessions.agent_session import Outcome, Trigger
 from graphrag.sessions.machine import EndReason, Phase
+from graphrag.sessions.periods import Calendar, resolve
+from graphrag.sessions.schedules import zone_of
 from tests.datasources import test_instructions as operations
 
 HERE = Path(__file__).parent
@@ -62,6 +67,29 @@ def test_schedules_and_where_a_run_of_the_server_stands() -> None:
         named |= {f"auto.found.{outcome}" for outcome in get_args(Outcome)}
         named |= {f"auto.trigger.{trigger}" for trigger in get_args(Trigger)}
         assert named <= set(known)
+
+
+def test_blocks_of_a_message_and_their_periods() -> None:
+    run("blocks.test.mjs", PERIODS=json.dumps(periods()))
+
+
+def periods() -> list[dict[str, Any]]:
+    """Return what the server makes of relative periods, as a message stores it, with what was meant."""
+    meant = [
+        ("0_DAY", "NOW"), ("-1_DAY", "-1_DAY"), ("-7_DAY", "NOW"), ("-30_DAY", "NOW"), ("-3_DAY", "-2_DAY"),
+        ("-1_WEEK", "-1_WEEK"), ("-1_MONTH", "-1_MONTH"), ("-3_MONTH", "-2_MONTH"), ("-1_YEAR", "-1_YEAR"),
+        ("-5_HOUR", "-2_HOUR"), ("-2_HOUR", "NOW"),
+    ]  # fmt: skip
+    zones = ["UTC", "Europe/Paris", "America/New_York", "Asia/Kolkata"]
+    made: list[dict[str, Any]] = []
+    for (start, end), zone in itertools.product(meant, zones):
+        calendar = Calendar(timezone=zone)
+        for day in ("2026-11-18", "2026-03-31"):
+            sent = round(datetime.fromisoformat(f"{day}T13:37:21+00:00").timestamp() * 1000)
+            span = resolve(start, end, sent, calendar)
+            first, last = (iso(at, zone_of(zone)) for at in (span.start, span.end))
+            made.append({"from": first, "to": last, "meant": {"from": start, "to": end}, "sent": sent + 40})
+    return made
 
 
 @pytest.mark.parametrize("drawn", [0, pytest.param(600, marks=pytest.mark.slow)])

@@ -3,8 +3,10 @@
 // What is valid is the server's to say: its faults are shown at the fields that they name.
 
 import { ApiError } from "../api.js";
+import { createBlocks } from "../chat/blocks.js";
 import { h, replace } from "../dom.js";
 import { fieldOf, mark } from "../faults.js";
+import { icon } from "../icons.js";
 import { createScheduleField } from "./schedule-field.js";
 import { addAutomation, editAutomation } from "./service.js";
 
@@ -13,38 +15,50 @@ const BUDGET = [["modelCalls", 1], ["tokens", 1], ["costUsd", "any"], ["activeS"
 const USUAL = { modelCalls: 20, tokens: 200_000, activeS: 600, dayRuns: 48 };
 
 // Opens the dialog. `given` holds fields of the automation: with an `id` it is changed, else a new one of `graphKey` is
-// made; `fromThreadId` takes over what was said in a conversation. Resolves to the automation, or null.
+// made; `blocks` are those of its message. Resolves to null, `{made}`, or `{tried}`: what was written, to try it in a chat.
 export async function openForm(app, given) {
   const { t } = app;
   const isNew = !given.id;
+  const isHere = given.graphKey === app.store.get().graphKey;
   const problem = h("p.field-error", { role: "alert", hidden: true });
   const name = field("name", t("auto.name"), h("input#auto-name", { value: given.name ?? "", maxlength: 80, required: true, autocomplete: "off" }));
-  const message = field("message", t(given.fromThreadId ? "auto.message_more" : "auto.message"), h("textarea#auto-message", { rows: 5, maxlength: 100_000, value: given.message ?? "" }), t(given.fromThreadId ? "auto.message_more_hint" : "auto.message_hint"));
+  const words = h("textarea#auto-message", { rows: 5, maxlength: 100_000, value: given.message ?? "" });
+  const blocks = createBlocks(app, { field: words, graphKey: () => given.graphKey, isRepeated: true });
+  const message = field("message", t("auto.message"), words, t("auto.message_hint"));
+  message.error.before(h("div.auto-blocks", blocks.button, blocks.element));
+  blocks.button.disabled = !isHere;
+  blocks.put(given.blocks ?? []);
   const when = createScheduleField(app, given);
   const mode = modeField(app, given);
   const budget = budgetFields(app, given.budget ?? {});
-  const fields = [name, message, ...when.fields, ...budget.fields];
+  const fields = [name, message, { ...message, where: "blocks" }, ...when.fields, ...budget.fields];
   const save = h("button.primary", { type: "submit", form: "auto-form" }, t(isNew ? "auto.add" : "auto.save"));
-  let made = null;
+  const before = JSON.stringify(blocks.all);
+  let done = null;
   const form = h("form#auto-form.auto-form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
     problem, name.element, message.element, when.element, mode.element, budget.element);
+  const tryIt = h("button", { type: "button", title: t("auto.try_hint"), disabled: !isHere, onclick: () => words.value.trim() ? end({ tried: { ...given, ...read(), ...said(), read: blocks.readWith(words.value.trim()).read } }) : words.focus() }, icon("chat"), t("auto.try"));
   const dialog = app.openDialog({
     title: isNew ? t("auto.new_title") : t("auto.edit_title", { name: given.name }), content: form, wide: true,
-    actions: [h("button", { type: "button", onclick: () => dialog.close() }, t("app.cancel")), save],
+    actions: [tryIt, h("span.grow"), h("button", { type: "button", onclick: () => dialog.close() }, t("app.cancel")), save],
   });
   name.control.focus();
   await dialog.closed;
-  return made;
+  blocks.destroy();
+  return done;
+
+  function end(result) {
+    done = result;
+    dialog.close();
+  }
 
   async function submit() {
     show([]);
     save.disabled = true;
     try {
-      const read = { name: name.control.value, ...changedMessage(), ...when.read(), ...mode.read(), budget: budget.read() };
-      made = isNew
-        ? await addAutomation(app.api, { graphKey: given.graphKey, ...read, ...(given.fromThreadId ? { fromThreadId: given.fromThreadId } : {}) })
-        : await editAutomation(app.api, given.id, { version: given.version, ...read });
-      dialog.close();
+      end({ made: isNew
+        ? await addAutomation(app.api, { graphKey: given.graphKey, ...read(), ...said() })
+        : await editAutomation(app.api, given.id, { version: given.version, ...read(), ...(isSaid() ? said() : {}) }) });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       show(Array.isArray(error.details) ? error.details : [], error.message);
@@ -53,10 +67,16 @@ export async function openForm(app, given) {
     }
   }
 
-  // A message that stays keeps its blocks; what is sent takes its place.
-  function changedMessage() {
-    const { value } = message.control;
-    return isNew || value !== given.message ? { message: value } : {};
+  function read() {
+    return { name: name.control.value, ...when.read(), ...mode.read(), budget: budget.read() };
+  }
+
+  function said() {
+    return { message: words.value, blocks: blocks.all };
+  }
+
+  function isSaid() {
+    return words.value !== given.message || JSON.stringify(blocks.all) !== before || given.isTried;
   }
 
   function show(faults, text = "") {
@@ -66,9 +86,9 @@ export async function openForm(app, given) {
       if (found) mark(found, fault.what);
       return !found;
     });
-    const words = faults.length && !rest.length ? "" : text;
-    replace(problem, words);
-    problem.hidden = !words;
+    const unplaced = faults.length && !rest.length ? "" : text;
+    replace(problem, unplaced);
+    problem.hidden = !unplaced;
     const first = form.querySelector("[aria-invalid=true]");
     first?.closest("details")?.setAttribute("open", "");
     first?.focus();

@@ -1,6 +1,7 @@
 // The automations of this graph or of all: a row each, one run at a time, and the way to make one.
 
 import { ApiError } from "../api.js";
+import { writtenOf } from "../chat/segments.js";
 import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
@@ -19,7 +20,7 @@ export function mountAutomations(app, element) {
   const [drawTop, drawList] = [top, list].map(createParts);
   const panel = { scope: kept.get("automations.scope") ?? "graph", error: null, templates: {}, runs: new Map(), view: null, asked: 0 };
   const act = { toggle, run, takeOver, edit, remove, toggleRuns, showRun: (id) => store.set({ runShown: id }) };
-  app.automations = { create };
+  app.automations = { create, open };
   element.classList.add("automations");
   replace(element, top, list, place);
   followRuns(app);
@@ -89,21 +90,31 @@ export function mountAutomations(app, element) {
     return select;
   }
 
-  // Makes an automation of the open graph, from a template or a conversation; shows it.
-  async function create(given) {
-    const { id, ...fields } = given; // the template's
-    const made = await openForm(app, { ...fields, graphKey: store.get().graphKey });
-    if (!made) return;
-    app.toast("ok", t("auto.added", { name: made.name }));
-    store.set({ panel: "automations", runShown: null });
-    load();
+  // Makes an automation of the open graph, from a template or from what was said in a conversation.
+  function create({ name, about, messages, ...fields }) {
+    const { text, blocks } = writtenOf(messages ?? []);
+    return open({ name, ...(messages ? { message: text, blocks } : fields), graphKey: store.get().graphKey });
   }
 
-  async function edit(automation) {
-    await asked(async () => {
+  // Opens the form, and shows what came of it; what is tried is asked in a conversation from which the form opens again.
+  async function open(given) {
+    const { made, tried } = (await openForm(app, given)) ?? {};
+    if (made) {
+      app.toast("ok", t(given.id ? "auto.changed" : "auto.added", { name: made.name }));
+      app.chat?.tryOut(null);
+      store.set({ panel: "automations", runShown: null });
+      load();
+    } else if (tried) {
+      store.set({ panel: "chat" });
+      app.chat.tryOut({ ...tried, isTried: true });
+    }
+  }
+
+  function edit(automation) {
+    return asked(async () => {
       const full = await getAutomation(app.api, automation.id);
-      const message = full.messages.filter((one) => one.role === "user").map((one) => one.content).join("\n\n");
-      await openForm(app, { ...full, message });
+      const { text, blocks } = writtenOf(full.messages.filter((one) => one.role === "user"));
+      await open({ ...full, message: text, blocks });
     });
   }
 

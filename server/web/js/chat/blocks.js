@@ -1,35 +1,74 @@
 // The blocks of the message that is being written: what the person points at, uses, creates or configures.
 //
-// Each is a chip under the words, with its summary and its tokens as the server says them.
+// Each is a chip under the words, with its summary and its tokens as the server says them. `@` opens the chooser.
 
 import { ApiError } from "../api.js";
 import { looks, typeName } from "../canvas/model.js";
 import { openPicker } from "../canvas/picker.js";
 import { createParts, h } from "../dom.js";
-import { icon } from "../icons.js";
 import { labelOf } from "../names.js";
+import { createChip } from "./block-chip.js";
+import { isFixed, relativeOf } from "./periods.js";
+import { moved, sentBlock } from "./segments.js";
 
 const MAX = 10;
 const SHOWN = 30;
 const DO = { node: ["POINTER", "USE", "MODIFY_CONFIG"], nodeType: ["POINTER", "CREATE", "MODIFY_CONFIG"], sheet: ["POINTER"], graph: ["POINTER"], edge: ["POINTER"] };
 
-// Returns `{element, open(at), take(text), put(blocks)}`. `open` lets the person choose one more, which stands at that place
-// of the message, and resolves to whether they did; `onChange()` is called when there is one more or less.
-export function createBlocks(app, { onChange }) {
+// Returns `{element, button, all, readWith(text), take(text), put(blocks), destroy()}` for the message in `field`. `button` opens the chooser, as `@` does;
+// `onChange()` is called when there is one more or less. A message that is sent again and again (`isRepeated`) is offered
+// periods that count from each time. `graphKey()` names the graph of the message.
+export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepeated = false }) {
   const { store, t } = app;
-  const element = h("ul.blocks", { "aria-label": t("block.list"), hidden: true });
-  const drawParts = createParts(element);
+  const list = h("ul.blocks", { "aria-label": t("block.list"), hidden: true });
+  const offer = h("div");
+  const element = h("div", list, offer);
+  const button = h("button.icon-button.composer-block", { type: "button", onclick: () => choose() }, "@");
+  const [drawList, drawOffer] = [list, offer].map(createParts);
   let blocks = [];
+  let chips = new Map(); // id -> chip
   let said = new Map(); // id -> {summary, tokens}
   let budget = 0;
   let asked = 0;
   let next = 1;
-  store.on("graphKey", clear);
-  store.on("lang", () => (draw(), preview()));
-  return { element, open, take, put };
+  let touched = ""; // the block that was added or changed last
+  let written = field.value;
+  field.addEventListener("keydown", (event) => {
+    if (event.isComposing || event.key !== "@" || !/(^|\s)$/.test(field.value.slice(0, field.selectionStart))) return;
+    event.preventDefault();
+    choose("@");
+  });
+  field.addEventListener("input", follow);
+  const stops = [store.on("graphKey", () => !isRepeated && clear()), store.on("lang", () => (name(), draw(), preview()))];
+  name();
+  return { element, button, get all() { return blocks.map(sentBlock); }, readWith, take, put, destroy: () => stops.forEach((stop) => stop()) };
+
+  function name() {
+    button.title = t("block.title");
+    button.setAttribute("aria-label", button.title);
+  }
+
+  // What a person writes before a block moves it.
+  function follow() {
+    blocks = moved(blocks, written, field.value);
+    written = field.value;
+  }
+
+  // Lets the person choose a block for where they write; who chooses none gets what they typed.
+  async function choose(typed = "") {
+    follow();
+    const at = field.selectionStart;
+    const isChosen = await open(at);
+    // A dialog that closes gives the focus back without the caret: what is typed next would go nowhere.
+    field.focus();
+    field.setSelectionRange(at, at);
+    if (!isChosen && typed) field.setRangeText(typed, at, at, "end");
+    follow();
+    onChange();
+  }
 
   async function open(at) {
-    if (store.get().graphState !== "ready") return false;
+    if (store.get().graphState !== "ready" || store.get().graphKey !== graphKey()) return false;
     if (blocks.length >= MAX) {
       app.toast("warn", t("block.most", { n: MAX }));
       return true;
@@ -47,7 +86,7 @@ export function createBlocks(app, { onChange }) {
 
   // Everything of the graph that a block may be about, with what may be done with it.
   function choices() {
-    const { graph, graphKey, nodes, edges, nodeTypes, selection } = store.get();
+    const { graph, nodes, edges, nodeTypes, selection } = store.get();
     const plain = (name) => ({ icon: name, hue: 220 });
     const made = (kind, key, name, look, about) => DO[kind].map((type) => ({
       block: { type, target: { kind, key } }, look, name: `${t(`block.${type}`)} ${name}`, about, words: `${t(`block.${type}`)} ${name} ${key} ${about}`.toLowerCase(),
@@ -60,17 +99,20 @@ export function createBlocks(app, { onChange }) {
       ...ordered.flatMap(ofNode),
       ...[...nodeTypes.values()].flatMap((type) => made("nodeType", type.type, type.displayName || type.type, plain("Box"), t("block.kind.nodeType"))),
       ...Object.entries(graph?.sheetsList ?? {}).flatMap(([key, name]) => made("sheet", key, name, plain("sheets"), t("block.kind.sheet"))),
-      ...made("graph", graphKey, graph?.name ?? graphKey, plain("graph"), t("block.kind.graph")),
+      ...made("graph", graphKey(), graph?.name ?? graphKey(), plain("graph"), t("block.kind.graph")),
       ...[...edges.values()].flatMap((edge) => made("edge", edge._key, `${end(edge.source)} → ${end(edge.target)}`, plain("move"), t("block.kind.edge"))),
     ];
   }
 
   function add(block) {
-    put([...blocks, { id: `b${next++}`, ...block }]);
+    touched = `b${next}`;
+    put([...blocks, { id: touched, ...block }]);
   }
 
   function put(given) {
     blocks = given;
+    next = Math.max(next, ...blocks.map((block) => Number(block.id.slice(1)) + 1 || 1));
+    written = field.value;
     draw();
     onChange();
     preview();
@@ -82,29 +124,44 @@ export function createBlocks(app, { onChange }) {
 
   // Returns the blocks to send with a text, and the text as it is read with them; nothing is left.
   function take(text) {
-    const taken = blocks.map((block) => ({ ...block, at: Math.min(block.at, text.length) })).sort((one, other) => one.at - other.at);
+    const taken = readWith(text);
+    clear();
+    return taken;
+  }
+
+  function readWith(text) {
+    const taken = blocks.map((block) => sentBlock({ ...block, at: Math.min(block.at, text.length) })).sort((one, other) => one.at - other.at);
     const parts = taken.map((block, i) => `${text.slice(taken[i - 1]?.at ?? 0, block.at)} [${said.get(block.id)?.summary ?? block.target.key}] `);
     const read = taken.length ? `${parts.join("")}${text.slice(taken.at(-1).at)}`.replace(/ {2,}/g, " ").trim() : text;
-    clear();
     return { blocks: taken, read };
   }
 
   function draw() {
-    element.hidden = !blocks.length;
+    list.hidden = !blocks.length;
     const { lang } = store.get();
     const total = [...said.values()].reduce((sum, one) => sum + one.tokens, 0);
-    drawParts([
-      ...blocks.map((block) => ({ key: block.id, facts: [lang, said.get(block.id)], make: () => chip(block) })),
+    const fixed = isRepeated ? blocks.filter((block) => isFixed(block.period)).length : 0;
+    chips = new Map(blocks.map(({ id }) => [id, chips.get(id) ?? chipOf(id)]));
+    drawList([
+      ...blocks.map(({ id }) => ({ key: id, facts: [], make: () => chips.get(id).element })),
       ...(budget && total > budget ? [{ key: "cut", facts: [lang, total], make: () => h("li.note", t("block.cut", { total, budget })) }] : []),
     ]);
+    blocks.forEach((block) => chips.get(block.id).show(block, said.get(block.id)));
+    drawOffer(fixed ? [{ key: "fixed", facts: [lang, fixed], make: () => h("p.block-offer", { role: "note" }, t("block.fixed", { n: fixed }), " ", h("button.link", { type: "button", onclick: count }, t("block.fixed_count"))) }] : []);
   }
 
-  function chip(block) {
-    const found = said.get(block.id);
-    const text = found?.error ?? found?.summary ?? `${t(`block.${block.type}`)} ${block.target.key}`;
-    const remove = () => put(blocks.filter((one) => one.id !== block.id));
-    return h("li.block", { class: found?.error ? "is-wrong" : undefined }, h("span.block-text", text), found?.tokens ? h("span.muted", t("chat.tokens", { n: found.tokens })) : "",
-      h("button.icon-button", { type: "button", title: t("block.remove"), "aria-label": `${t("block.remove")}: ${text}`, onclick: remove }, icon("close")));
+  // Lets periods of instants count from each time that the message is sent.
+  function count() {
+    put(blocks.map((block) => (isFixed(block.period) ? { ...block, period: relativeOf(block.period, block.sent ?? Date.now()) } : block)));
+    field.focus();
+  }
+
+  function chipOf(id) {
+    const change = (patch) => {
+      touched = id;
+      put(blocks.map((one) => (one.id === id ? { ...one, ...patch } : one)));
+    };
+    return createChip(app, { onPeriod: (period) => change({ period, sent: undefined }), onRemove: () => put(blocks.filter((one) => one.id !== id)) });
   }
 
   async function preview() {
@@ -114,14 +171,14 @@ export function createBlocks(app, { onChange }) {
       return;
     }
     try {
-      const found = await app.api.post("/api/enrichments/preview", { graphKey: store.get().graphKey, blocks }, { isRead: true });
+      const found = await app.api.post("/api/enrichments/preview", { graphKey: graphKey(), blocks: blocks.map(sentBlock) }, { isRead: true });
       if (mine !== asked) return;
       ({ budget } = found);
       said = new Map(found.blocks.map((one) => [one.id, one]));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (mine !== asked) return;
-      said.set(blocks.at(-1).id, { error: error.message, tokens: 0 });
+      said.set(blocks.some((block) => block.id === touched) ? touched : blocks.at(-1).id, { error: error.message, tokens: 0 });
     }
     draw();
   }

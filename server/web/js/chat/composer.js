@@ -13,9 +13,8 @@ export function createComposer(app, { onSend, onStop }) {
   const label = h("label.sr-only", { for: "composer" });
   const button = h("button.composer-send", { type: "submit", });
   const hint = h("p.composer-hint");
-  const more = h("button.icon-button.composer-block", { type: "button", onclick: () => choose() }, "@");
-  const blocks = createBlocks(app, { onChange: () => fit() });
-  const form = h("form.composer", label, h("div.composer-box", field, more, button), blocks.element, hint);
+  const blocks = createBlocks(app, { field, graphKey: () => app.store.get().graphKey, onChange: () => fit() });
+  const form = h("form.composer", label, h("div.composer-box", field, blocks.button, button), blocks.element, hint);
   const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, restore, last: "", get text() { return field.value; } };
   let isBusy = false;
   let isEnabled = true;
@@ -40,34 +39,21 @@ export function createComposer(app, { onSend, onStop }) {
       event.preventDefault();
       event.stopPropagation();
       onStop();
-    } else if (event.key === "@" && /(^|\s)$/.test(field.value.slice(0, field.selectionStart))) {
-      event.preventDefault();
-      choose("@");
     } else if (event.key === "ArrowUp" && !field.value && composer.last) {
       event.preventDefault();
       fill(composer.last);
     }
   }
 
-  // Lets the person choose a block for where they write; who chooses none gets what they typed.
-  async function choose(typed = "") {
-    const at = field.selectionStart;
-    const isChosen = await blocks.open(at);
-    // A dialog that closes gives the focus back without the caret: what is typed next would go nowhere.
-    field.focus();
-    field.setSelectionRange(at, at);
-    if (!isChosen && typed) field.setRangeText(typed, at, at, "end");
-    fit();
-  }
-
   function send() {
     const text = field.value.trim();
     if (!text || !isEnabled) return;
+    const taken = blocks.take(text);
     composer.last = text;
     field.value = "";
     fit();
     render();
-    onSend(text, blocks.take(text));
+    onSend(text, taken);
   }
 
   function fill(text) {
@@ -106,9 +92,7 @@ export function createComposer(app, { onSend, onStop }) {
   function render() {
     label.textContent = t("chat.message");
     field.placeholder = t(isEnabled ? "chat.placeholder" : "chat.no_graph");
-    field.disabled = more.disabled = !isEnabled;
-    more.title = t("block.title");
-    more.setAttribute("aria-label", more.title);
+    field.disabled = blocks.button.disabled = !isEnabled;
     const text = t(isBusy ? "chat.stop" : "chat.send");
     button.setAttribute("aria-label", text);
     button.title = text;

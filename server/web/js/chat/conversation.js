@@ -36,7 +36,7 @@ export function createConversation(app, { log, composer, onChange }) {
     },
   };
   Object.assign(conversation, {
-    clear, compose: composer.fill, enterGraph, startNew, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
+    clear, compose: composer.fill, enterGraph, startNew, tryOut, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
     groupOf, allDecided, open, keep, watchElsewhere,
   });
   const following = createFollowing(conversation);
@@ -49,7 +49,7 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.earlier?.close();
     clearTimeout(conversation.timer);
     conversation.groups?.forEach((group) => group.destroy());
-    Object.assign(conversation, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: nextPhase(conversation.phase ?? "idle", "clear"), groups: [], limit: null, request: null, stamp: "" });
+    Object.assign(conversation, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: nextPhase(conversation.phase ?? "idle", "clear"), groups: [], limit: null, request: null, stamp: "", tried: null });
     replace(log.content);
   }
 
@@ -80,6 +80,14 @@ export function createConversation(app, { log, composer, onChange }) {
     app.store.set({ threadId: null, usage: null });
     onChange();
     composer.focus();
+  }
+
+  // Asks in a new conversation what an automation would be asked; `tried` are its fields, null once it is made.
+  function tryOut(tried) {
+    if (tried) startNew();
+    conversation.tried = tried;
+    if (tried) ask(tried.message.trim(), tried);
+    else onChange();
   }
 
   // `blocks` of the message, and its text as it is read with them.

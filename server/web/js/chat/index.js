@@ -1,5 +1,6 @@
 // The chat panel: its head, the log, the composer, and the conversation that joins them.
 
+import { ApiError } from "../api.js";
 import { createParts, h, replace } from "../dom.js";
 import { isPaused } from "../automations/standing.js";
 import { icon } from "../icons.js";
@@ -9,6 +10,7 @@ import { createComposer } from "./composer.js";
 import { createConversation } from "./conversation.js";
 import { renameChips } from "./links.js";
 import { createLog } from "./log.js";
+import { getMessages } from "./service.js";
 import { createWelcome } from "./welcome.js";
 
 const MAX_NAME = 80; // of an automation
@@ -60,7 +62,8 @@ export function mountChat(app, element) {
     const mayKeep = !isNew && conversation.threadId && mayEdit(me);
     drawParts([
       { key: "title", facts: [title, facts.join()], make: () => h("div.chat-title", h("h2", { title }, title), h("p.chat-facts", facts.join(" · "))) },
-      ...(mayKeep ? [{ key: "keep", facts: [lang], make: () => iconButton("automations", t("auto.save_as"), keepAsAutomation) }] : []),
+      ...(conversation.tried && !conversation.isBusy ? [{ key: "tried", facts: [lang, conversation.tried], make: () => h("button", { type: "button", onclick: () => app.automations.open(conversation.tried) }, icon("automations"), t("auto.tried")) }]
+        : mayKeep ? [{ key: "keep", facts: [lang], make: () => iconButton("automations", t("auto.save_as"), keepAsAutomation) }] : []),
       ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => iconButton("plus", t("chat.new"), () => conversation.startNew()) }]),
     ]);
   }
@@ -70,8 +73,15 @@ export function mountChat(app, element) {
   }
 
   // Makes an automation of what the person said in this conversation.
-  function keepAsAutomation() {
-    app.automations?.create({ name: conversation.title.slice(0, MAX_NAME), fromThreadId: conversation.threadId });
+  async function keepAsAutomation() {
+    const { threadId, title } = conversation;
+    try {
+      const { conversationHistory } = await getMessages(app.api, threadId);
+      await app.automations?.create({ name: title.slice(0, MAX_NAME), messages: conversationHistory.filter((one) => one.role === "user") });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      app.toast("error", error.message);
+    }
   }
 
   // Says which runs of this graph make way for the conversation.
