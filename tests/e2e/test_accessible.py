@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
 from tests.e2e.talk import CHANGE, answered, ask, card, node, press, proposes
+from tests.e2e.test_automation_form import add_block
 from tests.e2e.test_drafts import rename
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
@@ -117,6 +118,16 @@ def automation_form(open_page: OpenPage, site: Site, script: ScriptedProvider, t
     page.locator(".auto-budget summary").click()
     page.locator("#auto-when").select_option("weekly")
     expect(page.locator(".auto-next li")).to_have_count(5)
+    add_block(page, page.locator("#auto-message"), "fetch nba")
+    page.locator(".block select").select_option("dates")
+    expect(page.locator(".block-offer")).to_be_visible()
+    return page
+
+
+def policy_levels(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    page = opened(open_page, site, theme, panel="review")
+    page.get_by_role("button", name="Who must be asked").click()
+    expect(page.locator(".policy-level")).to_have_count(3)
     return page
 
 
@@ -145,6 +156,7 @@ SCENES: tuple[Scene, ...] = (
     threads,
     automation,
     automation_form,
+    policy_levels,
     inspector,
     remark,
     history_and_audit,

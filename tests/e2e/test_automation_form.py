@@ -1,4 +1,4 @@
-"""The form of an automation: what its message is about, over which period, and trying it before it is made."""
+"""The form of an automation: what its message is about, over which period, and trying it first."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_blocks_and_periods_of_a_conversation_become_an_automation_that_was_trie
     assert stored[0]["period"] == DAYS
 
     page.get_by_role("button", name="Edit: Weekly look").click()
-    expect(message).to_have_value("What changed? ")
+    expect(message).to_have_value("What changed?")
     chips.first.get_by_label("Period").select_option("dates")
     form.get_by_label("First day").fill("2026-01-05")
     form.get_by_label("Last day").fill("2026-01-02")

@@ -77,6 +77,7 @@ export function createApi({ token, language, t, onSignInNeeded }) {
     call,
     get: (path, query, options) => call("GET", path, { query, ...options }),
     post: (path, body, options) => call("POST", path, { body, ...options }),
+    put: (path, body, options) => call("PUT", path, { body, ...options }),
     delete: (path, query) => call("DELETE", path, { query }),
   };
 }

@@ -33,7 +33,7 @@ export async function openForm(app, given) {
   const budget = budgetFields(app, given.budget ?? {});
   const fields = [name, message, { ...message, where: "blocks" }, ...when.fields, ...budget.fields];
   const save = h("button.primary", { type: "submit", form: "auto-form" }, t(isNew ? "auto.add" : "auto.save"));
-  const before = JSON.stringify(blocks.all);
+  const before = JSON.stringify(said());
   let done = null;
   const form = h("form#auto-form.auto-form", { novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
     problem, name.element, message.element, when.element, mode.element, budget.element);
@@ -72,11 +72,12 @@ export async function openForm(app, given) {
   }
 
   function said() {
-    return { message: words.value, blocks: blocks.all };
+    const text = words.value.trim();
+    return { message: text, blocks: blocks.readWith(text).blocks };
   }
 
   function isSaid() {
-    return words.value !== given.message || JSON.stringify(blocks.all) !== before || given.isTried;
+    return JSON.stringify(said()) !== before || given.isTried;
   }
 
   function show(faults, text = "") {

@@ -91,7 +91,7 @@ export function mountAutomations(app, element) {
   }
 
   // Makes an automation of the open graph, from a template or from what was said in a conversation.
-  function create({ name, about, messages, ...fields }) {
+  function create({ id, name, about, messages, ...fields }) {
     const { text, blocks } = writtenOf(messages ?? []);
     return open({ name, ...(messages ? { message: text, blocks } : fields), graphKey: store.get().graphKey });
   }

@@ -15,7 +15,7 @@ const MAX = 10;
 const SHOWN = 30;
 const DO = { node: ["POINTER", "USE", "MODIFY_CONFIG"], nodeType: ["POINTER", "CREATE", "MODIFY_CONFIG"], sheet: ["POINTER"], graph: ["POINTER"], edge: ["POINTER"] };
 
-// Returns `{element, button, all, readWith(text), take(text), put(blocks), destroy()}` for the message in `field`. `button` opens the chooser, as `@` does;
+// Returns `{element, button, readWith(text), take(text), put(blocks), destroy()}` for the message in `field`. `button` opens the chooser, as `@` does;
 // `onChange()` is called when there is one more or less. A message that is sent again and again (`isRepeated`) is offered
 // periods that count from each time. `graphKey()` names the graph of the message.
 export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepeated = false }) {
@@ -41,7 +41,7 @@ export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepe
   field.addEventListener("input", follow);
   const stops = [store.on("graphKey", () => !isRepeated && clear()), store.on("lang", () => (name(), draw(), preview()))];
   name();
-  return { element, button, get all() { return blocks.map(sentBlock); }, readWith, take, put, destroy: () => stops.forEach((stop) => stop()) };
+  return { element, button, readWith, take, put, destroy: () => stops.forEach((stop) => stop()) };
 
   function name() {
     button.title = t("block.title");
@@ -129,8 +129,10 @@ export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepe
     return taken;
   }
 
+  // Of a text without the white space around it.
   function readWith(text) {
-    const taken = blocks.map((block) => sentBlock({ ...block, at: Math.min(block.at, text.length) })).sort((one, other) => one.at - other.at);
+    const lead = field.value.length - field.value.trimStart().length;
+    const taken = blocks.map((block) => sentBlock({ ...block, at: Math.min(Math.max(0, block.at - lead), text.length) })).sort((one, other) => one.at - other.at);
     const parts = taken.map((block, i) => `${text.slice(taken[i - 1]?.at ?? 0, block.at)} [${said.get(block.id)?.summary ?? block.target.key}] `);
     const read = taken.length ? `${parts.join("")}${text.slice(taken.at(-1).at)}`.replace(/ {2,}/g, " ").trim() : text;
     return { blocks: taken, read };

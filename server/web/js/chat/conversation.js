@@ -86,7 +86,7 @@ export function createConversation(app, { log, composer, onChange }) {
   function tryOut(tried) {
     if (tried) startNew();
     conversation.tried = tried;
-    if (tried) ask(tried.message.trim(), tried);
+    if (tried) ask(tried.message, tried);
     else onChange();
   }
 

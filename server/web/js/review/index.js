@@ -2,12 +2,15 @@
 
 import { ApiError } from "../api.js";
 import { arrange, h, replace } from "../dom.js";
+import { icon } from "../icons.js";
 import { kept } from "../kept.js";
+import { mayAudit } from "../roles.js";
 import { fromDocument, isExpired, isOpen } from "./approvals.js";
 import { bookOf } from "./book.js";
 import { createCard } from "./card.js";
 import { createHistory } from "./history.js";
 import { waitingIn, watchReviews } from "./news.js";
+import { openPolicy } from "./policy.js";
 import { listApprovals } from "./service.js";
 
 const LIMIT = 200;
@@ -30,7 +33,7 @@ export function mountReview(app, element) {
   app.store.on("waiting", count);
   app.store.on("panel", look);
   app.store.on("graphKey", restart);
-  app.store.on((state) => state.me?.userId, restart);
+  app.store.on((state) => `${state.me?.userId} ${state.me?.role}`, restart);
   app.store.on("lang", () => (render(), soon()));
   for (const type of ["ai:review", "open"]) app.socket.on(type, soon);
   document.addEventListener("visibilitychange", look);
@@ -108,7 +111,8 @@ export function mountReview(app, element) {
       select.addEventListener("change", () => panel.choose(name, select.value));
       return select;
     };
-    return h("div.review-filters", choose("scope", ["graph", "all"]), choose("asker", ["all", "mine", "others"]));
+    const levels = mayAudit(app.store.get().me) ? h("button.icon-button", { type: "button", title: t("policy.title"), "aria-label": t("policy.title"), onclick: () => openPolicy(app) }, icon("Settings")) : "";
+    return h("div.review-filters", choose("scope", ["graph", "all"]), choose("asker", ["all", "mine", "others"]), levels);
   }
 
   function choose(name, value) {
