@@ -58,18 +58,18 @@ class SessionEvents:
             )
             return (await self.store.put_session(changed, stored.version)).thread
 
-    async def note_expiry_told(self, session_id: str) -> bool:
-        """Note that it is told that a run's proposals expire; False: it was before, or none waits.
+    async def note_expiry_notified(self, session_id: str) -> bool:
+        """Note that an operator is notified of a run whose proposals expire; False: one was, or none waits.
 
         Raises: SessionNotFound, ThreadBusy (a process works on it).
         """
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
             session = session_of(stored.thread)
-            if session.expiry_told or session.phase is not Phase.WAITING_VALIDATION:
+            if session.expiry_notified or session.phase is not Phase.WAITING_VALIDATION:
                 return False
-            told = session.model_copy(update={"expiry_told": True})
-            await self.store.put_session(stored.thread.model_copy(update={"session": told}), stored.version)
+            noted = session.model_copy(update={"expiry_notified": True})
+            await self.store.put_session(stored.thread.model_copy(update={"session": noted}), stored.version)
             return True
 
 

@@ -161,7 +161,7 @@ class Worker:
                 if await self._is_over(stored):
                     continue
                 if left:
-                    await self._tell_expiry(thread, left)
+                    await self._notify_expiry(thread, left)
                     continue
             except _OF_ONE as exc:
                 _not_looked_at(stored, exc)
@@ -170,13 +170,13 @@ class Worker:
             found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
         return found
 
-    async def _tell_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
+    async def _notify_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
         """Tell who listens, once, that proposals which waited for longer have a day left."""
         soon = self.automations.clock() + DAY_MS
         ends = [each for each in waiting if each.expires <= soon and each.expires - each.created > DAY_MS]
-        if not ends or session_of(thread).expiry_told or self.runner.on_expiring is None:
+        if not ends or session_of(thread).expiry_notified or self.runner.on_expiring is None:
             return
-        if await self.runner.events.note_expiry_told(thread.key):
+        if await self.runner.events.note_expiry_notified(thread.key):
             self.runner.on_expiring(thread, len(ends))
 
     async def _is_over(self, stored: StoredThread) -> bool:

@@ -120,8 +120,8 @@ class AgentSession(Document):
     report: SessionReport | None = None
     proposed: int = Field(default=0, ge=0)
     """Proposals that this session made."""
-    expiry_told: bool | None = None
-    """Whether it was told elsewhere that what it waits for expires within a day."""
+    expiry_notified: bool | None = None
+    """Whether an operator was notified that what it waits for expires within a day."""
 
     @property
     def is_open(self) -> bool:
@@ -173,7 +173,7 @@ class AgentSession(Document):
             "network_since": state.network_since,
             "active_ms": self.active_ms + elapsed,
             "last_event_time": now,
-            "expiry_told": self.expiry_told if state.phase is Phase.WAITING_VALIDATION else None,
+            "expiry_notified": self.expiry_notified if state.phase is Phase.WAITING_VALIDATION else None,
         }
         if "person" in made.actions:
             changes["last_person_time"] = now

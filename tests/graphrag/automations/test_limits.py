@@ -1,4 +1,4 @@
-"""What bounds runs: days and their cost, announced ends, places; and what is told elsewhere of them."""
+"""What bounds runs: days and their cost, announced ends, places; and what operators are notified of."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
     provider.check()
 
 
-async def test_a_day_whose_cost_is_spent_begins_no_run_whoever_asks(setting: Setting) -> None:
+async def test_a_day_whose_cost_is_spent_begins_no_run_for_ticks_or_people(setting: Setting) -> None:
     setting.pricing = Pricing(model="m", fixed=Price(input=1.0, output=1.0))
     key = (await setting.add(budget={"dayCostUsd": 2})).automation.key
     store = setting.service.store
@@ -130,18 +130,18 @@ async def test_budgets_hold_on_two_servers_that_die() -> None:
         assert (session.end_reason, session.usage.tokens) == (EndReason.LIMIT_REACHED, 4 * ASKED)
 
 
-async def test_an_operator_is_told_once_that_proposals_expire_and_that_failures_paused() -> None:
+async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failures_paused() -> None:
     provider = ScriptedProvider(Says(calls=[move()]), *[READ] * 6)
     async with night_of(provider) as night:
         other = night_on(night.database, provider, clock=night.clock)
         expiring = list[tuple[str, int]]()
         paused = list[tuple[str, str]]()
 
-        def told(thread: Thread, waiting: int) -> None:
+        def noted(thread: Thread, waiting: int) -> None:
             expiring.append((thread.key, waiting))
 
         for server in (night, other):
-            server.worker.runner.on_expiring = told
+            server.worker.runner.on_expiring = noted
             server.worker.runner.on_paused = lambda automation, reason: paused.append(
                 (automation.key, reason)
             )
