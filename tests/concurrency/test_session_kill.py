@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import EndReason
 from tests.concurrency.session_workers import live_through, night, run_and_die
 from tests.datasources.sqlite.helpers import line_of, start
 from tests.support.agents import GRAPH, REVIEWER
+from tests.support.automations import put_sample
 
 KILLS = 100
 CALLS = 3
@@ -22,15 +21,8 @@ CALLS = 3
 
 async def _begin(path: Path) -> None:
     """Store the sample graph and an automation that is due."""
-    async with open_nba("default") as sample, SqliteDatabase(path) as database:
-        read, write = sample.source("default"), database.source("default")
-        for config in await read.get_node_configs():
-            if config.workspace == "default":
-                await write.put_node_config(config)
-        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
-        await write.create_graph(
-            await read.get_graph(GRAPH), Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges)
-        )
+    async with SqliteDatabase(path) as database:
+        await put_sample(database)
         here = night(database, path)
         at = now_ms() - 1_000
         made = await here.automation("Move the start.", cron=None, dates=(at,))
