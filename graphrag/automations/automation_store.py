@@ -72,14 +72,13 @@ class Automations:
         """Return automations by key; those that cannot be read are left out."""
         where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
         found = await self.records.query(KIND, where, limit=limit)
-        return [stored.automation for stored in await asyncio.to_thread(_readable, found)]
+        return [stored.automation for stored in await asyncio.to_thread(read_all, found)]
 
-    async def due(self, now: int, *, limit: int) -> list[StoredAutomation]:
-        """Return the automations whose next time has come, the longest due first."""
-        found = await self.records.query(
+    async def due(self, now: int, *, limit: int) -> list[Record]:
+        """Return the automations whose next time has come, the longest due first; `read_all` reads them."""
+        return await self.records.query(
             KIND, {"enabled": True}, order_by="nextTime", at_most=now, limit=limit
         )
-        return await asyncio.to_thread(_readable, found)
 
     async def create(self, automation: Automation, messages: Sequence[Message]) -> StoredAutomation:
         """Store a new automation with its template, both or none."""
@@ -317,7 +316,8 @@ def _read(record: Record) -> StoredAutomation:
     return StoredAutomation(automation=automation, version=record.version or "")
 
 
-def _readable(records: Sequence[Record]) -> list[StoredAutomation]:
+def read_all(records: Sequence[Record]) -> list[StoredAutomation]:
+    """Return stored automations; those that cannot be read are left out."""
     found: list[StoredAutomation] = []
     for record in records:
         try:

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LIMIT_REACHED})
 LOOK_S: Final = 0.5
 """So often it is read whether a person has decided about an announced end."""
+LEAST_MS: Final = 1_000
+"""So long a run may work however much of its time it has used: to be taken up, and then to be ended."""
 MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
 
@@ -94,7 +96,7 @@ class Runner:
             )
             language = automation.language if automation else None
             try:
-                async with asyncio.timeout(max(0.0, order.budget.active_ms - session.active_ms) / 1000):
+                async with asyncio.timeout(max(LEAST_MS, order.budget.active_ms - session.active_ms) / 1000):
                     running = self.agent.work(thread.key, person, order, language=language)
                     async with aclosing(running) as events:
                         async for _ in events:

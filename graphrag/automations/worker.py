@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from datasources.errors import BadDocument, GraphNotFound
@@ -17,7 +18,7 @@ from graphrag.agent.thread_store import StoredThread, Thread, ThreadError
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approval, ApprovalError, Approvals
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
-from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.automation_store import Automations, StoredAutomation, read_all
 from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError, AutomationNotFound
 from graphrag.automations.last_seen import DAY_MS
@@ -212,7 +213,7 @@ class Worker:
     async def _due(self, now: int, busy: frozenset[str], places: int) -> list[Start]:
         found = await self.automations.due(now, limit=AT_ONCE)
         starts: list[Start] = []
-        for stored in found:
+        for stored in chain.from_iterable(read_all([record]) for record in found):
             if len(starts) >= places:
                 break
             try:
@@ -223,7 +224,7 @@ class Worker:
                 facts = {"automation_id": stored.automation.key, "error": type(exc).__name__}
                 log.warning("automation_not_begun", extra=facts)
         self.late = len(found) - len(starts)
-        seen = {(stored.automation.key, stored.automation.next_time or 0) for stored in found}
+        seen = {(record.key, record.data.get("nextTime") or 0) for record in found}
         self._first_seen = {key: at for key, at in self._first_seen.items() if key in seen}
         return starts
 

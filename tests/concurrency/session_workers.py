@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from datasources.arango import ArangoDatabase, parse_address
+from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approve
 from graphrag.leases import now_ms
@@ -72,7 +74,7 @@ class Now(Clock):
         await asyncio.sleep(seconds)
 
 
-def night(database: SqliteDatabase, path: Path) -> Night:
+def night(database: Database, path: Path) -> Night:
     provider = Worker(path.with_suffix(".calls"))
     return night_on(database, provider, clock=Now(), limits=SessionLimits(confirm_ms=0))
 
@@ -135,16 +137,20 @@ class Shared(Clock):
         return int(self._path.read_text())
 
 
-def serve(path: str) -> None:
-    """Tick until killed, by the clock in a file beside the database."""
-    file = Path(path)
+def store_at(address: str) -> Database:
+    """Return the database at a file's path or at an address of ArangoDB, not yet opened."""
+    if address.startswith("arango"):
+        return ArangoDatabase(parse_address(address))
+    return SqliteDatabase(Path(address))
+
+
+def serve(address: str, clock_file: str) -> None:
+    """Tick until killed, by the clock in a file."""
 
     async def work() -> None:
-        async with SqliteDatabase(file) as database:
-            clock = Shared(file.with_suffix(".clock"))
-            here = night_on(
-                database, Finisher(file), clock=clock, limits=SessionLimits(confirm_ms=0), at_once=4
-            )
+        async with store_at(address) as database:
+            model, clock = Finisher(Path(clock_file)), Shared(Path(clock_file))
+            here = night_on(database, model, clock=clock, limits=SessionLimits(confirm_ms=0), at_once=4)
             print("ticking", flush=True)
             while True:
                 await here.scheduler.run_due()

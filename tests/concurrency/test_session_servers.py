@@ -1,24 +1,32 @@
-"""Four servers on one file, killed at random: each occurrence becomes one run, and none is lost."""
+"""Four servers on one database, killed at random: each occurrence becomes one run, and none is lost."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
+import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import SqliteDatabase
 from datasources.types import Graph
+from graphrag.automations.session_events import session_of
 from graphrag.sessions.machine import EndReason
-from tests.concurrency.session_workers import serve
+from tests.concurrency.session_workers import serve, store_at
 from tests.datasources.sqlite.helpers import line_of, start
-from tests.support.automations import DAY, HOUR, MONDAY, Clock, night_on
+from tests.support.automations import DAY, HOUR, MONDAY, Clock, Night, night_on
 from tests.support.scripted_provider import ScriptedProvider
 
-SERVERS, AUTOMATIONS, DAYS, KILLS = 4, 20, 30, 0.4
+SERVERS = 4
+AUTOMATIONS = int(os.environ.get("SESSION_AUTOMATIONS", "20"))
+DAYS = int(os.environ.get("SESSION_DAYS", "30"))
+KILLED_WITHIN_S = float(os.environ.get("SESSION_KILLED_WITHIN_S", "10"))
+"""The next server is killed within so long."""
+A_DAY_S = 120 + 2 * AUTOMATIONS
 
 
 def occurrences() -> set[int]:
@@ -27,47 +35,92 @@ def occurrences() -> set[int]:
     return {round((first + timedelta(days=day, hours=2)).timestamp() * 1000) for day in range(DAYS)}
 
 
+class Servers:
+    """Processes that tick on one database."""
+
+    def __init__(self, address: str, clock_file: Path) -> None:
+        self._given = (address, clock_file)
+        self._running: list[subprocess.Popen[str]] = []
+        self.kills = 0
+
+    async def begin(self) -> None:
+        self._running = [start(serve, *self._given) for _ in range(SERVERS)]
+        for server in self._running:
+            await line_of(server)
+
+    async def kill_now_and_then(self) -> None:
+        chance = random.Random(7)
+        while True:
+            await asyncio.sleep(chance.uniform(0.1, KILLED_WITHIN_S))
+            place = chance.randrange(SERVERS)
+            self._end(self._running[place])
+            self._running[place] = start(serve, *self._given)
+            self.kills += 1
+
+    def end(self) -> None:
+        for server in self._running:
+            self._end(server)
+
+    @staticmethod
+    def _end(server: subprocess.Popen[str]) -> None:
+        server.kill()
+        server.communicate()
+
+
 @pytest.mark.slow
 async def test_each_occurrence_becomes_one_run_on_four_servers_that_die(tmp_path: Path) -> None:
-    path, chance = tmp_path / "shared.db", random.Random(7)
-    clock_file = path.with_suffix(".clock")
+    await lived_through(str(tmp_path / "shared.db"), tmp_path)
+
+
+@pytest.mark.slow
+async def test_so_it_does_on_four_servers_of_one_arangodb(arango_address: str, tmp_path: Path) -> None:
+    await lived_through(arango_address, tmp_path)
+
+
+async def lived_through(address: str, tmp_path: Path) -> None:
+    """Let the servers live through the days; then count the runs."""
+    clock_file = tmp_path / "clock"
     clock_file.write_text(str(MONDAY))
-    servers: list[subprocess.Popen[str]] = []
-    async with SqliteDatabase(path) as database:
+    servers = Servers(address, clock_file)
+    async with store_at(address) as database:
         night = night_on(database, ScriptedProvider(), clock=Clock(MONDAY))
-        made = []
+        made: list[str] = []
         for number in range(AUTOMATIONS):
             graph = Graph(key=f"flow-{number}", name="Flow", workspace="default")
             await database.source("default").create_graph(graph)
-            made.append(await night.automation(graph_key=graph.key, only_if_changed=False))
-
-        async def is_done(now: int) -> bool:
-            due = await night.automations.due(now, limit=1)
-            return not due and not await night.automations.sessions({"tended": True}, limit=1)
-
+            made.append((await night.automation(graph_key=graph.key, only_if_changed=False)).key)
+        began = time.monotonic()
+        await servers.begin()
+        killing = asyncio.create_task(servers.kill_now_and_then())
         try:
-            servers = [start(serve, path) for _ in range(SERVERS)]
-            for server in servers:
-                await line_of(server)
             for day in range(DAYS):
                 now = MONDAY + day * DAY + 2 * HOUR
-                clock_file.write_text(str(now))
-                if chance.random() < KILLS:
-                    place = chance.randrange(SERVERS)
-                    await asyncio.sleep(chance.random() / 2)
-                    servers[place].kill()
-                    servers[place].communicate()
-                    servers[place] = start(serve, path)
-                async with asyncio.timeout(120):
-                    while not await is_done(now):  # noqa: ASYNC110 - other processes do it
+                _set(clock_file, now)
+                async with asyncio.timeout(A_DAY_S):
+                    while not await _is_done(night, now):  # noqa: ASYNC110 - other processes do it
                         await asyncio.sleep(0.05)
         finally:
-            for server in servers:
-                server.kill()
-                server.communicate()
-        expected = occurrences()
-        for automation in made:
-            runs = [run.session for run in await night.runs(automation) if run.session]
+            killing.cancel()
+            servers.end()
+        expected, seen = occurrences(), Counter[str]()
+        for key in made:
+            found = await night.automations.sessions({"automationId": key, "open": False}, limit=DAYS + 10)
+            runs = [session_of(each.thread) for each in found if each.thread.key.startswith("auto/")]
             assert len(runs) == DAYS
             assert {run.scheduled_time for run in runs} == expected
-            assert {run.end_reason for run in runs} == {EndReason.COMPLETED}
+            seen.update(str(run.end_reason) for run in runs)
+        assert seen == {EndReason.COMPLETED.value: AUTOMATIONS * DAYS}
+    assert servers.kills
+    print(f"{AUTOMATIONS * DAYS} runs, {servers.kills} kills, {time.monotonic() - began:.0f} s")
+
+
+async def _is_done(night: Night, now: int) -> bool:
+    due = await night.automations.due(now, limit=1)
+    return not due and not await night.automations.sessions({"tended": True}, limit=1)
+
+
+def _set(clock_file: Path, now: int) -> None:
+    """Set the clock of all servers, in one step."""
+    new = clock_file.with_suffix(".new")
+    new.write_text(str(now))
+    new.replace(clock_file)

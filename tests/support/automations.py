@@ -70,8 +70,8 @@ def move(key: str = "root", x: int = 10, **more: Any) -> Any:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds, at most ten seconds."""
-    async with asyncio.timeout(10):
+    """Wait until something holds, at most a minute: a shared machine may be slow."""
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.01)
 
