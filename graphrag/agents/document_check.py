@@ -1,19 +1,21 @@
 """Checks an agent document: its shape, its texts, and that its parts fit together.
 
-From outside: `check_document`, `CheckedDocument`, `checked_declarations`, `WARNINGS`.
+From outside: `check_document`, `CheckedDocument`, `WARNINGS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from graphrag.agents.compiled_agent import CompiledAgent, compile_agent
-from graphrag.agents.document import AgentDocument, ToolDeclaration
+from graphrag.agents.document import AgentDocument
+from graphrag.agents.document_rules import broken_rules, warnings_of
 from graphrag.agents.loading import read_document
+from graphrag.agents.shape_problems import MAX_PROBLEMS, shape_problems, without_parts
 from tools.http.problems import DocumentProblem
 
 WARNINGS: Final = frozenset(
@@ -29,6 +31,12 @@ WARNINGS: Final = frozenset(
     )
 )
 """Codes that do not keep an agent from running; every other code does."""
+
+
+_OF_THE_WHOLE: Final = frozenset(
+    ("missing_base_url", "undeclared_secret", "unhandled_tool", "unknown_destination", "propose_needs_editor")
+)
+"""Codes that may be due to a part that was left out because its shape is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,37 +60,44 @@ def check_document(
     read = read_document(raw, variables)
     problems, document, agent = read.problems, None, None
     if read.document is not None:
-        try:
-            document = AgentDocument.model_validate(read.document)
-        except ValidationError as exc:
-            problems += [
-                DocumentProblem(where=".".join(map(str, e["loc"])), code="wrong_type", what=e["msg"])
-                for e in exc.errors()
-            ]
-        else:
-            agent = compile_agent(document, problems)
-    errors = tuple(problem for problem in problems if problem.code not in WARNINGS)
+        document, agent = _checked(read.document, problems)
+    errors = [problem for problem in problems if problem.code not in WARNINGS]
+    warnings = [problem for problem in problems if problem.code in WARNINGS]
     return CheckedDocument(
         document=document,
         agent=None if errors else agent,
-        errors=errors,
-        warnings=tuple(problem for problem in problems if problem.code in WARNINGS),
+        errors=tuple(errors[:MAX_PROBLEMS]),
+        warnings=tuple(warnings[:MAX_PROBLEMS]),
         resolved=read.document,
     )
 
 
-def checked_declarations(
-    tools: Any, handlers: Collection[str]
-) -> tuple[list[ToolDeclaration], list[tuple[str, str]]]:
-    """Return the declarations of a fetched session that can be offered, and name and reason of the others."""
-    kept: list[ToolDeclaration] = []
-    dropped: list[tuple[str, str]] = []
-    for item in cast(Sequence[Any], tools) if isinstance(tools, list) else ():
-        try:
-            declaration = ToolDeclaration.model_validate(item)
-        except ValidationError as exc:
-            dropped.append(("", str(exc)))
-            continue
-        if declaration.name in handlers:
-            kept.append(declaration)
-    return kept, dropped
+def _checked(
+    raw: dict[str, Any], problems: list[DocumentProblem]
+) -> tuple[AgentDocument | None, CompiledAgent | None]:
+    """Add what is wrong with a document to `problems`; return it and what it was compiled to."""
+    try:
+        document = AgentDocument.model_validate(raw)
+    except ValidationError as exc:
+        _say_shape(exc, raw, problems)
+        return None, None
+    problems.extend(broken_rules(document))
+    agent = compile_agent(document, problems)
+    if agent is not None:
+        problems.extend(warnings_of(agent))
+    return document, agent
+
+
+def _say_shape(exc: ValidationError, raw: dict[str, Any], problems: list[DocumentProblem]) -> None:
+    """Say what is wrong with the shape, and what else is wrong in the parts that have the right one."""
+    found = shape_problems(exc, raw)
+    problems.extend(found.values())
+    if len(found) >= MAX_PROBLEMS:
+        return
+    try:
+        rest = AgentDocument.model_validate(without_parts(raw, found))
+    except ValidationError:
+        return
+    more = list(broken_rules(rest))
+    compile_agent(rest, more)
+    problems.extend(problem for problem in more if problem.code not in _OF_THE_WHOLE)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from graphrag.agents.chat_values import taken
 from graphrag.agents.compiled_agent import CompiledAgent, CompiledSession
-from graphrag.agents.document_check import checked_declarations
+from graphrag.agents.declared_tools import checked_declarations
 from graphrag.agents.errors import AgentSessionFailed
 from graphrag.leases import now_ms
 from tools.http.executor import HttpExecutor

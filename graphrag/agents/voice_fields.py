@@ -21,6 +21,7 @@ def _whole(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number; `5.0` is one, as in JSON Schema."""
+TokenCount = Annotated[int, Field(ge=1, le=4096), BeforeValidator(_whole)]
 Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
 """The name of a tool or of a destination."""
 AudioFormat = Literal["g711_ulaw", "audio/pcmu"]
@@ -133,7 +134,7 @@ class VoiceModel(DocumentPart):
         description="For a telephone (near_field), a room (far_field), or none (null).",
         examples=["far_field"],
     )
-    max_output_tokens: Annotated[Whole, Field(ge=1, le=4096)] | Literal["inf"] = Field(
+    max_output_tokens: TokenCount | Literal["inf"] = Field(
         default=1024, description='Tokens of one answer at most, or "inf".', examples=[2048]
     )
     reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = Field(

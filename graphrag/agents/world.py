@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, Protocol
 
 from graphrag.agents.compiled_agent import CompiledAgent
-from tools.http.addresses import origin_of
+from tools.http.addresses import Origin, origin_of
 from tools.http.problems import DocumentProblem
 
 _HOSTS = {
@@ -57,11 +57,11 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
         if not await world.has_graph(key):
             what, allowed = f"there is no graph {key!r}", "graphs of the workspace"
             problems.append(_problem(f"graphs.{index}", "graph_not_found", what, allowed))
-    for (host, port), where in places_of_hosts(agent).items():
-        refused = await world.host_refused(host, port)
+    for origin, where in places_of_hosts(agent).items():
+        refused = await world.host_refused(origin.host, origin.port)
         if refused is not None:
             code, what, allowed = _HOSTS[refused]
-            problems.append(_problem(where, code, f"the host {host} {what}", allowed))
+            problems.append(_problem(where, code, f"the host {origin.netloc} {what}", allowed))
     for index, use in enumerate(agent.document.secrets):
         if not world.has_secret(use.name):
             what, allowed = (
@@ -72,14 +72,22 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
     return problems + _of_the_model(agent, world)
 
 
-def places_of_hosts(agent: CompiledAgent) -> dict[tuple[str, int], str]:
-    """Return the hosts and ports of the agent's requests, each with the first place that names it."""
-    found: dict[tuple[str, int], str] = {}
-    base = origin_of(agent.base_url) if agent.base_url else None
+def places_of_hosts(agent: CompiledAgent) -> dict[Origin, str]:
+    """Return where the agent's requests go, each with the first place of the document that says so."""
+    found: dict[Origin, str] = {}
+    base = base_origin(agent.base_url) if agent.base_url else None
     for request in agent.requests():
-        origin = request.origin
-        found.setdefault((origin.host, origin.port), "base_url" if origin == base else f"{request.where}.url")
+        where = "base_url" if request.origin == base else f"{request.where}.url"
+        found.setdefault(request.origin, where)
     return found
+
+
+def base_origin(base_url: str) -> Origin | None:
+    """Return where a base URL leads; None for one that leads nowhere."""
+    try:
+        return origin_of(base_url)
+    except ValueError:
+        return None
 
 
 def _of_the_model(agent: CompiledAgent, world: World) -> list[DocumentProblem]:

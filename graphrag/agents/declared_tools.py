@@ -1,0 +1,179 @@
+"""Checks the declarations of tools: the JSON Schema of their arguments, and that somebody handles them.
+
+From outside: `parameters_problem`, `checked_declarations`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, cast
+
+import regex
+from pydantic import ValidationError
+
+from graphrag.agents.document import ToolDeclaration
+from tools.http.problems import BadText
+
+MAX_DECLARATIONS: Final = 60
+MAX_BYTES: Final = 16_000
+MAX_LEVELS: Final = 8
+MAX_PATTERN: Final = 500
+"""Characters of a regular expression as written, and of the atoms that its counted repeats make of it."""
+_PATTERN_PART: Final = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|.", re.DOTALL
+)
+_KEYWORDS: Final[Mapping[str, tuple[type, ...]]] = {
+    keyword: kinds
+    for kinds, keywords in (
+        ((dict, bool), "items additionalProperties propertyNames contains not if then else"),
+        ((dict, bool), "unevaluatedItems unevaluatedProperties"),
+        ((list,), "allOf anyOf oneOf prefixItems enum examples required"),
+        ((dict,), "properties patternProperties $defs definitions dependentSchemas dependentRequired"),
+        ((str,), "title description format pattern $ref $id $anchor $schema $comment"),
+        ((int,), "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains"),
+        ((int, float), "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+        ((bool,), "uniqueItems deprecated readOnly writeOnly"),
+    )
+    for keyword in keywords.split()
+}
+"""Keywords of JSON Schema with what stands there. Others are let through, as JSON Schema wants it."""
+_TYPES: Final = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
+_INNER: Final = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+_INNER_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_INNER_MEMBERS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+
+
+def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
+    """Return what is wrong with the JSON Schema of a tool's arguments, None where nothing is.
+
+    The metaschema itself would take 15 ms for one tool.
+    """
+    try:
+        if len(json.dumps(parameters, ensure_ascii=False).encode()) > MAX_BYTES:
+            return BadText("too_large", "the schema is too large", allowed=f"{MAX_BYTES // 1000} kB")
+        if parameters.get("type") != "object":
+            return BadText("bad_schema", "the arguments are no object", allowed='"type": "object"')
+        _check(parameters, "", 1, parameters)
+    except BadText as bad:
+        return bad
+    return None
+
+
+def _check(schema: Mapping[str, Any], path: str, level: int, root: Mapping[str, Any]) -> None:
+    """Raises BadText for the first mistake of a schema and of those in it."""
+    at = f" at {path}" if path else ""
+    if level > MAX_LEVELS:
+        raise BadText("too_deep", f"the schema is too deep{at}", allowed=f"{MAX_LEVELS} levels")
+    for keyword, value in schema.items():
+        kinds = _KEYWORDS.get(keyword)
+        is_wrong_bool = isinstance(value, bool) and kinds is not None and bool not in kinds
+        if kinds is not None and (not isinstance(value, kinds) or is_wrong_bool):
+            allowed = " or ".join(_WORDS[kind] for kind in kinds)
+            raise BadText("bad_schema", f"{keyword}{at} is of a wrong type", allowed=allowed)
+    _check_values(schema, at, root)
+    for name, inner in _inner(schema):
+        where = f"{path}.{name}" if path else name
+        if isinstance(inner, dict):
+            _check(cast(dict[str, Any], inner), where, level + 1, root)
+        elif not isinstance(inner, bool):
+            raise BadText("bad_schema", f"{where} is no schema", allowed="an object, true or false")
+
+
+_WORDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"} | {
+    int: "a whole number",
+    float: "a number",
+}
+
+
+def _check_values(schema: Mapping[str, Any], at: str, root: Mapping[str, Any]) -> None:
+    kinds = schema.get("type", [])
+    for kind in cast(list[Any], kinds if isinstance(kinds, list) else [kinds]):
+        if not isinstance(kind, str) or kind not in _TYPES:
+            raise BadText("bad_schema", f"type{at} is none", allowed=", ".join(sorted(_TYPES)))
+    if not all(isinstance(name, str) for name in schema.get("required", ())):
+        raise BadText("bad_schema", f"required{at} holds what is no name", allowed="names of properties")
+    if "$ref" in schema and not _is_inside(schema["$ref"], root):
+        raise BadText("bad_schema", f"$ref{at} leads nowhere in this schema", allowed="#/$defs/NAME")
+    for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
+        if pattern is not None:
+            _check_pattern(pattern, at)
+
+
+def _check_pattern(pattern: str, at: str) -> None:
+    allowed = f"a regular expression of {MAX_PATTERN} characters, its repeats written out"
+    if len(pattern) > MAX_PATTERN or _written_out(pattern) > MAX_PATTERN:
+        raise BadText("too_large", f"a pattern{at} is too large", allowed=allowed)
+    try:
+        regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError) as exc:
+        what = f"a pattern{at} is no regular expression: {str(exc)[:100]}"
+        raise BadText("bad_schema", what, allowed=allowed) from None
+
+
+def _written_out(pattern: str) -> int:
+    """Return about how many atoms a pattern has when its counted repeats are written out.
+
+    Compiling `(?:(?:a{9999}){9999}){9999}` would take all the memory there is.
+    """
+    groups, last = [0], 0
+    for part in _PATTERN_PART.finditer(pattern):
+        if part["least"] is not None and part[0] != "{}":
+            times = max(1, *(int(bound) for bound in (part["least"], part["most"]) if bound))
+            groups[-1] += last * (times - 1)
+            last *= times
+        elif part[0] == "(":
+            groups.append(0)
+        elif part[0] == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        else:
+            groups[-1] += 1
+            last = 1
+    return sum(groups)
+
+
+def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the schemas that stand in a schema, each with its path."""
+    yield from ((name, schema[name]) for name in _INNER if name in schema)
+    for name in _INNER_LISTS:
+        yield from ((f"{name}.{i}", inner) for i, inner in enumerate(schema.get(name, ())))
+    for name in _INNER_MEMBERS:
+        yield from ((f"{name}.{member}", inner) for member, inner in schema.get(name, {}).items())
+
+
+def _is_inside(reference: str, root: Any) -> bool:
+    """Return whether a `$ref` finds something in its own schema."""
+    here = root
+    for part in reference.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        here = cast(dict[str, Any], here).get(name) if isinstance(here, dict) else None
+    return reference.partition("/")[0] == "#" and isinstance(here, dict | bool)
+
+
+def checked_declarations(
+    tools: Any, handlers: Collection[str]
+) -> tuple[list[ToolDeclaration], list[tuple[str, str]]]:
+    """Return the declarations of a fetched session that can be offered, and name and reason of the others."""
+    kept: dict[str, ToolDeclaration] = {}
+    dropped: list[tuple[str, str]] = []
+    listed = cast(list[Any], tools) if isinstance(tools, list) else []
+    for item in listed[: 2 * MAX_DECLARATIONS]:
+        name = str(cast(Any, item).get("name", "") if isinstance(item, dict) else item)[:64]
+        try:
+            declaration = ToolDeclaration.model_validate(item)
+        except ValidationError as exc:
+            error = exc.errors(include_url=False)[0]
+            dropped.append((name, f"{'.'.join(map(str, error['loc']))[:80]}: {error['msg'][:200]}"))
+            continue
+        problem = parameters_problem(declaration.parameters)
+        if problem is not None:
+            dropped.append((name, problem.what))
+        elif name not in handlers:
+            dropped.append((name, "no handler of this name"))
+        elif name in kept or len(kept) == MAX_DECLARATIONS:
+            dropped.append((name, "declared twice" if name in kept else "too many tools"))
+        else:
+            kept[name] = declaration
+    return list(kept.values()), dropped

@@ -1,0 +1,220 @@
+"""The rules that hold between the parts of an agent document, and what is worth a warning.
+
+From outside: `broken_rules`, `warnings_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import ip_address
+from typing import Any, Final, cast
+from zoneinfo import ZoneInfo
+
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.declared_tools import parameters_problem
+from graphrag.agents.document import AgentDocument, FetchedSession, ToolDeclaration
+from graphrag.agents.shape_problems import near
+from graphrag.agents.world import base_origin, places_of_hosts
+from tools.http.addresses import Origin
+from tools.http.model import BuiltinTool, HttpTool
+from tools.http.problems import DocumentProblem
+from tools.read_tools import READ_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+GRAPH_READ_TOOLS: Final = tuple(tool.name for tool in READ_TOOLS)
+GRAPH_TOOLS: Final = frozenset((*GRAPH_READ_TOOLS, *(tool.name for tool in WRITE_TOOLS)))
+SET_BY_SERVICE: Final = frozenset(("had_conversation", "should_hangup"))
+RETIRING: Final = {"gpt-realtime": "gpt-realtime-2.1", "whisper-1": "gpt-transcribe"}
+"""Models whose end the vendor announced, and what to use instead."""
+
+_Found = Iterator[DocumentProblem]
+
+
+def broken_rules(document: AgentDocument) -> _Found:
+    """Yield the errors of a document whose shape is right, but for its templates and requests."""
+    yield from _repeated(document)
+    yield from _declarations(document)
+    yield from _graphs(document)
+    yield from _transfers(document)
+    if document.agent.timezone is not None and not _is_zone(document.agent.timezone):
+        what = f"there is no time zone {document.agent.timezone[:64]!r}"
+        yield _problem("agent.timezone", "out_of_range", what, "an IANA name as Europe/Paris")
+    if document.base_url is not None and base_origin(document.base_url) is None:
+        yield _problem("base_url", "out_of_range", "the address has no usable host", "https://HOST:PORT/PATH")
+    for index, check in enumerate(document.pre_call_checks):
+        if check.on_block == "message" and check.message is None:
+            what = "message is missing: on_block says that one is said"
+            yield _problem(f"pre_call_checks.{index}.message", "missing_field", what, "a text")
+    greeting = document.greeting
+    if greeting is not None and greeting.known_customer is None and greeting.unknown_customer is None:
+        what = "a greeting has a text"
+        yield _problem("greeting.unknown_customer", "missing_field", what, "known_customer, unknown_customer")
+
+
+def _repeated(document: AgentDocument) -> _Found:
+    named = [
+        ("pre_call_checks", document.pre_call_checks),
+        ("secrets", document.secrets),
+        *_declared(document),
+    ]
+    lists: list[tuple[str, str, Sequence[str]]] = [
+        ("graphs", "", document.graphs),
+        ("channels", "", document.channels),
+        *((where, ".name", [part.name for part in parts]) for where, parts in named),
+    ]
+    for where, field, names in lists:
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                what = f"{name} stands here twice"
+                yield _problem(f"{where}.{index}{field}", "duplicate_name", what, "each name once")
+
+
+def _declared(document: AgentDocument) -> list[tuple[str, Sequence[ToolDeclaration]]]:
+    """Return the declarations of a document, each list with its place."""
+    session = document.session
+    if not isinstance(session, FetchedSession):
+        return [("session.tools", session.tools)]
+    return [("session.fallback.tools", session.fallback.tools)] if session.fallback else []
+
+
+def _declarations(document: AgentDocument) -> _Found:
+    handlers = document.tools.keys()
+    for where, declared in _declared(document):
+        for index, declaration in enumerate(declared):
+            at, name = f"{where}.{index}", declaration.name
+            bad = parameters_problem(declaration.parameters)
+            if bad is not None:
+                yield bad.at(f"{at}.parameters")
+            if name in GRAPH_TOOLS:
+                yield _reserved(f"{at}.name", name)
+            elif name not in handlers:
+                what = f"tools has no handler {name}{near(name, handlers)}"
+                yield _problem(
+                    f"{at}.name", "unhandled_tool", what, ", ".join(handlers) or "a handler in tools"
+                )
+    for name in handlers & GRAPH_TOOLS:
+        yield _reserved(f"tools.{name}", name)
+
+
+def _reserved(where: str, name: str) -> DocumentProblem:
+    return _problem(where, "reserved_name", f"{name} is a tool of graphs", "any other name")
+
+
+def _graphs(document: AgentDocument) -> _Found:
+    if isinstance(document.graph_tools, list):
+        for index, name in enumerate(document.graph_tools):
+            if name not in GRAPH_READ_TOOLS:
+                what = f"no tool reads graphs as {name}{near(name, GRAPH_READ_TOOLS)}"
+                allowed = ", ".join(GRAPH_READ_TOOLS)
+                yield _problem(f"graph_tools.{index}", "unknown_graph_tool", what, allowed)
+    if document.permissions.propose and document.permissions.role != "editor":
+        what = "a viewer may not propose changes"
+        yield _problem("permissions.role", "propose_needs_editor", what, '"editor", or propose: false')
+
+
+def _transfers(document: AgentDocument) -> _Found:
+    known = ", ".join(document.voice.destinations)
+    transfers = {
+        name
+        for name, tool in document.tools.items()
+        if isinstance(tool, BuiltinTool) and tool.action == "transfer"
+    }
+    if not known:
+        for name in sorted(transfers):
+            what = "there is nowhere to transfer a call to"
+            yield _problem(f"tools.{name}", "unknown_destination", what, "destinations in voice.destinations")
+    for where, declared in _declared(document):
+        for index, declaration in enumerate(declared):
+            for name in _destinations(declaration) if declaration.name in transfers and known else ():
+                if name not in document.voice.destinations:
+                    at = f"{where}.{index}.parameters.properties.destination"
+                    what = f"voice.destinations has no {str(name)[:80]}"
+                    yield _problem(at, "unknown_destination", what, known)
+
+
+def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:
+    """Return the destinations that a declaration lists for the model."""
+    properties = declaration.parameters.get("properties")
+    shape = cast(dict[str, Any], properties).get("destination") if isinstance(properties, dict) else None
+    listed = cast(dict[str, Any], shape).get("enum") if isinstance(shape, dict) else None
+    return cast(list[Any], listed) if isinstance(listed, list) else ()
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def warnings_of(agent: CompiledAgent) -> _Found:
+    """Yield what is allowed in a document and probably not meant."""
+    document = agent.document
+    session = document.session
+    if not isinstance(session, FetchedSession):
+        declared = {declaration.name for declaration in session.tools}
+        for name, tool in document.tools.items():
+            if isinstance(tool, HttpTool) and name not in declared:
+                what = f"{name} is not declared in session.tools: the model cannot call it"
+                yield _problem(f"tools.{name}", "undeclared_tool", what, "a declaration of this name")
+    yield from _rules(agent)
+    yield from _voice_model(document)
+    used = {secret for request in agent.requests() for header in request.headers for secret in header.secrets}
+    for index, use in enumerate(document.secrets):
+        if use.name not in used:
+            what = f"no header holds {{{{secret.{use.name}}}}}"
+            yield _problem(f"secrets.{index}", "unused_secret", what, None)
+    for origin, where in places_of_hosts(agent).items():
+        if origin.scheme == "http" and not _is_loopback(origin):
+            what = f"what is sent to {origin.host} can be read on its way"
+            yield _problem(where, "insecure_url", what, "https")
+
+
+def _rules(agent: CompiledAgent) -> _Found:
+    session = agent.session
+    stores: Iterable[Any] = (
+        *(tool.store for tool in agent.tools.values()),
+        *(moment.store for moment in (agent.on_start, agent.on_no_action) if moment),
+        *((session.ctx_init,) if session else ()),
+    )
+    known = SET_BY_SERVICE | agent.flags | {name for store in stores for name, _ in store}
+    rules = agent.document.lifecycle.outcome_rules
+    for index, rule in enumerate(rules):
+        if rule.flag is not None and rule.flag not in known:
+            what = f"nothing sets the flag {rule.flag}{near(rule.flag, known)}"
+            where = f"lifecycle.outcome_rules.{index}.flag"
+            yield _problem(where, "unset_flag", what, ", ".join(sorted(known)))
+    if rules and all(rule.flag is not None for rule in rules):
+        what = "without a rule that always holds, the outcome may be null"
+        yield _problem(
+            "lifecycle.outcome_rules", "no_fallback_outcome", what, 'a last rule with "flag": null'
+        )
+
+
+def _voice_model(document: AgentDocument) -> _Found:
+    model, vad = document.openai, document.openai.vad
+    if model.temperature is not None:
+        what = "Realtime sessions have no temperature: it is not sent"
+        yield _problem("openai.temperature", "ignored_field", what, None)
+    is_server = vad.type == "server_vad"
+    for name in sorted(vad.model_fields_set - {"type"}):
+        if (name == "eagerness") == is_server:
+            other = "semantic_vad" if is_server else "server_vad"
+            yield _problem(f"openai.vad.{name}", "ignored_field", f"{vad.type} has no {name}", other)
+    transcription = model.input_audio_transcription.model
+    places = {"openai.model": model.model, "openai.input_audio_transcription.model": transcription}
+    for where, name in places.items():
+        if name in RETIRING:
+            yield _problem(where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name])
+
+
+def _is_loopback(origin: Origin) -> bool:
+    try:
+        return ip_address(origin.host).is_loopback
+    except ValueError:
+        return origin.host == "localhost" or origin.host.endswith(".localhost")
+
+
+def _problem(where: str, code: str, what: str, allowed: str | None) -> DocumentProblem:
+    return DocumentProblem(where=where, code=code, what=what, allowed=allowed)
