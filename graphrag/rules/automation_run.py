@@ -83,11 +83,8 @@ def _check(turn: RulesTurn) -> str:
     parts = [turn.say("run_findings", count=len(rows), errors=counts["error"], warnings=counts["warning"])]
     parts += [turn.say("run_repairs"), bullets(lines)] if lines else []
     parts += [turn.say("run_left"), bullets(left)] if left else []
-    more = (
-        len(rest)
-        - len(left)
-        + sum(int(found["count"]) for note in answer.notes if (found := _MORE.match(note)))
-    )
+    unread = sum(int(found["count"]) for note in answer.notes if (found := _MORE.match(note)))
+    more = len(rest) - len(left) + unread
     return "\n".join([*parts, *([turn.say("run_more", count=more)] if more else [])])
 
 

@@ -18,6 +18,7 @@ from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import ToolTables, parse_answer
 
 _WORD = re.compile(r"[a-z]+")
+_GRAPH_NAME = re.compile(r"^name: (.+)$", re.MULTILINE)
 _FRENCH_PROMPT = re.compile(r"^Tu es l'assistant|# Règles$", re.MULTILINE)
 
 Signature = tuple[str, str]
@@ -41,9 +42,11 @@ class Conversation:
     """The messages, read. `rounds` counts the answers of this turn that called tools.
 
     `answered` are the calls of this turn, None where no answer came. `texts` are all that was answered.
+    `graph_name` is as the instructions write it.
     """
 
     question: str
+    graph_name: str
     language: Language
     answered: Mapping[Signature, ToolTables | None]
     rounds: int
@@ -56,8 +59,10 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     turn = messages[last + 1 :]
     question = messages[last].content if last >= 0 else ""
     system = [m.content for m in messages if isinstance(m, SystemMessage)][:1]
+    named = _GRAPH_NAME.search("\n".join(system))
     return Conversation(
         question=question,
+        graph_name=named[1] if named else "",
         language=_language(question, system),
         answered=_answered(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),

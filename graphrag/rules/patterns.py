@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any
 
 from graphrag.i18n import Language
-from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, read_wording
+from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, fold, read_wording
 
 MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
@@ -45,6 +45,8 @@ _SLOTS = {
     "quote": QUOTE,
 }
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}|(?<!\?P)<(\w+)>|\((?!\?)|\\.|\[[^]]*\]")
+
+_WORD = re.compile(r"[^\W_]+")
 
 Span = tuple[int, int]
 
@@ -140,13 +142,15 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def understand(message: str, languages: tuple[Language, ...]) -> list[UserRequest]:
+def understand(message: str, languages: tuple[Language, ...], graph_name: str = "") -> list[UserRequest]:
     """Return what a message asks for, in order: one request, or several where it asks in several parts.
 
     What fits no pattern is a `search`. Of several commands in one message none is carried out.
     """
     wording = read_wording(message)
     first, whole = grammar(languages[0]), (0, len(wording.folded))
+    if _is_about(message, graph_name, languages):
+        return [UserRequest(intent="describe_graph", wording=wording, grammar=first)]
     if whole[1] <= MAX_CHARS:
         for language in languages:
             parts = _parts(wording, _matter(wording, whole, grammar(language)), grammar(language))
@@ -160,6 +164,18 @@ def understand(message: str, languages: tuple[Language, ...]) -> list[UserReques
             return [request]
     intent = "describe_node" if first.word("bare_name").fullmatch(wording.folded) else "search"
     return [UserRequest(intent=intent, wording=wording, grammar=first, spans={"node": whole})]
+
+
+def _is_about(message: str, graph_name: str, languages: tuple[Language, ...]) -> bool:
+    """Return whether a message holds a graph's name of several words, and else only common ones.
+
+    A single word may be a node's name as well.
+    """
+    name, words = _WORD.findall(fold(graph_name)), _WORD.findall(fold(message[:MAX_CHARS]))
+    starts = range(len(words) - len(name) + 1) if len(name) > 1 else ()
+    start = next((at for at in starts if words[at : at + len(name)] == name), None)
+    common = {word for language in languages for word in grammar(language).listed("common")}
+    return start is not None and common.issuperset(words[:start] + words[start + len(name) :])
 
 
 def _matter(wording: NormalizedText, part: Span, rules: Grammar) -> Span:

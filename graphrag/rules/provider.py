@@ -28,7 +28,7 @@ from graphrag.rules import change_requests, creating, graph_answers, node_answer
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import grammar, understand
-from graphrag.rules.turn_state import NotNamed, RulesStep, RulesTurn, outcome_lines, run
+from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesStep, RulesTurn, outcome_lines, run
 
 HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
     handler.__name__: handler
@@ -96,7 +96,8 @@ def _with_notice(step: RulesStep, conversation: Conversation) -> str:
 def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
     first = conversation.language
-    requests = understand(conversation.question, (first, "en" if first == "fr" else "fr"))
+    languages = (first, "en" if first == "fr" else "fr")
+    requests = understand(conversation.question, languages, conversation.graph_name)
     turns = [RulesTurn(conversation, request, offered) for request in requests]
     proposals = [answer for (name, _), answer in conversation.answered.items() if name.startswith("propose_")]
     if (FINISH in offered or requests[0].intent == "search") and (step := task_step(turns[0])) is not None:
@@ -117,5 +118,7 @@ def _answer(turn: RulesTurn) -> str:
         return turn.say(intent)
     try:
         return HANDLERS[intent](turn)
+    except GraphNamed:
+        return graph_answers.describe_graph(turn)
     except NotNamed:
         return graph_answers.search(turn)

@@ -10,7 +10,7 @@ from graphrag.rules.markup import bullets, cite_row, code, plain
 from graphrag.rules.normalized_text import EntityMention, fold, letters
 from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import Row, cell, key_of
-from graphrag.rules.turn_state import NotNamed, RulesTurn, call
+from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesTurn, call
 
 MAX_NEAR, MAX_NAME_WORDS = 5, 4
 NOTES = frozenset(("note", "group"))
@@ -22,10 +22,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 def find_nodes(turn: RulesTurn, mentions: Sequence[EntityMention]) -> list[Row | str]:
     """Return the node of each mention, or the question which one is meant."""
-    names = list(dict.fromkeys(mention.text for mention in mentions))
+    names = list(dict.fromkeys(mention.text for mention in mentions))[:9]
+    keys = [*names, *("-".join(_WORD.findall(fold(name))) for name in names)]  # imports make such keys
     read, *searches = turn.read_all(
-        call("read_subgraph", nodeKeys=names[:30], fields=["position"]),
-        *(call("search_nodes", query=name[:900], maxResults=10) for name in names[:9]),
+        call("read_subgraph", nodeKeys=list(dict.fromkeys(filter(None, keys))), fields=["position"]),
+        *(call("search_nodes", query=name[:900], maxResults=10) for name in names),
     )
     found = [*read.rows("nodes"), *(row for answer in searches for row in answer.rows("found"))]
     rows = {key_of(row): row for row in found}
@@ -56,18 +57,24 @@ def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
 
 
 def asked_nodes(turn: RulesTurn, *slots: str) -> list[str]:
-    """Return the keys of the nodes of a question; may end the handler with one back. Raises: NotNamed."""
+    """Return the keys of the nodes of a question; may end the handler with one back.
+
+    Raises: NotNamed, GraphNamed.
+    """
     mentions = [mention for slot in slots if (mention := turn.request.mention(slot)) is not None]
     found = find_nodes(turn, mentions) if len(mentions) == len(slots) else [""]
     unclear = [one for one in found if isinstance(one, str)]
     can_be_names = all(one.quoted or len(one.text.split()) <= MAX_NAME_WORDS for one in mentions)
+    if unclear and [letters(turn.conversation.graph_name)] == [letters(one.text) for one in mentions]:
+        raise GraphNamed
     if unclear and not (mentions and can_be_names):
         raise NotNamed
     return turn.stop("\n".join(unclear)) if unclear else the_nodes(turn, *mentions)
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
-    """Return the row of this key, else those with this name, else those that hold all the words.
+    """Return the row of this key, else those with this name, spelt just so or alike, else those that hold all
+    the words.
 
     `names` are the columns of names; the words may also stand in the type.
     """
@@ -75,6 +82,7 @@ def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Ro
         return [rows[text]]
     alike = {letters(spelt) for spelt in (text, _english(fold(text)))} - {""}
     named = [row for row in rows.values() if alike & {letters(cell(row.get(name))) for name in names}]
+    named = [row for row in named if fold(text) in {fold(cell(row.get(name))) for name in names}] or named
     wanted = words_of(text)
     return named or [row for row in rows.values() if wanted and wanted <= _words_in(row, names)]
 

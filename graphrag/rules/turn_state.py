@@ -43,6 +43,10 @@ class NotNamed(Exception):
     """Words that should name a node name none: the question is to be searched for."""
 
 
+class GraphNamed(NotNamed):
+    """The words that should name a node are the graph's name: the question is about the graph."""
+
+
 def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> RulesStep:
     """Return the answers for turns one below the other, or the calls that they need first."""
     texts: list[str] = []

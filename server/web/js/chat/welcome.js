@@ -1,5 +1,6 @@
 // What an empty conversation shows: who answers, and first questions about this very graph.
 
+import { shapeOf } from "../canvas/model.js";
 import { h } from "../dom.js";
 import { labelOf } from "../names.js";
 import { mayEdit } from "../roles.js";
@@ -18,7 +19,8 @@ export function createWelcome(app, onAsk) {
     questions.length ? h("ul.suggestions", { "aria-label": t("chat.suggestions") }, ...questions) : "");
 }
 
-// Questions that name the graph's own nodes: the best connected one, and one that branches.
+// Questions that each have an answer: about the whole graph, its best connected node, and one for errors.
+// Notes are no steps of it, and a name that several nodes have would only be asked back for.
 export function firstQuestions(app) {
   const { t } = app;
   const { nodes, edges, nodeTypes, graph, me } = app.store.get();
@@ -28,10 +30,16 @@ export function firstQuestions(app) {
   for (const edge of edges?.values?.() ?? []) {
     for (const key of [edge.source, edge.target]) degree.set(key, (degree.get(key) ?? 0) + 1);
   }
-  const name = (node) => labelOf(node, nodeTypes).slice(0, MAX_NAME);
-  const ranked = all.toSorted((one, other) => (degree.get(other._key) ?? 0) - (degree.get(one._key) ?? 0));
+  const name = (node) => labelOf(node, nodeTypes);
+  const times = new Map();
+  for (const node of all) times.set(name(node).toLowerCase(), (times.get(name(node).toLowerCase()) ?? 0) + 1);
+  const isClear = (node) => name(node).length <= MAX_NAME && times.get(name(node).toLowerCase()) === 1;
+  const ranked = all.filter((node) => !["note", "group"].includes(shapeOf(node, nodeTypes)) && isClear(node))
+    .toSorted((one, other) => (degree.get(other._key) ?? 0) - (degree.get(one._key) ?? 0));
+  const questions = [t("ask.graph")];
+  if (!ranked.length) return questions;
+  questions.push(t("ask.node", { name: name(ranked[0]) }));
   const last = ranked.find((node) => node !== ranked[0] && /error|erreur|fail|alert/i.test(`${node._key} ${node.type} ${name(node)}`)) ?? ranked.at(-1);
-  const questions = [t("ask.graph", { name: graph?.name ?? "" }), t("ask.node", { name: name(ranked[0]) })];
   if (last !== ranked[0]) questions.push(t("ask.before", { name: name(last) }));
   if (mayEdit(me)) questions.push(t("ask.change", { name: name(last) }));
   return questions;
