@@ -376,6 +376,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "member": ("seenTime",),
     "policy": (),
     "agent": ("agentId", "desired", "updatedTime"),
+    "agent_list": (),
     "agent_version": (),
     "delivery": ("callId", "status", "nextTime"),
 }

@@ -219,5 +219,7 @@ class ServerState:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         self._kept.clear()
+        for workspace in list(self._open.values()):
+            await workspace.services.agents.aclose()
         await self._stack.aclose()
         await self.notices.aclose()

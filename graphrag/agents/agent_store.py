@@ -64,7 +64,8 @@ class AgentCheck(Document):
 class StoredAgent(Document):
     """An agent without its documents. `version` is the current one, `latest` the highest number given.
 
-    `source` names the list that it is kept in step with. `record_version` is what a change compares.
+    `source` names the list that it is kept in step with; `stopped_by_list`: it was gone from it.
+    `record_version` is what a change compares.
     """
 
     agent_id: str
@@ -77,6 +78,8 @@ class StoredAgent(Document):
     versions: tuple[AgentVersion, ...]
     check: AgentCheck | None = None
     source: str | None = None
+    stopped_by_list: bool = False
+    model_failed_time: int = 0
     created_time: int = 0
     updated_time: int = 0
     schema_version: int = SCHEMA_VERSION
@@ -139,12 +142,10 @@ class Agents:
         variables: Mapping[str, str] | None = None,
         *,
         source: str | None = None,
-        check: AgentCheck | None = None,
     ) -> StoredAgent:
         """Store a new current version of a checked document; the same as the current one is none.
 
-        `expected_version` None replaces whatever is there, 0 asks for there being none. `check` says how the
-        world was found for it.
+        `expected_version` None replaces whatever is there, 0 asks for there being none.
         Raises: AgentChanged, AgentTooLarge, TooManyAgents, BadDocument.
         """
         agent_id = str(document["agent"]["id"])
@@ -170,10 +171,6 @@ class Agents:
                 size=len(body),
             )
             changed = _with_version(stored, added, document, source, now)
-            if check is not None:
-                changed = changed.model_copy(
-                    update={"check": check.model_copy(update={"version": number, "time": now})}
-                )
             if await self._write(stored, changed, document, given):
                 return await self.get(agent_id)
         raise AgentChanged(agent_id=agent_id, actual=actual)

@@ -18,6 +18,8 @@ from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.manager import AgentManager
+from graphrag.app.agent_services import agent_manager, load_secrets
 from graphrag.app.databases import open_database
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.automations.automation import KIND as AUTOMATION_KIND
@@ -46,6 +48,7 @@ from graphrag.rules import RulesProvider
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox
+from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, refresh_embeddings
 from tools.write_tools import WRITE_TOOLS
@@ -76,6 +79,7 @@ class Services:
     meter: UsageMeter
     box: ToolBox
     call_log: CallLog
+    agents: AgentManager
     of: Callable[[str], Services]
     """Gives the services of another workspace of the same database."""
 
@@ -104,6 +108,8 @@ class Shared:
     embedder: EmbeddingProvider | None
     embedding_queue: EmbeddingQueue
     meter: UsageMeter
+    secrets: Secrets
+    """Of agents' documents."""
     call_log: CallLog = field(default_factory=CallLog)
 
     def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
@@ -166,6 +172,13 @@ class Shared:
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))),
             call_log=self.call_log,
+            agents=agent_manager(
+                settings,
+                source,
+                records,
+                secrets=self.secrets,
+                keeps_lists=workspace == self.settings.workspace,
+            ),
             of=partial(self.services, live_graphs=live_graphs),
         )
 
@@ -185,7 +198,7 @@ async def open_shared(
 
     `on_call` is called after each call of a model; it may not raise.
 
-    Raises: InvalidDatabaseUrl and what opening the database raises.
+    Raises: InvalidDatabaseUrl, SettingsError for secrets, and what opening the database raises.
     """
     limits = UsageLimits(
         call_tokens=settings.max_call_tokens,
@@ -196,6 +209,7 @@ async def open_shared(
         person_tokens=settings.max_person_tokens,
         person_cost_usd=settings.max_person_cost,
     )
+    secrets = load_secrets(settings)
     embedder = make_embedder(settings)
     try:
         async with (
@@ -209,6 +223,7 @@ async def open_shared(
                 embedder=embedder,
                 embedding_queue=queue,
                 meter=UsageMeter(limits, accounts, on_call=on_call),
+                secrets=secrets,
             )
             queue.embedders = shared.embedder_of
             yield shared
@@ -221,7 +236,11 @@ async def open_shared(
 async def open_services(settings: Settings) -> AsyncGenerator[Services]:
     """Open everything that a command needs and close it again. Raises: as `open_shared`."""
     async with open_shared(settings) as shared:
-        yield shared.services(settings.workspace)
+        services = shared.services(settings.workspace)
+        try:
+            yield services
+        finally:
+            await services.agents.aclose()
 
 
 def rules_provider() -> LLMProvider:

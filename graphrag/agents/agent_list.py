@@ -1,0 +1,186 @@
+"""The file of a list of agents: where the list is, the document they share, what of an item goes into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from graphrag.agents.agent_store import fingerprint
+from graphrag.agents.errors import AgentListRefused, AgentTooLarge
+from graphrag.agents.loading import read_document
+from tools.http.addresses import origin_of
+from tools.http.compiled import CompiledRequest, compile_request
+from tools.http.expressions import Expression, parse_expression
+from tools.http.model import DocumentPart, RequestParts
+from tools.http.paths import Path as JsonPath
+from tools.http.paths import parse_path
+from tools.http.problems import DocumentProblem, noted
+from tools.http.scope import RESPONSE, Names, Scope
+
+NAMES: Final[Names] = frozenset(("now_iso", "today"))
+OF_ITEM: Final[Names] = NAMES | {RESPONSE}
+_SECRET = re.compile(r"\bsecret\s*\.\s*([A-Za-z0-9_]+)")
+_NO_SCOPE: Final = Scope({})
+
+
+class ListRequest(RequestParts):
+    """Where the list is fetched; `items` leads to it in the answer."""
+
+    method: Literal["GET"] = "GET"
+    url: str
+    timeout_s: float = Field(default=10, ge=0.5, le=30)
+    items: str = "$"
+
+
+class AgentListFile(DocumentPart):
+    """What the file of a list says. `template` is a file beside it."""
+
+    list: ListRequest
+    template: str
+    variables: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = Field(
+        default_factory=dict[str, str], max_length=100
+    )
+    id: str
+    when: str | None = None
+    on_missing: Literal["stop", "keep"] = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentList:
+    """A list as it is used. `name` is that of its file."""
+
+    name: str
+    request: CompiledRequest
+    items: JsonPath
+    template: Mapping[str, Any]
+    variables: Mapping[str, JsonPath]
+    id: JsonPath
+    when: Expression | None
+    stops_missing: bool
+
+    def items_of(self, answer: Any) -> list[Any]:
+        """Return the items of a fetched list. Raises: AgentListRefused where there are none."""
+        found = self.items.first(answer, _NO_SCOPE)
+        if not isinstance(found, list):
+            raise AgentListRefused(source=self.name, reason="`items` leads to no list in the answer")
+        if not found:
+            raise AgentListRefused(source=self.name, reason="the list is empty")
+        return cast(list[Any], found)
+
+    def wanted(self, items: Sequence[Any]) -> list[WantedAgent | BrokenItem]:
+        """Return the agents that the items ask for, without those that `when` leaves out."""
+        found: list[WantedAgent | BrokenItem] = []
+        seen: set[str] = set()
+        for number, item in enumerate(items):
+            if self.when is not None and not self.when.holds(Scope({RESPONSE: item})):
+                continue
+            made = self._agent(number, item)
+            if isinstance(made, WantedAgent) and made.agent_id in seen:
+                made = BrokenItem(agent_id=made.agent_id, what=f"item {number} repeats its id")
+            seen.add(made.agent_id)
+            found.append(made)
+        return found
+
+    def _agent(self, number: int, item: Any) -> WantedAgent | BrokenItem:
+        agent_id = _text(self.id.first(item, _NO_SCOPE))
+        if not agent_id:
+            return BrokenItem(agent_id="", what=f"item {number} has no id")
+        values = {name: _text(path.first(item, _NO_SCOPE)) for name, path in self.variables.items()}
+        variables = {name: value for name, value in values.items() if value is not None}
+        about: Any = self.template.get("agent")
+        facts = cast(dict[str, Any], about) if isinstance(about, dict) else {}
+        document: dict[str, Any] = {**self.template, "agent": {**facts, "id": agent_id}}
+        read = read_document(document, variables)
+        if read.problems or read.document is None:
+            first = read.problems[0]
+            return BrokenItem(agent_id=agent_id, what=f"{first.where}: {first.what}")
+        try:
+            made = fingerprint(read.document, variables)
+        except AgentTooLarge as exc:
+            return BrokenItem(agent_id=agent_id, what=str(exc))
+        return WantedAgent(agent_id=agent_id, document=document, variables=variables, fingerprint=made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedAgent:
+    """An agent of a list: the shared document with its id, and its variables."""
+
+    agent_id: str
+    document: Mapping[str, Any]
+    variables: Mapping[str, str]
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenItem:
+    """An item of which no agent can be made; `agent_id` "" where not even that is known."""
+
+    agent_id: str
+    what: str
+
+
+def read_list(file: Path) -> AgentList:
+    """Return the list that a file describes. Raises: AgentListRefused with all that is wrong with it."""
+    problems: list[DocumentProblem] = []
+    parsed = _read(file, file.name, problems)
+    try:
+        written = AgentListFile.model_validate(parsed)
+    except ValidationError as exc:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in exc.errors()]
+        raise AgentListRefused(source=file.name, reason="; ".join(faults)) from None
+    template_file = file.parent / written.template
+    template = _read(template_file, written.template, problems)
+    secrets = _secrets(written.list)
+    request = compile_request(written.list, "list", NAMES, problems, secrets=secrets)
+
+    def path(where: str, text: str) -> JsonPath | None:
+        return noted(problems, where, lambda: parse_path(text, frozenset()))
+
+    items, id_path = path("list.items", written.list.items), path("id", written.id)
+    variables = {name: path(f"variables.{name}", text) for name, text in written.variables.items()}
+    when_text = written.when
+    when = (
+        None if when_text is None else noted(problems, "when", lambda: parse_expression(when_text, OF_ITEM))
+    )
+    if problems or request is None or items is None or id_path is None:
+        said = (f"{problem.where}: {problem.what}" for problem in problems)
+        raise AgentListRefused(source=file.name, reason="; ".join(said))
+    return AgentList(
+        name=file.name,
+        request=request,
+        items=items,
+        template=template,
+        variables={name: found for name, found in variables.items() if found is not None},
+        id=id_path,
+        when=when,
+        stops_missing=written.on_missing == "stop",
+    )
+
+
+def _read(file: Path, named: str, problems: list[DocumentProblem]) -> dict[str, Any]:
+    try:
+        read = read_document(file.read_bytes())
+    except OSError as exc:
+        raise AgentListRefused(source=named, reason=exc.strerror or "it cannot be read") from None
+    problems += [each for each in read.problems if each.code != "unresolved_variable"]
+    return read.document or {}
+
+
+def _secrets(request: ListRequest) -> dict[str, list[str]]:
+    """Return the secrets that the headers name: they are for the host of the list alone."""
+    try:
+        host = origin_of(request.url).host
+    except ValueError:  # said when the request is compiled
+        return {}
+    return {name: [host] for text in request.headers.values() for name in _SECRET.findall(text)}
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None

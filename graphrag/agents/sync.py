@@ -1,0 +1,260 @@
+"""Keeps many agents in step with a list: applies what changed, starts what is new, drains what is gone.
+
+Decision: what is not certain changes nothing. A list that fails, is empty or lost more than half stops no
+agent; one broken item leaves its own agent as it is, and one without an id leaves all that seem to be gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from datasources.base import Record
+from datasources.errors import RecordConflict, SourceError
+from graphrag.agents.agent_list import AgentList, BrokenItem, WantedAgent, read_list
+from graphrag.agents.agent_store import MAX_AGENTS, StoredAgent
+from graphrag.agents.errors import AgentError, AgentListRefused, InvalidAgent
+from graphrag.agents.manager import AgentManager
+from graphrag.leases import Lease, new_owner
+from graphrag.roles import Person
+from tools.http.fetch import RequestFailed
+from tools.http.scope import ConversationValues
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "agent_list"
+EVERY_MS: Final = 300_000
+HELD_MS: Final = 60_000
+MAX_BROKEN: Final = 100
+SYNC_USER: Final = "agents-sync"
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncReport:
+    """What a round did. `broken`: {id, what}; `error`: why nothing was changed. `time`: ms since 1970."""
+
+    source: str
+    time: int
+    dry_run: bool = False
+    listed: int = 0
+    created: list[str] = field(default_factory=list[str])
+    changed: list[str] = field(default_factory=list[str])
+    started: list[str] = field(default_factory=list[str])
+    stopped: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
+    """Gone from the list, but left as they are."""
+    unchanged: int = 0
+    broken: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    broken_total: int = 0
+    error: str | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what is stored of the round, and what clients are sent."""
+        found = asdict(self)
+        return {"dryRun": found.pop("dry_run"), "brokenTotal": found.pop("broken_total"), **found}
+
+
+class AgentLists:
+    """Keeps the agents of a workspace in step with lists; several servers take turns by a lease."""
+
+    def __init__(self, manager: AgentManager, *, files: Sequence[str] = ()) -> None:
+        self._manager, self._agents = manager, manager.agents
+        self._records, self._clock = manager.agents.records, manager.agents.clock
+        self._person = Person(SYNC_USER, "admin", manager.agents.workspace)
+        self._files = [Path(file) for file in files]
+        self._owner = new_owner()
+        self._running: asyncio.Task[None] | None = None
+
+    async def reports(self) -> list[dict[str, Any]]:
+        """Return what the last round of each list did."""
+        return [dict(record.data) for record in await self._records.query(KIND)]
+
+    async def run(self, file: Path, *, dry_run: bool = False, allow_shrink: bool = False) -> SyncReport:
+        """Do one round. What is wrong with the list as a whole is the report's `error`.
+
+        Raises: AgentListRefused for a file that describes none, or while another server does a round of it.
+        """
+        source = await asyncio.to_thread(read_list, file)
+        if dry_run:
+            return await self._round(source, None, allow_shrink=allow_shrink)
+        lease = Lease(
+            self._records,
+            f"agents-sync/{source.name}",
+            self._owner,
+            refused=lambda: AgentListRefused(source=source.name, reason="another server is at it"),
+            facts={},
+            clock=self._clock,
+            held_ms=HELD_MS,
+        )
+        try:
+            await lease.take()
+        except RecordConflict as exc:
+            raise AgentListRefused(source=source.name, reason="another server is at it") from exc
+        try:
+            report = await self._round(source, lease, allow_shrink=allow_shrink)
+            await self._store(report)
+        finally:
+            with suppress(SourceError):
+                await lease.give_back()
+        return report
+
+    async def _round(self, source: AgentList, lease: Lease | None, *, allow_shrink: bool) -> SyncReport:
+        report = SyncReport(source=source.name, time=self._clock(), dry_run=lease is None)
+        agents = {stored.agent_id: stored for stored in await self._agents.list()}
+        own = [stored for stored in agents.values() if stored.source == source.name]
+        try:
+            items = source.items_of(await self._fetched(source))
+            report.listed = len(items)
+            found = await asyncio.to_thread(source.wanted, items)
+            _check_size(source.name, found, own, agents, allow_shrink=allow_shrink)
+        except AgentListRefused as exc:
+            report.error = exc.reason
+            log.warning("agents_list_refused", extra={"source": source.name, "reason": exc.reason[:200]})
+            return report
+        for each in found:
+            await self._held(lease)
+            if isinstance(each, BrokenItem):
+                _note_broken(report, each.agent_id, each.what)
+            else:
+                await self._take(each, agents.get(each.agent_id), source, report)
+        is_certain = all(each.agent_id for each in found)
+        wanted = {each.agent_id for each in found}
+        for stored in own:
+            if stored.agent_id in wanted or stored.desired == "stopped":
+                continue
+            if not source.stops_missing or not is_certain:
+                report.kept.append(stored.agent_id)
+                continue
+            await self._held(lease)
+            report.stopped.append(stored.agent_id)
+            if not report.dry_run:
+                await self._manager.stop(stored.agent_id, by_list=True)
+        return report
+
+    async def _take(
+        self, wanted: WantedAgent, stored: StoredAgent | None, source: AgentList, report: SyncReport
+    ) -> None:
+        """Take one agent over; what is wrong with it is noted, and touches no other."""
+        is_new, agent_id = stored is None, wanted.agent_id
+        if stored is not None and stored.source != source.name:
+            _note_broken(report, agent_id, "an agent of this id is there, but is not of this list")
+            return
+        is_same = stored is not None and stored.current.fingerprint == wanted.fingerprint
+        starts = is_new or (stored is not None and stored.desired == "stopped" and stored.stopped_by_list)
+        if is_same and not starts:
+            report.unchanged += 1
+            return
+        try:
+            if report.dry_run:
+                await self._check(wanted)
+            elif not is_same:
+                await self._manager.apply(
+                    wanted.document,
+                    self._person,
+                    variables=wanted.variables,
+                    expected_version=0 if stored is None else stored.version,
+                    list_name=source.name,
+                )
+            (report.created if is_new else report.changed if not is_same else report.started).append(agent_id)
+            if starts and not report.dry_run:
+                await self._manager.start(agent_id)
+        except AgentError as exc:
+            _note_broken(report, agent_id, str(exc))
+        except SourceError:
+            raise
+        except Exception as exc:  # one agent's trouble is not another's
+            log.exception("agent_not_synced", extra={"agent_id": agent_id})
+            _note_broken(report, agent_id, type(exc).__name__)
+
+    async def _check(self, wanted: WantedAgent) -> None:
+        checked = await self._manager.check(wanted.document, wanted.variables)
+        if checked.errors:
+            raise InvalidAgent(errors=checked.errors)
+
+    async def _fetched(self, source: AgentList) -> Any:
+        """Return the answer with the list. Raises: AgentListRefused."""
+        executor = self._manager.clients.executor(f"list:{source.name}")
+        values = ConversationValues(
+            agent={},
+            base_url=None,
+            channel="sync",
+            caller_phone=None,
+            call_id=f"sync:{source.name}",
+            timezone="UTC",
+            language="en",
+            started_time=self._clock(),
+        )
+        try:
+            answer = await executor.request(source.request, values, f"sync:{source.name}:{self._clock()}")
+        except RequestFailed as exc:
+            raise AgentListRefused(source=source.name, reason=f"fetching it failed: {exc}") from exc
+        if not answer.ok:
+            raise AgentListRefused(source=source.name, reason=f"fetching it failed: HTTP {answer.status}")
+        return answer.value
+
+    @staticmethod
+    async def _held(lease: Lease | None) -> None:
+        """Go on only while no other server does a round. Raises: AgentListRefused, RecordConflict."""
+        await asyncio.sleep(0)
+        if lease is not None and lease.is_due:
+            await lease.renew()
+
+    async def _store(self, report: SyncReport) -> None:
+        found = await self._records.get(KIND, report.source)
+        record = Record(kind=KIND, key=report.source, data=report.to_document())
+        with suppress(RecordConflict):
+            await self._records.put(record, expected_version=found.version if found else None)
+
+    # -- by the service
+
+    def tick(self, now: int) -> None:
+        """Begin a round of the settings' lists where one is due, beside everything else."""
+        if self._files and (self._running is None or self._running.done()):
+            self._running = asyncio.create_task(self._due(now))
+
+    async def _due(self, now: int) -> None:
+        times = {str(report.get("source")): int(report.get("time", 0)) for report in await self.reports()}
+        for file in self._files:
+            if now - times.get(file.name, 0) < EVERY_MS:
+                continue
+            try:
+                await self.run(file)
+            except (AgentListRefused, SourceError, RecordConflict) as exc:
+                facts = {"source": file.name, "reason": str(getattr(exc, "reason", exc))[:200]}
+                log.warning("agents_list_refused", extra=facts)
+            except Exception:
+                log.exception("agents_sync_failed", extra={"source": file.name})
+
+    async def aclose(self) -> None:
+        """Stop a round that is under way; what it did stays."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+
+def _check_size(
+    source: str,
+    found: Sequence[WantedAgent | BrokenItem],
+    own: Sequence[StoredAgent],
+    agents: Mapping[str, StoredAgent],
+    *,
+    allow_shrink: bool,
+) -> None:
+    """Raises: AgentListRefused for a list with far fewer agents than there are, or more than may be."""
+    running = sum(stored.desired == "running" for stored in own)
+    if len(found) * 2 < running and not allow_shrink:
+        reason = f"it asks for {len(found)} agents where {running} run: --allow-shrink lets it"
+        raise AgentListRefused(source=source, reason=reason)
+    if len({*agents, *(each.agent_id for each in found)}) > MAX_AGENTS:
+        raise AgentListRefused(source=source, reason=f"the workspace may have {MAX_AGENTS} agents")
+
+
+def _note_broken(report: SyncReport, agent_id: str, what: str) -> None:
+    report.broken_total += 1
+    if len(report.broken) < MAX_BROKEN:
+        report.broken.append({"id": agent_id[:80], "what": what[:500]})

@@ -1,0 +1,111 @@
+"""A manager of agents over any database, with a made-up world and list, and a clock set by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from datasources.base import Database, Record
+from graphrag.agents.agent_store import Agents
+from graphrag.agents.manager import AgentManager, AgentSetting
+from graphrag.agents.sync import AgentLists
+from graphrag.roles import Person
+from tools.http.compiled import CompiledRequest
+from tools.http.executor import HttpExecutor
+from tools.http.fetch import HttpAnswer, HttpClient, RequestFailed
+
+ADMIN = Person("ann", "admin", "default")
+NOW = 1_763_632_800_000
+
+
+def document(agent_id: str = "helpdesk", **changes: Any) -> dict[str, Any]:
+    """Return a small valid document."""
+    about = {"id": agent_id, "name": changes.pop("name", "Help desk")}
+    session = {"mode": "inline", "instructions": changes.pop("instructions", "Help."), "tools": []}
+    return {"version": "2.0", "agent": about, "session": session, **changes}
+
+
+@dataclass
+class Surroundings:
+    """A world of which each part may be taken away (World)."""
+
+    graphs: set[str] = field(default_factory=lambda: {"flow"})
+    secrets: dict[str, str] = field(default_factory=dict)
+    lost_hosts: dict[str, Literal["refused", "unknown"]] = field(default_factory=dict)
+    has_key: bool = True
+    asked: int = 0
+
+    async def has_graph(self, graph_key: str) -> bool:
+        self.asked += 1
+        return graph_key in self.graphs
+
+    async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
+        return self.lost_hosts.get(host)
+
+    def has_secret(self, name: str) -> bool:
+        return name in self.secrets
+
+    def is_secret(self, text: str) -> bool:
+        return text in self.secrets.values()
+
+    def providers(self) -> Collection[str]:
+        return ("offline",)
+
+    def has_model_key(self, provider: str | None) -> bool:
+        return self.has_key
+
+
+@dataclass
+class ListApi:
+    """Answers requests in place of an executor: the list of customers, or a failure."""
+
+    answer: Any = None
+    status: int = 200
+    fails: bool = False
+
+    async def request(self, request: CompiledRequest, values: Any, key: str, **more: Any) -> HttpAnswer:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise RequestFailed("unreachable")
+        return HttpAnswer(status=self.status, value=self.answer)
+
+
+class NoClient:
+    async def aclose(self) -> None:
+        pass
+
+
+@dataclass
+class ManagerCase:
+    """What the tests of managers work with; `manager()` is another server's each time."""
+
+    database: Database
+    now: int = NOW
+    world: Surroundings = field(default_factory=Surroundings)
+    api: ListApi = field(default_factory=ListApi)
+
+    def agents(self, workspace: str = "default") -> Agents:
+        return Agents(self.database.records(workspace), workspace, clock=lambda: self.now)
+
+    def manager(self, workspace: str = "default") -> AgentManager:
+        setting = AgentSetting(
+            world=self.world,
+            new_client=lambda: cast(HttpClient, NoClient()),
+            new_executor=lambda client: cast(HttpExecutor, self.api),
+        )
+        manager = AgentManager(self.agents(workspace), setting)
+        manager.lists = AgentLists(manager)
+        return manager
+
+    async def conversation(self, agent_id: str, key: str, **agent: Any) -> None:
+        """Store a conversation with an agent as its record looks."""
+        data: Mapping[str, Any] = {
+            "agentId": agent_id,
+            "agentOpen": agent.pop("open", True),
+            "lastUpdatedTime": self.now,
+            "agent": {"agentId": agent_id, **agent},
+        }
+        record = Record(kind="thread", key=key, data=data)
+        await self.database.records("default").put(record, expected_version=None)
