@@ -220,7 +220,7 @@ class AgentManager:
     async def _look(self, stored: StoredAgent, *, strictly: bool = False) -> StoredAgent:
         """Look at an agent's document and world, and note what was found.
 
-        One that runs goes on with what came amiss since, unless it is started `strictly`: it is degraded then.
+        One that runs goes on with what is missing since, degraded, unless it is looked at `strictly`.
         """
         problems: Sequence[DocumentProblem]
         try:
