@@ -7,6 +7,7 @@ each call of the model is counted before it is made.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 NETWORK_CODES: Final = frozenset({"network", "timeout", "server_error", "busy", "rate_limit"})
 """Faults after which a run asks again by itself, if they are retryable: the service was not reached."""
 MAX_PARSE_ERRORS: Final = 3
+ACTED_IN_S: Final = 2.0
+"""So long a run that is stopped waits for the action under way; `Approvals.recover` finishes a longer one."""
 CALLS_LEFT_SAID: Final = 5
 """From so few calls of the model on, the prompt says how many are left."""
 _NOTED: Final[Mapping[str, SystemKind]] = {
@@ -237,11 +240,21 @@ class SessionTurn(RunningTurn):
     async def decide_by_policy(
         self, approvals: Approvals, waiting: list[Approval]
     ) -> tuple[list[Event], list[Approval]]:
-        """Apply what no level demands a person for, and say what became of it."""
+        """Apply what no level demands a person for, and say what became of it; cancelled meanwhile, too."""
+        if not waiting or self.agent_session.phase is not Phase.EXECUTING_ACTIONS:
+            return await RunningTurn.decide_by_policy(self, approvals, waiting)
+        await self.save("running")
+        acting = asyncio.create_task(self._act(approvals, waiting))
+        try:
+            return await asyncio.shield(acting)
+        except asyncio.CancelledError:
+            await asyncio.wait({acting}, timeout=ACTED_IN_S)
+            raise
+
+    async def _act(self, approvals: Approvals, waiting: list[Approval]) -> tuple[list[Event], list[Approval]]:
         events, left = await RunningTurn.decide_by_policy(self, approvals, waiting)
-        if waiting and self.agent_session.phase is Phase.EXECUTING_ACTIONS:
-            now = [await approvals.get(one.id, self.person) for one in waiting]
-            self.carried_out(now, open_left=bool(left))
+        now = [await approvals.get(one.id, self.person) for one in waiting]
+        self.carried_out(now, open_left=bool(left))
         return events, left
 
     def carried_out(self, decided: Sequence[Approval], *, open_left: bool = False) -> None:

@@ -148,7 +148,9 @@ class SessionControl:
                     thread = (await self.store.session(thread.key)).thread
                     if session_of(thread).phase is Phase.COMPLETED:
                         break
-                    raise
+                    if session_of(thread).phase is not Phase.EXECUTING_ACTIONS:
+                        raise
+                    await asyncio.sleep(_LOOK_S)  # what was begun is finished first
                 except ThreadBusy:
                     await asyncio.sleep(_LOOK_S)
         await self._note_last(thread)

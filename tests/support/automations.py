@@ -17,6 +17,7 @@ from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Policy
+from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.making_way import SLOT
@@ -135,11 +136,13 @@ def night_on(
     lease_clock: Callable[[], int] = now_ms,
     look_s: float = 0.05,
     pricing: Pricing | None = None,
+    free: frozenset[ActionClass] = frozenset(),
 ) -> Night:
     clock = clock or Clock()
     source, records = database.source("default"), database.records("default")
     box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
-    approvals = Approvals(source, records, policy=policy, clock=clock)
+    required = CLASSES - free
+    approvals = Approvals(source, records, policy=policy, clock=clock, require_validation=required)
     threads = Threads(records, kind=SESSION_KIND, clock=clock)
     price = pricing or Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
     calls = ToolCalls(box, approvals)

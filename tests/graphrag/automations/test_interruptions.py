@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from datasources.base import Record
+from datasources.mock.source import MemorySource
 from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Reject
 from graphrag.automations.errors import SessionRefused
@@ -27,7 +29,7 @@ from tests.support.automations import (
     night_on,
     until,
 )
-from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider, Step, call
 
 TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
@@ -242,6 +244,50 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
         with pytest.raises(SessionRefused):
             await control.stop(run.key, EDITOR)
         await night.scheduler.close()
+
+
+@pytest.mark.parametrize("phase", [Phase.EXECUTING_DATA_QUERIES, Phase.EXECUTING_ACTIONS])
+async def test_a_run_is_stopped_while_it_reads_and_once_it_has_acted(
+    phase: Phase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, acts = asyncio.Event(), phase is Phase.EXECUTING_ACTIONS
+
+    def says(_: Asked) -> Says:
+        asked.set()
+        return Says(calls=[move(x=77) if acts else call("list_node_edges", {"nodeKey": "root"})])
+
+    name = "apply" if acts else "get_edges_of"
+    work = getattr(MemorySource, name)
+
+    async def slow(*args: Any, **more: Any) -> Any:
+        if asked.is_set():
+            await (asyncio.sleep(0.7) if acts else _for_ever(0))
+        return await work(*args, **more)
+
+    monkeypatch.setattr(MemorySource, name, slow)
+    async with night_of(ScriptedProvider(says), free=frozenset({"layout"}), look_s=1.0) as night:
+        made = await night.automation(require_validation=False)
+        night.clock.now = TWO
+        await night.scheduler.tick()
+        async with asyncio.timeout(10):
+            while not await night.runs(made) or (await night.session(made)).phase is not phase:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        control = SessionControl(
+            night.automations,
+            night.agent.leases,
+            chats=Threads(night.automations.records),
+            approvals=night.approvals,
+        )
+        (run,) = await night.runs(made)
+        began = asyncio.get_running_loop().time()
+        ended = await control.stop(run.key, EDITOR)
+        assert asyncio.get_running_loop().time() - began < 2
+        assert ended.session is not None
+        assert (ended.session.phase, ended.session.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
+        (node,) = await night.database.source("default").get_nodes_by_key(GRAPH, ["root"])
+        assert (node.pos_x == 77) is acts
+        assert [a.status for a in await night.approvals.list(by=REVIEWER)] == ["applied"] * acts
+        await until(lambda: night.scheduler.is_idle)
 
 
 async def _for_ever(_: float) -> None:
