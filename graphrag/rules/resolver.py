@@ -12,7 +12,7 @@ from graphrag.rules.patterns import grammar
 from graphrag.rules.tool_tables import Row, cell, key_of
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesTurn, call
 
-MAX_NEAR, MAX_NAME_WORDS = 5, 4
+MAX_NEAR, MAX_NAME_WORDS = 5, 1
 NOTES = frozenset(("note", "group"))
 """Types of what is only written on the canvas."""
 
