@@ -75,8 +75,9 @@ def _renamed(source: str) -> str:
     for match in _TOKEN.finditer(source):
         word = match[0]
         if match.lastgroup == "text":
-            before = source[match.start() - 1 : match.start()]
-            if not _ESCAPES.fullmatch(word) or before.isalnum() or before in {"'", '"', "_"}:
+            before = source[: match.start()].rstrip()[-1:]
+            glued = source[match.start() - 1 : match.start()].isalnum()
+            if not _ESCAPES.fullmatch(word) or glued or before in {"'", '"', "_"}:
                 _refuse("this text cannot be read", match.start() + 1)
         elif match.lastgroup == "number":
             if not _NUMBER.fullmatch(word):
@@ -124,9 +125,7 @@ class _Reader:
         return len(self.source.encode()[: node.col_offset].decode(errors="replace")) + 1 + self.indent
 
     def node(self, node: ast.expr, depth: int) -> _Evaluate:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            _refuse(f"more than {MAX_NODES} parts", self.column(node))
+        self.count(node)
         if depth > MAX_DEPTH:
             _refuse(f"nested deeper than {MAX_DEPTH}", self.column(node))
         match node:
@@ -144,6 +143,11 @@ class _Reader:
                 return self.name(node)
             case _:
                 return _constant(self.literal(node))
+
+    def count(self, node: ast.expr) -> None:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            _refuse(f"more than {MAX_NODES} parts", self.column(node))
 
     def element(self, node: ast.expr, depth: int) -> _Evaluate:
         if isinstance(node, ast.BoolOp | ast.Compare) or (
@@ -173,7 +177,7 @@ class _Reader:
     def name(self, node: ast.expr) -> _Evaluate:
         path: list[str | int] = []
         while not isinstance(node, ast.Name):
-            self.nodes += 1
+            self.count(node)
             match node:
                 case ast.Attribute(value=value, attr=attr):
                     segment: str | int = _member(attr)

@@ -37,21 +37,34 @@ class _TooMany(Exception):
     """A path looked at too many values."""
 
 
+def _pay(context: dict[str, int], steps: int) -> None:
+    context["left"] -= steps
+    if context["left"] < 0:
+        raise _TooMany
+
+
+def _size(value: object) -> int:
+    return len(cast(list[Any], value)) if isinstance(value, dict | list) else 0
+
+
 class _Match(JSONPathMatch):
-    """A visited value, counted."""
+    """A visited value, counted: the library's work grows with its depth and its number of members."""
 
     def filter_context(self) -> Any:
         context = cast(dict[str, int], super().filter_context())
-        context["left"] -= 1 + len(self.parts) // 3  # the library's work grows with the depth
-        if context["left"] < 0:
-            raise _TooMany
+        _pay(context, 1 + len(self.parts) // 3)
         return context
+
+    def new_child(self, obj: object, key: int | str) -> JSONPathMatch:
+        _pay(cast(dict[str, int], super().filter_context()), _size(obj) // 8)
+        return super().new_child(obj, key)
 
 
 class _CountedPath(JSONPath):
     """A path that counts what it visits, also where it stands inside a filter."""
 
     def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
+        _pay(filter_context, _size(data) // 8)
         matches: Iterable[JSONPathMatch] = [
             _Match(filter_context=filter_context, obj=data, parent=None, path="$", parts=(), root=data)
         ]

@@ -1,0 +1,42 @@
+"""JSON values, scopes and names for the tests of described tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tools.http.scope import TOOL, ConversationValues, Names, Scope, with_error, with_response, with_steps
+
+NOW = 1736967600000  # 2025-01-15T19:00:00Z
+EVERY: Names = with_error(with_response(with_steps(TOOL, ("found",))))
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20)
+    | st.sampled_from(["{{secret.X}}", "{{", "}}", "..", "../../admin", "a/b?x=1", "'", '"', "\r\n", "é"])
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def conversation(**values: Any) -> ConversationValues:
+    defaults: dict[str, Any] = {
+        "agent": {"id": "a1", "name": "Test", "timezone": "Europe/Paris"},
+        "base_url": "https://api.example.com",
+        "caller_phone": "+33612345678",
+        "call_id": "c1",
+        "started_time": NOW - 61_500,
+        "timezone": "Europe/Paris",
+    }
+    return ConversationValues(**(defaults | values))
+
+
+def scope(args: Any = None, ctx: Any = None, session: Any = None, **rest: Any) -> Scope:
+    return conversation(ctx=ctx or {}, session=session).scope(NOW, args=args, **rest)
