@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import Thread
+from graphrag.agents.agent_worker import AgentWorker, WorkspaceAgents
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import (
     Model,
@@ -28,6 +29,8 @@ from graphrag.app.wiring import (
     open_model,
     open_shared,
     worker_of,
+    working_agents,
+    workspaces_with_agents,
     workspaces_with_automations,
 )
 from graphrag.approvals import Approval
@@ -65,6 +68,7 @@ class Workspace:
     worker: Worker
     automations: AutomationService
     runs: RunFeed
+    agents: WorkspaceAgents
 
 
 class ServerState:
@@ -88,6 +92,7 @@ class ServerState:
             self._workspaces_to_tick, self._worker, at_once=settings.automations_at_once
         )
         """Begins and resumes the runs of automations."""
+        self.agent_worker = AgentWorker(self._workspaces_of_agents, self._agents)
         self._stack = AsyncExitStack()
         self._shared: Shared | None = None
         self._live: LiveGraphs | None = None
@@ -160,6 +165,7 @@ class ServerState:
             worker=worker,
             automations=automations,
             runs=RunFeed(automations.store),
+            agents=working_agents(services),
         )
 
     def _run_left(self, workspace: str, thread: Thread) -> None:
@@ -172,6 +178,16 @@ class ServerState:
 
     async def _workspaces_to_tick(self) -> list[str]:
         return await workspaces_with_automations(self.shared.database)
+
+    async def _close_agents(self) -> None:
+        for workspace in list(self._open.values()):
+            await workspace.services.agents.aclose()
+
+    async def _workspaces_of_agents(self) -> list[str]:
+        return await workspaces_with_agents(self.settings, self.shared.database)
+
+    async def _agents(self, name: str) -> WorkspaceAgents:
+        return (await self.workspace(name)).agents
 
     async def _worker(self, name: str) -> Worker:
         return (await self.workspace(name)).worker
@@ -213,13 +229,13 @@ class ServerState:
         expiring = asyncio.create_task(self._expire())
         self._stack.callback(expiring.cancel)
         await self._stack.enter_async_context(self.scheduler.ticking())
+        self._stack.push_async_callback(self._close_agents)
+        await self._stack.enter_async_context(self.agent_worker.working())
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self._kept.clear()
-        for workspace in list(self._open.values()):
-            await workspace.services.agents.aclose()
         await self._stack.aclose()
+        self._kept.clear()
         await self.notices.aclose()

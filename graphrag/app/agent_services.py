@@ -10,7 +10,10 @@ from typing import Final, Literal
 
 from datasources.base import GraphDataSource, RecordStore
 from datasources.errors import GraphNotFound
+from graphrag.agent.thread_store import Threads
 from graphrag.agents.agent_store import Agents
+from graphrag.agents.chat_values import Locale
+from graphrag.agents.life import AgentLife, life_of
 from graphrag.agents.manager import AgentManager, AgentSetting
 from graphrag.agents.sync import AgentLists
 from graphrag.config import Settings, SettingsError
@@ -27,15 +30,19 @@ MAX_SECRET_BYTES: Final = 64 * 1024
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 
 
-def agent_manager(
+def agents_of(
     settings: Settings,
     source: GraphDataSource,
     records: RecordStore,
+    threads: Threads,
     *,
     secrets: Secrets,
     keeps_lists: bool = False,
-) -> AgentManager:
-    """Return the manager of a workspace's agents; with `keeps_lists` its ticks follow the settings' lists."""
+) -> tuple[AgentManager, AgentLife]:
+    """Return the manager of a workspace's agents and the life of its conversations with them.
+
+    With `keeps_lists` the manager's ticks follow the lists of the settings.
+    """
     setting = AgentSetting(
         world=WorkspaceWorld(settings, source, secrets),
         new_client=HttpClient,
@@ -43,7 +50,10 @@ def agent_manager(
     )
     manager = AgentManager(Agents(records, settings.workspace), setting)
     manager.lists = AgentLists(manager, files=settings.agent_sources if keeps_lists else ())
-    return manager
+    locale = Locale(language=settings.language, timezone=settings.timezone)
+    life = life_of(records, threads, manager, workspace=settings.workspace, locale=locale)
+    manager.endings = life.endings
+    return manager, life
 
 
 class WorkspaceWorld:

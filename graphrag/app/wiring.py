@@ -18,8 +18,11 @@ from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.agent_store import KIND as AGENT_KIND
+from graphrag.agents.agent_worker import WorkspaceAgents
+from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
-from graphrag.app.agent_services import agent_manager, load_secrets
+from graphrag.app.agent_services import agents_of, load_secrets
 from graphrag.app.databases import open_database
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.automations.automation import KIND as AUTOMATION_KIND
@@ -80,6 +83,8 @@ class Services:
     box: ToolBox
     call_log: CallLog
     agents: AgentManager
+    life: AgentLife
+    """Of the conversations with agents."""
     of: Callable[[str], Services]
     """Gives the services of another workspace of the same database."""
 
@@ -153,6 +158,10 @@ class Shared:
         asked = QueryEmbedder(embedder) if embedder else None
         retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
         queue = self.embedding_queue.of(workspace)
+        threads, is_first = Threads(records), workspace == self.settings.workspace
+        agents, life = agents_of(
+            settings, source, records, threads, secrets=self.secrets, keeps_lists=is_first
+        )
         return Services(
             settings=settings,
             database=self.database,
@@ -160,7 +169,7 @@ class Shared:
             embedder=embedder,
             embedding_queue=queue,
             retriever=retriever,
-            threads=Threads(records),
+            threads=threads,
             approvals=Approvals(
                 saved,
                 records,
@@ -172,13 +181,8 @@ class Shared:
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))),
             call_log=self.call_log,
-            agents=agent_manager(
-                settings,
-                source,
-                records,
-                secrets=self.secrets,
-                keeps_lists=workspace == self.settings.workspace,
-            ),
+            agents=agents,
+            life=life,
             of=partial(self.services, live_graphs=live_graphs),
         )
 
@@ -352,3 +356,15 @@ def worker_of(
 async def workspaces_with_automations(database: Database) -> list[str]:
     """Return the workspaces for which a scheduler ticks."""
     return await database.workspaces(AUTOMATION_KIND)
+
+
+def working_agents(services: Services) -> WorkspaceAgents:
+    """Return what a worker does again and again for the agents of a workspace."""
+    return WorkspaceAgents(manager=services.agents, life=services.life, source=services.source)
+
+
+async def workspaces_with_agents(settings: Settings, database: Database) -> list[str]:
+    """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet."""
+    found = await database.workspaces(AGENT_KIND)
+    own = [settings.workspace] if settings.agent_sources else []
+    return sorted({*found, *own})
