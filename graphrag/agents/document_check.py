@@ -1,12 +1,12 @@
 """Checks an agent document: its shape, its texts, and that its parts fit together.
 
-From outside: `check_document`, `CheckedDocument`, `WARNINGS`.
+From outside: `check_document`, `CheckedDocument`, `meaning_of`; `ERRORS`, `WORLD_ERRORS`, `WARNINGS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -16,23 +16,43 @@ from graphrag.agents.document import AgentDocument
 from graphrag.agents.document_rules import broken_rules, warnings_of
 from graphrag.agents.loading import read_document
 from graphrag.agents.shape_problems import MAX_PROBLEMS, shape_problems, without_parts
+from graphrag.i18n import Language, text
 from tools.http.problems import DocumentProblem
 
+ERRORS: Final = frozenset(
+    (
+        *("unsupported_version", "unknown_field", "missing_field", "wrong_type", "out_of_range", "bad_name"),
+        *("duplicate_name", "reserved_name", "unknown_voice", "unsupported_audio_format", "bad_template"),
+        *("unknown_namespace", "unknown_filter", "secret_not_allowed_here", "undeclared_secret"),
+        *("bad_expression", "bad_jsonpath", "bad_schema", "host_not_literal", "missing_base_url"),
+        *("both_body_and_builder", "body_with_get", "unknown_builder", "unhandled_tool"),
+        *("unknown_graph_tool", "propose_needs_editor", "unknown_destination", "unresolved_variable"),
+        *("too_large", "too_deep"),
+    )
+)
+"""Codes of a document that is wrong by itself."""
+WORLD_ERRORS: Final = frozenset(
+    ("graph_not_found", "host_not_allowed", "secret_missing", "model_key_missing", "provider_unknown")
+)
+"""Codes of what the document needs and the world has not (`check_world`)."""
 WARNINGS: Final = frozenset(
     (
-        "undeclared_tool",
-        "unset_flag",
-        "ignored_field",
-        "model_retires",
-        "no_fallback_outcome",
-        "unused_secret",
-        "insecure_url",
-        "host_unknown",
+        *("undeclared_tool", "unset_flag", "ignored_field", "model_retires", "no_fallback_outcome"),
+        *("unused_secret", "insecure_url", "host_unknown"),
     )
 )
 """Codes that do not keep an agent from running; every other code does."""
-
-
+_ALLOWED: Final = {
+    "bad_template": "{{ path }}, {{ path | filter }}",
+    "bad_jsonpath": "JSONPath (RFC 9535)",
+    "body_with_get": "params, or another method",
+    "both_body_and_builder": "one of the two",
+    "duplicate_name": "each name once",
+    "missing_base_url": "a base_url in the document",
+    "missing_field": "a value",
+    "reserved_name": "any other name",
+}
+"""What is allowed, where the one who found the mistake does not say."""
 _OF_THE_WHOLE: Final = frozenset(
     ("missing_base_url", "undeclared_secret", "unhandled_tool", "unknown_destination", "propose_needs_editor")
 )
@@ -61,6 +81,10 @@ def check_document(
     problems, document, agent = read.problems, None, None
     if read.document is not None:
         document, agent = _checked(read.document, problems)
+    problems = [
+        replace(problem, allowed=_ALLOWED.get(problem.code)) if problem.allowed is None else problem
+        for problem in problems
+    ]
     errors = [problem for problem in problems if problem.code not in WARNINGS]
     warnings = [problem for problem in problems if problem.code in WARNINGS]
     return CheckedDocument(
@@ -101,3 +125,8 @@ def _say_shape(exc: ValidationError, raw: dict[str, Any], problems: list[Documen
     more = list(broken_rules(rest))
     compile_agent(rest, more)
     problems.extend(problem for problem in more if problem.code not in _OF_THE_WHOLE)
+
+
+def meaning_of(code: str, language: Language) -> str:
+    """Return what a code of a problem means, in a reader's language; details of a problem are in English."""
+    return text(f"problem_{code}", language)

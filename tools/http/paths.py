@@ -156,17 +156,17 @@ def _compile(text: str) -> _CountedPath:
         path = _ENVIRONMENT.compile(text)
     except (JSONPathError, ValueError, ArithmeticError, RecursionError) as error:
         what = str(error).partition("\n")[0] or "this cannot be read"
-        column = _column(error)
+        column = _column(error, text)
         raise BadText("bad_jsonpath", what, allowed=_ALLOWED, column=column) from error
     if not isinstance(path, JSONPath):
         raise BadText("bad_jsonpath", "paths cannot be joined", allowed=_ALLOWED)
     return _counted(path)
 
 
-def _column(error: BaseException) -> int | None:
+def _column(error: BaseException, text: str) -> int | None:
     token = getattr(error, "token", None)
-    index = getattr(token, "index", None)
-    return index + 1 if isinstance(index, int) else None
+    index = getattr(token, "index", None)  # -1: the end
+    return (index if index >= 0 else len(text)) + 1 if isinstance(index, int) else None
 
 
 def _counted(path: JSONPath) -> _CountedPath:
