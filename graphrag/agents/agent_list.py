@@ -16,9 +16,9 @@ from graphrag.agents.loading import read_document
 from tools.http.addresses import origin_of
 from tools.http.compiled import CompiledRequest, compile_request
 from tools.http.expressions import Expression, parse_expression
+from tools.http.json_paths import Path as JsonPath
+from tools.http.json_paths import parse_path
 from tools.http.model import DocumentPart, RequestParts
-from tools.http.paths import Path as JsonPath
-from tools.http.paths import parse_path
 from tools.http.problems import DocumentProblem, noted
 from tools.http.scope import RESPONSE, Names, Scope
 

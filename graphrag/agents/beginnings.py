@@ -31,7 +31,7 @@ from graphrag.prompts.library import load_phrases
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
-from tools.http.templates import Template, TemplateFailed
+from tools.http.value_templates import TemplateFailed, ValueTemplate
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Beginnings:
             return check.blocks_on_error
         return check.block_if.holds(values.scope(self._clock(), response=answer.value, status=answer.status))
 
-    def _message(self, message: Template | None, values: ConversationValues) -> str:
+    def _message(self, message: ValueTemplate | None, values: ConversationValues) -> str:
         if message is None:
             return ""
         try:

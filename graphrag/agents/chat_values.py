@@ -21,7 +21,7 @@ from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tools.http.compiled import RESERVED_CTX
 from tools.http.executor import HttpExecutor
-from tools.http.paths import Path
+from tools.http.json_paths import Path
 from tools.http.scope import ConversationValues, Scope, iso_time
 
 log = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from tools.http.compiled import (
     compile_tool,
 )
 from tools.http.expressions import Expression, parse_expression
+from tools.http.json_paths import Path, parse_path
 from tools.http.model import BuiltinTool, HttpTool
-from tools.http.paths import Path, parse_path
 from tools.http.problems import DocumentProblem, noted
 from tools.http.scope import (
     AT_END,
@@ -40,7 +40,7 @@ from tools.http.scope import (
     Names,
     with_response,
 )
-from tools.http.templates import Template, parse_template
+from tools.http.value_templates import ValueTemplate, parse_template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class CompiledCheck:
     name: str
     request: CompiledRequest
     block_if: Expression
-    message: Template | None
+    message: ValueTemplate | None
     blocks_on_error: bool
 
 
@@ -66,7 +66,7 @@ class CompiledSession:
     tools: Path | None
     voice: Path | None
     ctx_init: tuple[tuple[str, Path], ...]
-    fallback: Template | None
+    fallback: ValueTemplate | None
     fallback_declarations: tuple[ToolDeclaration, ...]
 
 
@@ -74,9 +74,9 @@ class CompiledSession:
 class CompiledGreeting:
     """The two texts of a greeting, and the value that says which; None: always `unknown`."""
 
-    known: Template
-    unknown: Template
-    condition: Template | None
+    known: ValueTemplate
+    unknown: ValueTemplate
+    condition: ValueTemplate | None
     interruptible: bool
 
 
@@ -98,7 +98,7 @@ class CompiledAgent:
 
     document: AgentDocument
     base_url: str | None
-    instructions: Template | None
+    instructions: ValueTemplate | None
     declarations: tuple[ToolDeclaration, ...]
     session: CompiledSession | None
     checks: tuple[CompiledCheck, ...]
@@ -273,7 +273,7 @@ class _Compiler:
             model, where, names, self._problems, base_url=self._base_url, secrets=self._secrets
         )
 
-    def _template(self, source: str | None, where: str, names: Names) -> Template | None:
+    def _template(self, source: str | None, where: str, names: Names) -> ValueTemplate | None:
         if source is None:
             return None
         return noted(self._problems, where, lambda: parse_template(source, names))

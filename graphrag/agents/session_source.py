@@ -19,7 +19,7 @@ from graphrag.leases import now_ms
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
-from tools.http.templates import Template, TemplateFailed
+from tools.http.value_templates import TemplateFailed, ValueTemplate
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class SessionSource:
             instructions=self._rendered(agent, plan.fallback, values), declarations=declarations
         )
 
-    def _rendered(self, agent: CompiledAgent, instructions: Template, values: ConversationValues) -> str:
+    def _rendered(self, agent: CompiledAgent, instructions: ValueTemplate, values: ConversationValues) -> str:
         try:
             return str(instructions.render(values.scope(self._clock()), insert="text"))
         except TemplateFailed as exc:

@@ -1,4 +1,4 @@
-"""What body builders share: what they are told, how they fail, what they look up."""
+"""What body builders share: what they get, how they fail, what they look up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BuilderOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a builder is told about the conversation. `now_ms`: milliseconds since 1970."""
+    """What a builder gets of the conversation. `now_ms`: milliseconds since 1970."""
 
     agent: Mapping[str, Any]
     caller_phone: str | None

@@ -12,11 +12,11 @@ from tools.base import Effect
 from tools.http.addresses import Origin, host_matches, origin_of
 from tools.http.builders import BodyBuilder, parse_builder
 from tools.http.expressions import Expression, parse_expression
+from tools.http.json_paths import Path, parse_path, parse_return
 from tools.http.model import HttpTool, Method, PreStep, Returned
-from tools.http.paths import Path, parse_path, parse_return
 from tools.http.problems import BadText, DocumentProblem, noted
 from tools.http.scope import TOOL, Names, with_error, with_response, with_secrets, with_steps
-from tools.http.templates import Template, parse_template
+from tools.http.value_templates import ValueTemplate, parse_template
 from tools.http.value_tree import ValueTree, parse_tree
 
 RESERVED_CTX = frozenset(
@@ -54,7 +54,7 @@ class CompiledHeader:
     """One header. `secrets`: names of the secrets in it."""
 
     name: str
-    template: Template
+    template: ValueTemplate
     secrets: tuple[str, ...] = ()
 
 
@@ -68,7 +68,7 @@ class CompiledRequest:
     method: Method
     origin: Origin
     prefix: str
-    path: Template
+    path: ValueTemplate
     path_text: str
     params: ValueTree
     headers: tuple[CompiledHeader, ...]

@@ -62,7 +62,7 @@ def with_steps(names: Names, extracted: Iterable[str]) -> Names:
 
 
 def with_response(names: Names) -> Names:
-    """Return the names of an expression that judges a response (`$`, `status`)."""
+    """Return the names of an expression about a response (`$`, `status`)."""
     return names | {RESPONSE, "status"}
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 from tools.http.filters import TemplateFailed
 from tools.http.problems import DocumentProblem, noted
 from tools.http.scope import Names, Scope, ValuePath
-from tools.http.templates import MAX_RENDERED_CHARS, parse_template
+from tools.http.value_templates import MAX_RENDERED_CHARS, parse_template
 
 MAX_DEPTH = 20
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tools.http.values import EVERY, JSON, scope
 from tools.http.problems import DocumentProblem
 from tools.http.scope import INSTRUCTIONS
-from tools.http.templates import TemplateFailed
+from tools.http.value_templates import TemplateFailed
 from tools.http.value_tree import ValueTree, parse_tree
 
 GONE = object()

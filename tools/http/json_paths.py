@@ -19,7 +19,7 @@ from jsonpath.selectors import Filter
 from tools.http.filters import TemplateFailed, compact
 from tools.http.problems import BadText, DocumentProblem
 from tools.http.scope import Names, Scope, ValuePath
-from tools.http.templates import Template, parse_template
+from tools.http.value_templates import ValueTemplate, parse_template
 from tools.http.value_tree import Renderable, ValueTree, parse_tree
 
 MAX_CHARS = 500
@@ -89,7 +89,7 @@ _ENVIRONMENT = _Environment(strict=True, filter_caching=False)
 class Path:
     """One parsed JSONPath. `paths`: what it reads, the response (`$`) first."""
 
-    template: Template
+    template: ValueTemplate
     compiled: _CountedPath | None
     paths: tuple[ValuePath, ...]
 

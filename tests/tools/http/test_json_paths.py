@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.http.values import EVERY, JSON, SCALARS, scope
-from tools.http import paths
-from tools.http.paths import parse_path, parse_return
+from tools.http import json_paths
+from tools.http.json_paths import parse_path, parse_return
 from tools.http.problems import BadText, DocumentProblem
 
 ORDERS = {"orders": [{"n": n, "id": f"id-{n!r}"} for n in (7, 42, 42.0, "42", True, None, "1 || true", 0)]}
@@ -137,15 +137,15 @@ def test_a_path_looks_at_a_bounded_number_of_values(
         deep = {"a": deep, "b": [1, 2]}
     document = {"deep": deep, "wide": [{"id": n} for n in range(3000)], "flat": [0] * 10_000}[shape]
     visits = 0
-    count = paths._Match.filter_context
+    count = json_paths._Match.filter_context
 
-    def counting(match: paths._Match) -> Any:
+    def counting(match: json_paths._Match) -> Any:
         nonlocal visits
         visits += 1
         return count(match)
 
-    monkeypatch.setattr(paths, "MAX_VISITED", 2_000)
-    monkeypatch.setattr(paths._Match, "filter_context", counting)
+    monkeypatch.setattr(json_paths, "MAX_VISITED", 2_000)
+    monkeypatch.setattr(json_paths._Match, "filter_context", counting)
     assert first(text, document) is None
     assert visits <= 2_001
 

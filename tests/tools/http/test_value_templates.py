@@ -16,7 +16,7 @@ import tools.http
 from tests.tools.http.values import EVERY, JSON, NOW, conversation, scope
 from tools.http.problems import BadText
 from tools.http.scope import AT_END, INSTRUCTIONS, TOOL, with_secrets
-from tools.http.templates import TemplateFailed, parse_template
+from tools.http.value_templates import TemplateFailed, parse_template
 
 
 def rendered(text: str, **values: Any) -> Any:

@@ -15,7 +15,7 @@ from tools.http.filters import FILTERS, TemplateFailed, as_text, percent_encoded
 from tools.http.problems import BadText
 from tools.http.scope import Names, Scope, ValuePath, check_first_word
 
-__all__ = ["MAX_RENDERED_CHARS", "Insert", "Template", "TemplateFailed", "parse_template"]
+__all__ = ["MAX_RENDERED_CHARS", "Insert", "TemplateFailed", "ValueTemplate", "parse_template"]
 
 MAX_PLACEHOLDERS = 100
 MAX_PLACEHOLDER_CHARS = 2_000
@@ -51,7 +51,7 @@ class Placeholder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class ValueTemplate:
     """One parsed text. `paths`: what it reads, as `("args", "phone")`."""
 
     parts: tuple[str | Placeholder, ...]
@@ -85,7 +85,7 @@ class Template:
         return text
 
 
-def parse_template(text: str, names: Names) -> Template:
+def parse_template(text: str, names: Names) -> ValueTemplate:
     """Return the parsed text. Raises: BadText (bad_template, unknown_namespace, unknown_filter,
     secret_not_allowed_here)."""
     parts: list[str | Placeholder] = []
@@ -99,7 +99,7 @@ def parse_template(text: str, names: Names) -> Template:
         paths += reader.paths
         position = reader.position
     parts.append(text[position:])
-    return Template(parts=tuple(part for part in parts if part != ""), paths=tuple(paths))
+    return ValueTemplate(parts=tuple(part for part in parts if part != ""), paths=tuple(paths))
 
 
 class _Reader:
