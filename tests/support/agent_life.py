@@ -28,7 +28,7 @@ from tools.http.compiled import CompiledRequest
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.scope import ConversationValues
-from tools.http.templates import TemplateFailed
+from tools.http.value_templates import TemplateFailed
 
 BASE = "https://api.example.com"
 LOCALE = Locale(language="en", timezone="UTC")
