@@ -439,7 +439,7 @@ class AgentDocument(DocumentPart):
     )
     voice: VoiceOptions = Field(
         default_factory=VoiceOptions,
-        description="How a call sounds and ends.",
+        description="Sound, silence and end of calls.",
         examples=[{"silence_s": 15}],
     )
     secrets: list[SecretUse] = Field(

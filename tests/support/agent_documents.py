@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,7 @@ def _holders(value: Any) -> list[Any]:
     return own + [holder for part in inner for holder in _holders(part)]
 
 
+@cache
 def _examples() -> list[Any]:
     shapes = [agent_schema(), *agent_schema()["$defs"].values()]
     return [

@@ -155,7 +155,7 @@ def _compile(text: str) -> _CountedPath:
     try:
         path = _ENVIRONMENT.compile(text)
     except (JSONPathError, ValueError, ArithmeticError, RecursionError) as error:
-        what = str(error).partition("\n")[0] or "this cannot be read"
+        what = str(error.args[0] if error.args else "").partition("\n")[0] or "this cannot be read"
         column = _column(error, text)
         raise BadText("bad_jsonpath", what, allowed=_ALLOWED, column=column) from error
     if not isinstance(path, JSONPath):

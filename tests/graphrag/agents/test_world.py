@@ -1,0 +1,104 @@
+"""What an agent needs of the world is looked up, and what it lacks is said with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from graphrag.agents.declared_tools import checked_declarations
+from graphrag.agents.document_check import WARNINGS, WORLD_ERRORS, check_document
+from graphrag.agents.world import check_variables, check_world
+from tests.support.agent_documents import agent_document
+
+
+@dataclass
+class SmallWorld:
+    """A world with one graph, one secret and one provider."""
+
+    refused: dict[str, Literal["refused", "unknown"]] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=lambda: {"API_KEY": "abcdefgh"})
+    keys: frozenset[str | None] = frozenset((None, "openai"))
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def has_graph(self, graph_key: str) -> bool:
+        return graph_key == "nba"
+
+    async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
+        self.asked.append((host, port))
+        return self.refused.get(host)
+
+    def has_secret(self, name: str) -> bool:
+        return name in self.secrets
+
+    def is_secret(self, text: str) -> bool:
+        return text in self.secrets.values()
+
+    def providers(self) -> list[str]:
+        return ["openai", "anthropic"]
+
+    def has_model_key(self, provider: str | None) -> bool:
+        return provider in self.keys
+
+
+async def lacking(world: SmallWorld, **changes: Any) -> list[tuple[str, str]]:
+    agent = check_document(agent_document() | changes).agent
+    assert agent is not None
+    return [(problem.code, problem.where) for problem in await check_world(agent, world)]
+
+
+async def test_nothing_is_lacking_and_each_host_is_asked_for_once() -> None:
+    world = SmallWorld()
+    assert await lacking(world) == []
+    assert world.asked == [("api.example.com", 443)]
+
+
+async def test_all_that_is_lacking_is_said_at_once() -> None:
+    world = SmallWorld(refused={"api.example.com": "refused", "other.example.com": "unknown"}, secrets={})
+    tools = agent_document()["tools"] | {"other": {"type": "http", "url": "https://other.example.com:8443/x"}}
+    found = await lacking(world, graphs=["nba", "nfl"], tools=tools, chat={"provider": "anthropic"})
+    assert found == [
+        ("graph_not_found", "graphs.1"),
+        ("host_not_allowed", "base_url"),
+        ("host_unknown", "tools.other.url"),
+        ("secret_missing", "secrets.0.name"),
+        ("model_key_missing", "chat.provider"),
+    ]
+    assert await lacking(SmallWorld(), chat={"provider": "openia"}) == [("provider_unknown", "chat.provider")]
+    assert {code for code, _ in found} | {"provider_unknown"} == WORLD_ERRORS | {"host_unknown"}
+    assert "host_unknown" in WARNINGS
+
+
+async def test_an_agent_of_the_phone_alone_needs_no_model_of_chats() -> None:
+    assert await lacking(SmallWorld(keys=frozenset()), channels=["voice"]) == []
+
+
+def test_a_secret_is_no_variable() -> None:
+    problems = check_variables({"CITY": "Paris", "KEY": "abcdefgh"}, SmallWorld())
+    assert [(problem.code, problem.where) for problem in problems] == [
+        ("secret_not_allowed_here", "variables.KEY")
+    ]
+    assert "abcdefgh" not in str(problems)
+
+
+def test_of_fetched_declarations_only_those_are_kept_that_a_document_could_have() -> None:
+    function = {"type": "function", "name": "ask"}
+    nested: dict[str, Any] = {"type": "object"}
+    for _ in range(9):
+        nested = {"type": "object", "properties": {"a": nested}}
+    tools: list[Any] = [
+        function | {"description": "First."},
+        function,
+        {"type": "function", "name": "nobody"},
+        function | {"strict": True},
+        function | {"name": "tell", "parameters": nested},
+        function
+        | {"name": "tell", "parameters": {"type": "object", "properties": {"a": {"$ref": "http://x"}}}},
+        None,
+        "ask",
+    ]
+    kept, dropped = checked_declarations(tools, {"ask", "tell"})
+    assert [(declaration.name, declaration.description) for declaration in kept] == [("ask", "First.")]
+    assert [name for name, _ in dropped] == ["ask", "nobody", "ask", "tell", "tell", "None", "ask"]
+    assert all(reason for _, reason in dropped)
+    for hostile in (None, 3, "x", {"a": 1}, [[[]]] * 1_000):
+        assert checked_declarations(hostile, {"ask"})[0] == []
