@@ -76,7 +76,7 @@ bench-scale: .venv/.plots ## Measure editing, approving and importing from 1k to
 	   uv pip install -q --python $(PY) -c constraints.txt -e '.[plots]'
 	@touch $@
 
-bench-sessions: setup ## Measure what automations cost beside conversations (about three minutes)
+bench-sessions: setup ## Measure what automations cost beside conversations (about four minutes)
 	$(PY) -m tests.benchmarks.sessions
 
 bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)

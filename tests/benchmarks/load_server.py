@@ -98,20 +98,28 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                 yield Loaded(port=port, pid=server.pid, folder=Path(folder))
 
 
+def rest_of(server: Loaded) -> httpx2.AsyncClient:
+    """Return a client of the server's REST, not yet opened."""
+    return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60)
+
+
+async def automation_on(client: httpx2.AsyncClient, graph_key: str) -> str:
+    """Make an automation of a graph, and return its id."""
+    body = {"graphKey": graph_key, "name": "check", "message": "Look at it."}
+    done = await client.post("/api/automations", json=body)
+    assert done.status_code == 201, done.text
+    return done.json()["id"]
+
+
 async def begin_runs(server: Loaded, runs: int) -> None:
     """Begin so many runs of automations, each on a graph of its own; the model answers them as anybody."""
-    address = f"http://127.0.0.1:{server.port}"
     made: list[str] = []
-    async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client:
+    async with rest_of(server) as client:
         for number in range(runs):
             key, raw = f"watched-{number}", load_text("nba.json").encode()
-            done = [await client.post(f"/api/graphs/import?graphKey={key}", content=raw)]
-            body = {"graphKey": key, "name": "check", "message": "Look at it."}
-            done.append(await client.post("/api/automations", json=body))
-            assert done[-1].status_code == 201, done[-1].text
-            automation = done[-1].json()
-            assert done[0].is_success, done[0].text
-            made.append(automation["id"])
+            done = await client.post(f"/api/graphs/import?graphKey={key}", content=raw)
+            assert done.is_success, done.text
+            made.append(await automation_on(client, key))
         await asyncio.sleep(EMBEDDED_IN_S if runs else 0)
         for key in made:
             begun = await client.post(f"/api/automations/{key}/run")

@@ -26,6 +26,10 @@ END = (
 async def main(pieces: int, pace_s: float) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        if not head.startswith(b"post"):  # what a model's server is asked about itself
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            writer.close()
+            return
         length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
         await reader.readexactly(length)
         writer.write(HEAD)
@@ -34,6 +38,8 @@ async def main(pieces: int, pace_s: float) -> None:
         for _ in range(pieces):
             due += pace_s
             await asyncio.sleep(due - loop.time())
+            if writer.is_closing():  # who asked is gone
+                return
             writer.write((PIECE % time.time_ns()).encode())
         writer.write(END)
         await writer.drain()

@@ -1,4 +1,4 @@
-"""What automations cost: a tick with nothing to do, how late a run begins, and 300 answers beside four runs.
+"""What automations cost: idle ticks, how late a run begins, what a conversation meets, and answers beside.
 
 Run: `make bench-sessions`, or `python -m tests.benchmarks.sessions --help`.
 """
@@ -8,21 +8,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Graph
 from graphrag.automations.automation import Automation
 from graphrag.leases import now_ms
 from tests.benchmarks import streaming
-from tests.benchmarks.load_server import percentile
+from tests.benchmarks.load_server import GRAPH, Loaded, automation_on, loaded, percentile, rest_of
 from tests.benchmarks.machine import described
+from tests.benchmarks.raw_ws import connected
 from tests.concurrency.session_workers import Now
 from tests.support.automations import finish, night_on, until
 from tests.support.scripted_provider import ScriptedProvider
 
-TICK_S = 5.0
+TICK_S, FIRST_MS = 5.0, 50.0
 
 
 async def idle_ticks(folder: Path, automations: int, ticks: int) -> list[float]:
@@ -58,18 +62,81 @@ async def start_delays(folder: Path, automations: int, within_s: int) -> list[fl
         return [((run.started_time or 0) - run.scheduled_time) / 1000 for run in begun]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """What a conversation meets while nothing or a run works on its graph. Units: milliseconds."""
+
+    alone: list[float]
+    beside: list[float]
+    """Until the first piece of the answer."""
+    made_way: list[float]
+    """Until the run is paused."""
+
+
+async def interrupted(chats: int) -> Interrupted:
+    """Ask so many questions, each once alone and once while a run works on the graph."""
+    found = Interrupted(alone=[], beside=[], made_way=[])
+    async with loaded(pieces=600, pace_ms=FIRST_MS) as server, rest_of(server) as client:
+        automation = await automation_on(client, GRAPH)
+        for number in range(chats + 1):
+            alone, _ = await first_piece(server)
+            begun = await client.post(f"/api/automations/{automation}/run?supersede=true")
+            assert begun.is_success, begun.text
+            run = f"/api/sessions/{begun.json()['sessionId']}"
+            while (await client.get(run)).json()["phase"] != "calling_ai":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)  # it is under way
+            beside, asked_at = await first_piece(server)
+            while (await client.get(run)).json().get("endReason") != "SUSPENDED":  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            if number:  # the first load what the others use
+                found.alone.append(alone)
+                found.beside.append(beside)
+                found.made_way.append((time.perf_counter() - asked_at) * 1000)
+    return found
+
+
+async def first_piece(server: Loaded) -> tuple[float, float]:
+    """Return how long an answer took to begin, and when it was asked for; it is stopped then."""
+    begun, ended, first = asyncio.Event(), asyncio.Event(), list[float]()
+
+    def on_message(message: dict[str, Any]) -> None:
+        if message["type"] == "ai:token":
+            first.append(time.perf_counter())
+            begun.set()
+        elif message["type"] in ("ai:complete", "ai:error"):
+            ended.set()
+
+    client = await connected(server.port, on_message)
+    asked_at = time.perf_counter()
+    client.send({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "What is this?"})
+    async with asyncio.timeout(30):
+        await begun.wait()
+        client.send({"type": "ai:interrupt", "_id": 1, "threadId": ""})
+        await ended.wait()
+    client.close()
+    return (first[0] - asked_at) * 1000, asked_at
+
+
 async def measured(given: argparse.Namespace) -> None:
     print(described())
+    print(f"\n{'measure':<52}{'p50':>10}{'p95':>10}")
     with TemporaryDirectory() as folder:
         took = await idle_ticks(Path(folder), given.automations, given.ticks)
-        p50, p95 = percentile(took, 0.5), percentile(took, 0.95)
-        print(f"idle tick, {given.automations:,} automations   p50 {p50:6.2f} ms   p95 {p95:6.2f} ms")
+        row(f"idle tick, {given.automations:,} automations, ms", took)
         delays = await start_delays(Path(folder), given.due, given.within)
-        p50, p95 = percentile(delays, 0.5), percentile(delays, 0.95)
-        print(f"a run begins after it is due, {given.due} of them   p50 {p50:5.2f} s   p95 {p95:5.2f} s")
+        row(f"a run begins after it is due, {given.due} of them, s", delays)
+    met = await interrupted(given.chats)
+    row(f"first piece of an answer ({FIRST_MS:g} ms the model's), ms", met.alone)
+    row("  while a run works on the graph, ms", met.beside)
+    row("  and until that run is paused, ms", met.made_way)
     for runs in (0, given.runs):
         print(f"\n{given.streams} answers at once beside {runs} runs:")
         streaming.show(await streaming.measure(given.streams, given.pieces, given.pace_ms, runs=runs))
+
+
+def row(name: str, values: Sequence[float]) -> None:
+    print(f"{name:<52}{percentile(values, 0.5):>10.2f}{percentile(values, 0.95):>10.2f}", flush=True)
 
 
 if __name__ == "__main__":
@@ -78,6 +145,7 @@ if __name__ == "__main__":
     parser.add_argument("--ticks", type=int, default=200)
     parser.add_argument("--due", type=int, default=30)
     parser.add_argument("--within", type=int, default=30, help="seconds in which they come due")
+    parser.add_argument("--chats", type=int, default=20, help="questions that interrupt a run")
     parser.add_argument("--streams", type=int, default=300)
     parser.add_argument("--pieces", type=int, default=100)
     parser.add_argument("--pace-ms", type=float, default=100.0)
