@@ -1,0 +1,262 @@
+"""A small API for the sample agents: messages, incidents, a catalogue and its orders, kept in memory.
+
+Faults on demand: `PUT /faults/orders {"status": 503, "times": 2, "delay_s": 0.5}` makes the next two
+requests to `/orders` fail; `DELETE /faults` ends all. `GET /requests` shows what arrived last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import uvicorn
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tools.http.scope import iso_time
+
+DEFAULT_PORT = 8770
+"""The port of the sample documents' `base_url`."""
+
+BLOCKED_PHONE = "+33600000000"
+KNOWN_PHONE = "+33612345678"
+MAX_KEPT = 500
+MAX_BODY = 256_000
+READY_IN_MS = 30 * 60_000
+
+_SERVICES = {
+    "players-api": {"state": "down", "incident": "INC-7", "since": "2025-01-15T18:40:00Z"},
+    "stats-api": {"state": "ok"},
+    "mail": {"state": "degraded"},
+}
+_ITEMS = {
+    "1": {"id": "tpl-fetch", "name": "Fetch with retries"},
+    "2": {"id": "tpl-approval", "name": "Approval by a person"},
+    "3": {"id": "tpl-report", "name": "Nightly report"},
+    "11": {"id": "opt-support", "name": "With support"},
+}
+_PROMPT = (
+    "You take orders for workflow templates. The catalogue: 1 Fetch with retries (9.50), 2 Approval by a"
+    " person (12.00), 3 Nightly report (7.25); the option Support (choice_id 11) costs 2.00 more."
+    " Check availability before you confirm an order, read the order back, and confirm it when they agree."
+)
+_TEXT: dict[str, Any] = {"type": "string", "maxLength": 2000}
+_OPTION: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": _TEXT,
+        "choice": _TEXT,
+        "choice_id": {"type": "integer"},
+        "extra_price": {"type": "number"},
+    },
+}
+_ITEM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "quantity": {"type": "integer", "minimum": 1},
+        "unit_price": {"type": "number"},
+        "selected_options": {"type": "array", "items": _OPTION},
+    },
+    "required": ["id", "quantity", "unit_price"],
+}
+
+
+def _declared(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {"type": "function", "name": name, "description": description, "parameters": parameters}
+
+
+_TOOLS = [
+    _declared(
+        "check_availability",
+        "Says when an order would be ready.",
+        ["mode"],
+        mode={"enum": ["pickup", "delivery"]},
+        time=_TEXT,
+    ),
+    _declared(
+        "confirm_order",
+        "Places the order that the person agreed to.",
+        ["items"],
+        items={"type": "array", "items": _ITEM, "minItems": 1},
+        order_type={"enum": ["pickup", "delivery"]},
+        customer_name=_TEXT,
+        notes=_TEXT,
+    ),
+    _declared("order_status", "Lists the orders of a phone number.", [], phone=_TEXT),
+    _declared("leave_message", "Leaves a message for the team.", ["content"], content=_TEXT),
+]
+
+
+class Fault(BaseModel):
+    """What goes wrong with the next `times` requests: they wait, and fail with `status` (0: only wait)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: int = Field(default=503, ge=0, le=599)
+    delay_s: float = Field(default=0, ge=0, le=60)
+    times: int = Field(default=1, ge=1, le=1000)
+
+
+class DemoApi:
+    """The API and what it keeps: bounded, for one process, forgotten when it ends."""
+
+    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._clock = clock
+        self._last_id = 0
+        self.faults: dict[str, Fault] = {}
+        self.requests: deque[dict[str, Any]] = deque(maxlen=MAX_KEPT)
+        self.kept: dict[str, deque[dict[str, Any]]] = {
+            kind: deque(maxlen=MAX_KEPT)
+            for kind in ("messages", "incidents", "orders", "calls", "conversations")
+        }
+        self.kept["incidents"].append({"id": "INC-7", "service": "players-api", "state": "open"})
+
+    def app(self) -> Starlette:
+        """Return the ASGI application."""
+        reads = {
+            "/services/{name}": self._service,
+            "/config": self._config,
+            "/blocked": self._blocked,
+            "/incidents": self._incidents,
+            "/orders": self._orders,
+        }
+        routes = [Route(path, self._answering(find), methods=["GET"]) for path, find in reads.items()]
+        routes += [
+            Route(f"/{kind}", self._answering(self._keep), methods=["POST", "PATCH"]) for kind in self.kept
+        ]
+        routes += [
+            Route("/availability", self._answering(self._available), methods=["POST"]),
+            Route("/requests", self._seen, methods=["GET"]),
+            Route("/faults", self._mend, methods=["DELETE"]),
+            Route("/faults/{name}", self._break, methods=["PUT"]),
+        ]
+        return Starlette(routes=routes)
+
+    def _answering(
+        self, find: Callable[[Request, Any], tuple[int, Any]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            raw = await request.body()
+            if len(raw) > MAX_BODY:
+                return JSONResponse({"error": "too large"}, 413)
+            body = _parsed(raw)
+            self.requests.append(
+                {
+                    "method": request.method,
+                    "path": request.url.path,
+                    "query": request.url.query,
+                    "key": request.headers.get("idempotency-key"),
+                    "body": body,
+                }
+            )
+            failed = await self._fault(request.url.path.split("/")[1])
+            status, value = failed or find(request, body)
+            return JSONResponse(value, status)
+
+        return answer
+
+    async def _fault(self, name: str) -> tuple[int, Any] | None:
+        fault = self.faults.get(name)
+        if fault is None:
+            return None
+        fault.times -= 1
+        if fault.times == 0:
+            del self.faults[name]
+        await asyncio.sleep(fault.delay_s)
+        return (fault.status, {"error": "a fault on demand"}) if fault.status else None
+
+    async def _break(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            fault = Fault.model_validate_json(await request.body() or b"{}")
+        except ValidationError as error:
+            return JSONResponse({"error": error.errors(include_url=False, include_context=False)}, 422)
+        if len(self.faults) < MAX_KEPT:
+            self.faults[name] = fault
+        return JSONResponse(fault.model_dump())
+
+    async def _mend(self, _: Request) -> Response:
+        self.faults.clear()
+        return Response(status_code=204)
+
+    async def _seen(self, _: Request) -> Response:
+        return JSONResponse({"requests": list(self.requests)})
+
+    def _service(self, request: Request, _: Any) -> tuple[int, Any]:
+        name = request.path_params["name"]
+        service = _SERVICES.get(name)
+        if service is None:
+            return 404, {"error": "no such service", "services": sorted(_SERVICES)}
+        return 200, {"service": name, **service}
+
+    def _config(self, request: Request, _: Any) -> tuple[int, Any]:
+        known = request.query_params.get("phone") == KNOWN_PHONE
+        customer = {"id": "cus-1", "name": "Ada", "orders": 3} if known else None
+        return 200, {
+            "systemPrompt": _PROMPT,
+            "tools": _TOOLS,
+            "itemMap": _ITEMS,
+            "avgPrepTimeMin": 25,
+            "customer": customer,
+        }
+
+    def _blocked(self, request: Request, _: Any) -> tuple[int, Any]:
+        return 200, {"blocked": request.query_params.get("phone") == BLOCKED_PHONE}
+
+    def _incidents(self, request: Request, _: Any) -> tuple[int, Any]:
+        state = request.query_params.get("state")
+        found = [item for item in self.kept["incidents"] if state in (None, item.get("state"))]
+        return 200, {"incidents": found}
+
+    def _orders(self, request: Request, _: Any) -> tuple[int, Any]:
+        phone = request.query_params.get("phone")
+        return 200, {
+            "orders": [order for order in self.kept["orders"] if order.get("customerPhone") == phone]
+        }
+
+    def _available(self, _: Request, __: Any) -> tuple[int, Any]:
+        ready = iso_time(self._clock() + READY_IN_MS)
+        return 200, {
+            "available": True,
+            "estimatedTimeISO": ready,
+            "estimatedTime": ready[11:16],
+            "deliveryFee": 2,
+        }
+
+    def _keep(self, request: Request, body: Any) -> tuple[int, Any]:
+        """Store a new record, or change the one whose id a PATCH names."""
+        if not isinstance(body, dict):
+            return 422, {"error": "a JSON object is needed"}
+        sent = cast(dict[str, Any], body)
+        kind = request.url.path[1:]
+        if request.method == "PATCH":
+            for record in self.kept[kind]:
+                if record["id"] == sent.get("id"):
+                    record.update(sent)
+                    return 200, record
+            return 404, {"error": "no such id"}
+        self._last_id += 1
+        record = {"state": "open", **sent, "id": f"{kind.removesuffix('s')}-{self._last_id}"}
+        self.kept[kind].append(record)
+        return 201, {"id": record["id"]}
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return json.loads(raw) if raw else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def serve_demo_api(port: int = DEFAULT_PORT) -> None:
+    """Serve the API on loopback until it is interrupted."""
+    uvicorn.run(DemoApi().app(), host="127.0.0.1", port=port, log_level="warning")
