@@ -76,6 +76,11 @@ class Delivery(Document):
     def id(self) -> str:
         return f"{self.call_id}:{self.event}"
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether it is being sent, as far as is known."""
+        return self.status == "waiting" and self.next_time - CLAIMED_MS == self.last_time
+
 
 def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
     """Return the write that stores a new delivery, to join that of what causes it."""
@@ -154,11 +159,14 @@ class Deliveries:
         if not task.cancelled() and task.exception() is not None:  # it is stored, and found when it is due
             log.warning("delivery_not_sent", extra={"error": type(task.exception()).__name__})
 
-    async def settled(self, call_ids: Sequence[str], *, timeout_s: float) -> None:
-        """Wait until nothing of these conversations is being sent here any more, at most `timeout_s`."""
-        tasks = [self._sending[call_id] for call_id in call_ids if call_id in self._sending]
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout_s)
+    async def settled(self, call_ids: Sequence[str] | None = None, *, timeout_s: float) -> bool:
+        """Wait, at most `timeout_s`, until nothing of these conversations, or of any, is being sent here.
+
+        Returns whether that is so.
+        """
+        wanted = self._sending.keys() if call_ids is None else call_ids
+        tasks = [self._sending[call_id] for call_id in wanted if call_id in self._sending]
+        return not tasks or not (await asyncio.wait(tasks, timeout=timeout_s))[1]
 
     async def close(self) -> None:
         """Leave what is being sent; it is found again when it is due."""
@@ -201,8 +209,10 @@ class Deliveries:
             if record is None or delivery is None or delivery.status != "waiting" or delivery.next_time > now:
                 return delivery
             earlier = await self._earlier(delivery)
-            if any(each.status == "waiting" for each in earlier) and now < delivery.created_time + EARLIER_MS:
-                await self._put(record, _with(delivery, next_time=now + LOOK_MS))
+            until = _waits_until(delivery, earlier, now)
+            if until > now:
+                if not any(each.is_claimed for each in earlier):  # else who sends that sends this next
+                    await self._put(record, _with(delivery, next_time=until))
                 return delivery
             attempts, claimed = delivery.attempts + 1, now + CLAIMED_MS
             claim = _with(delivery, attempts=attempts, last_time=now, next_time=claimed)
@@ -294,6 +304,12 @@ class Deliveries:
 def request_of(agent: CompiledAgent, event: LifecycleEvent) -> LifecycleRequest | None:
     """Return the request that an agent's document has for an event."""
     return {"on_start": agent.on_start, "on_no_action": agent.on_no_action, "on_end": agent.on_end}[event]
+
+
+def _waits_until(delivery: Delivery, earlier: Sequence[Delivery], now: int) -> int:
+    """Return when to look again at a delivery because of those before it; 0: they are over, or too late."""
+    times = [each.next_time for each in earlier if each.status == "waiting"]
+    return min(max(*times, now + LOOK_MS), delivery.created_time + EARLIER_MS) if times else 0
 
 
 def _judged(owed_request: LifecycleRequest, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:

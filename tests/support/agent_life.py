@@ -247,11 +247,8 @@ class Server:
 
     async def quiet(self) -> None:
         """Wait until nothing is being sent."""
-        for _ in range(200):
-            await self.life.deliveries.settled(list(self.life.deliveries._sending), timeout_s=5)
-            if not self.life.deliveries._sending:
-                return
-            await asyncio.sleep(0)
+        assert await self.life.deliveries.settled(timeout_s=5)
+        await asyncio.sleep(0)
 
     async def tick(self) -> None:
         """Do what an `AgentWorker` does for conversations."""
