@@ -45,7 +45,7 @@ class WorkspaceAgents:
         if now >= self._looked + GRAPHS_MS:
             self._looked = now
             self._begin("graphs", self._end_without_graph())
-        await asyncio.wait(self._working.values(), timeout=0)
+        await asyncio.sleep(0)
 
     def _begin(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         if name in self._working:
@@ -119,6 +119,7 @@ class AgentWorker:
         except Exception:
             log.exception("agent_work_failed", extra={"work": "workspaces"})
             return
+        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         for name in names:
             try:
                 self._seen[name] = await self._opened(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,8 +11,9 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.mock import open_nba
+from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_messages import from_stored, to_stored
 from graphrag.agent.thread_store import KIND, StoredThread, ThreadBusy, ThreadNotFound, Threads, ThreadVersion
 from graphrag.approvals import Person
@@ -208,3 +209,23 @@ async def test_half_a_surrogate_pair_is_stored_as_a_question_mark(shelf: Shelf) 
     kept = await shelf.threads.save(stored, [UserMessage(content="\udfff")])
     assert kept.thread.messages == [UserMessage(content="?")]
     assert (await shelf.threads.get(stored.thread.key, EDITOR)).thread.title == "half ? pair"
+
+
+async def test_a_thread_of_an_agent_is_found_by_it_and_read_as_it_was_stored(shelf: Shelf) -> None:
+    agent = ThreadAgent(agent_id="shop", version=2, ctx={"a": None, "b": [None, 1.5]}, idle_time=7)
+    begun = shelf.threads.begin("", EDITOR, title="t")
+    begun = replace(begun, thread=begun.thread.model_copy(update={"agent": agent}))
+    owed = RecordWrite(kind="delivery", key="d", data={"status": "waiting"}, expected_version=None)
+    stored = await shelf.threads.save(begun, hello(), [owed])
+    read = await shelf.threads.get(stored.thread.key, EDITOR)
+    assert (read.thread.agent, read.version) == (agent, stored.version)
+    (found,) = await shelf.records.query(KIND, {"agentId": "shop"}, order_by="agentIdleTime", at_most=7)
+    assert found.key == stored.thread.key
+    ended = agent.model_copy(update={"ended_time": 9})
+    again = replace(read, thread=read.thread.model_copy(update={"agent": ended}))
+    with pytest.raises(ThreadBusy):  # the delivery is there already: nothing is written
+        await shelf.threads.save(again, hello(), [owed])
+    assert await shelf.records.query(KIND, {"agentOpen": True}) != []
+    await shelf.threads.save(again, hello())
+    assert await shelf.records.query(KIND, {"agentOpen": True}) == []
+    assert await shelf.records.query(KIND, order_by="agentIdleTime", at_most=7) == []
