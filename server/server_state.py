@@ -26,6 +26,7 @@ from graphrag.app.wiring import (
     Services,
     Shared,
     agent_of,
+    close_agents,
     open_model,
     open_shared,
     worker_of,
@@ -181,7 +182,7 @@ class ServerState:
 
     async def _close_agents(self) -> None:
         for workspace in list(self._open.values()):
-            await workspace.services.agents.aclose()
+            await close_agents(workspace.services)
 
     async def _workspaces_of_agents(self) -> list[str]:
         return await workspaces_with_agents(self.settings, self.shared.database)

@@ -20,6 +20,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.agent_store import KIND as AGENT_KIND
 from graphrag.agents.agent_worker import WorkspaceAgents
+from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_secrets
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     pass
 
 LOCAL_USER = "local"
+DELIVERING_S = 10.0
+"""So long a command waits at its end for what it is sending to the APIs of agents."""
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +247,8 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
         try:
             yield services
         finally:
-            await services.agents.aclose()
+            await services.life.deliveries.settled(timeout_s=DELIVERING_S)
+            await close_agents(services)
 
 
 def rules_provider() -> LLMProvider:
@@ -358,13 +362,20 @@ async def workspaces_with_automations(database: Database) -> list[str]:
     return await database.workspaces(AUTOMATION_KIND)
 
 
+async def close_agents(services: Services) -> None:
+    """Leave what the agents of a workspace do here; another process, or the next start, goes on with it."""
+    await services.life.deliveries.close()
+    await services.agents.aclose()
+
+
 def working_agents(services: Services) -> WorkspaceAgents:
     """Return what a worker does again and again for the agents of a workspace."""
     return WorkspaceAgents(manager=services.agents, life=services.life, source=services.source)
 
 
 async def workspaces_with_agents(settings: Settings, database: Database) -> list[str]:
-    """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet."""
-    found = await database.workspaces(AGENT_KIND)
+    """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet, and one
+    without agents may have deliveries left."""
+    found = [name for kind in (AGENT_KIND, DELIVERY_KIND) for name in await database.workspaces(kind)]
     own = [settings.workspace] if settings.agent_sources else []
     return sorted({*found, *own})
