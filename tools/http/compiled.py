@@ -12,7 +12,13 @@ from tools.base import Effect
 from tools.http.addresses import Origin, host_matches, origin_of
 from tools.http.builders import BodyBuilder, parse_builder
 from tools.http.expressions import Expression, parse_expression
+from tools.http.fetch import KEPT_IN_URL
 from tools.http.json_paths import Path, parse_path, parse_return
+from tools.http.model import HttpTool, Method, PreStep, Returned
+from tools.http.problems import BadText, DocumentProblem, noted
+from tools.http.scope import TOOL, Names, with_error, with_response, with_secrets, with_steps
+from tools.http.value_templates import ValueTemplate, parse_template
+from tools.http.value_tree import ValueTree, parse_tree
 from tools.http.model import HttpTool, Method, PreStep, Returned
 from tools.http.problems import BadText, DocumentProblem, noted
 from tools.http.scope import TOOL, Names, with_error, with_response, with_secrets, with_steps
@@ -29,7 +35,6 @@ _BASE_URL = re.compile(r"\{\{\s*base_url\s*\}\}(?=[/?]|\Z)")
 _LITERAL = re.compile(r"https?://[^/?#{}\s\\]+(?=[/?]|\Z)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
 _OURS = frozenset(("host", "content-length", "transfer-encoding", "connection"))
-_KEPT_IN_URL = "%/?&=:@!$'()*+,;~-._{}| \"[]"
 
 
 class RequestLike(Protocol):
@@ -226,7 +231,7 @@ def _address(url: str, base_url: str | None) -> tuple[Origin, str, str]:
         origin = origin_of(begin)
     except ValueError as exc:
         raise BadText("host_not_literal", str(exc), allowed="https://HOST:PORT") from exc
-    prefix = quote(urlsplit(begin).path, safe=_KEPT_IN_URL)
+    prefix = quote(urlsplit(begin).path, safe=KEPT_IN_URL)
     return origin, prefix, url[literal.end() :]
 
 

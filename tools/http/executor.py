@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
+from urllib.parse import quote, urlencode
 
-from tools.http.compiled import CompiledRequest, CompiledTool
-from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest
-from tools.http.scope import ConversationValues
+from tools.http.builders import About, BuilderFailed
+from tools.http.compiled import CompiledRequest, CompiledStep, CompiledTool
+from tools.http.fetch import KEPT_IN_URL, FailCode, HttpAnswer, HttpClient, PreparedRequest, RequestFailed
+from tools.http.filters import TemplateFailed, as_text, compact
+from tools.http.scope import ConversationValues, Scope
 from tools.http.secret_values import Secrets
+from tools.http.value_tree import ValueTree
+
+log = logging.getLogger(__name__)
+
+MAX_STORED_BYTES = 64 * 1024
+MAX_DETAIL_CHARS = 500
+MAX_TEXT_CHARS = 4_000
+MAX_HEADER_CHARS = 8_000
+MAX_URL_CHARS = 8_000
 
 
 class Sentence(Protocol):
@@ -22,35 +38,74 @@ class Sentence(Protocol):
 class ToolOutcome:
     """What a tool gave. `value` is for the model; `stored` and `flags` were set in ctx.
 
-    `status`: of the last answer. `code`: why it is no success.
+    `status`: of the last answer. `code`: why it is no success; None where a step stopped the tool.
     """
 
     value: Any
     ok: bool
     status: int | None = None
-    code: str | None = None
+    code: FailCode | None = None
     stored: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One call of a tool: its arguments, what its steps extracted, its last answer."""
+
+    tool: CompiledTool
+    args: Mapping[str, Any]
+    values: ConversationValues
+    call_id: str
+    clock: Callable[[], int]
+    pre: dict[str, Any] = field(default_factory=dict[str, Any])
+    answer: HttpAnswer | None = None
+
+    def scope(self, error: str | None = None) -> Scope:
+        answer = self.answer
+        return self.values.scope(
+            self.clock(),
+            args=self.args,
+            pre=self.pre,
+            error=error,
+            status=None if answer is None else answer.status,
+            response=None if answer is None else answer.value,
+        )
+
+    def key(self, step: str) -> str:
+        return quote(f"{self.values.call_id}:{self.call_id}:{step}", safe=":")[:250]
 
 
 class HttpExecutor:
     """Runs the tools and the other requests of one agent. `clock`: milliseconds since 1970."""
 
     def __init__(
-        self,
-        client: HttpClient,
-        secrets: Secrets,
-        clock: Callable[[], int],
-        sentence: Sentence,
+        self, client: HttpClient, secrets: Secrets, clock: Callable[[], int], sentence: Sentence
     ) -> None:
-        self._client, self._secrets, self._clock, self._sentence = client, secrets, clock, sentence
+        self.secrets = secrets
+        self._client, self._clock, self._sentence = client, clock, sentence
 
     async def run(
         self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues, call_id: str
     ) -> ToolOutcome:
-        """Return what a tool gave; sets what it stores, and its flags, in `values.ctx`. Never raises."""
-        raise NotImplementedError
+        """Return what a tool gave; sets what it stores, and its flags, in `values.ctx`."""
+        begun = time.perf_counter()
+        run = _Run(tool=tool, args=args, values=values, call_id=call_id, clock=self._clock)
+        try:
+            async with asyncio.timeout(tool.timeout_s):
+                outcome = await self._run(run)
+        except TimeoutError:
+            outcome = self._failed(run, RequestFailed("timed_out", fact=f"{tool.timeout_s:g}"))
+        except RequestFailed as failed:
+            outcome = self._failed(run, failed)
+        except TemplateFailed as failed:
+            outcome = self._failed(run, _unrendered(failed))
+        outcome = replace(outcome, ms=round((time.perf_counter() - begun) * 1e3))
+        facts = {"tool": tool.where.rpartition(".")[2], "agent_id": values.agent.get("id")}
+        facts |= {"call_id": values.call_id, "duration_ms": outcome.ms, "ok": outcome.ok}
+        log.info("tool_call", extra={**facts, "status": outcome.status})
+        return outcome
 
     async def request(
         self,
@@ -61,8 +116,14 @@ class HttpExecutor:
         timeout_s: float | None = None,
         retries: int = 1,
     ) -> HttpAnswer:
-        """Return the answer to a request outside of a tool. Raises: RequestFailed."""
-        raise NotImplementedError
+        """Return the answer to a request outside of a tool, whatever its status. Raises: RequestFailed."""
+        timeout_s = request.timeout_s if timeout_s is None else timeout_s
+        try:
+            scope = values.scope(self._clock())
+            prepared = self._prepared(request, scope, key=key, retries=retries)
+        except TemplateFailed as failed:
+            raise _unrendered(failed) from None
+        return await self._sent(replace(prepared, timeout_s=timeout_s))
 
     def dry(
         self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues
@@ -71,4 +132,175 @@ class HttpExecutor:
 
         Raises: RequestFailed.
         """
-        raise NotImplementedError
+        run = _Run(tool=tool, args=args, values=values, call_id="dry", clock=self._clock)
+        sent = [(step.request, str(place)) for place, step in enumerate(tool.steps, 1) if step.request]
+        try:
+            steps = [self._prepared(request, run.scope(), key=run.key(k), dry=True) for request, k in sent]
+            return [*steps, self._main(run, dry=True)]
+        except TemplateFailed as failed:
+            raise _unrendered(failed) from None
+
+    async def _run(self, run: _Run) -> ToolOutcome:
+        tool = run.tool
+        for place, step in enumerate(tool.steps, 1):
+            stopped = await self._step(run, step, str(place))
+            if stopped is not None:
+                return stopped
+        answer = run.answer = await self._sent(self._main(run))
+        if not answer.ok:
+            raise RequestFailed("refused_by_server", fact=str(answer.status))
+        if tool.success_if is not None and not tool.success_if.holds(run.scope()):
+            raise RequestFailed("not_accepted")
+        stored = self._stored(run, answer)
+        run.values.ctx.update(dict.fromkeys(tool.flags, True))
+        value = self._returned(run, tool.on_success, answer.value)
+        return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=tool.flags)
+
+    async def _step(self, run: _Run, step: CompiledStep, place: str) -> ToolOutcome | None:
+        """Return what a step that stops the tool gives the model. Raises: RequestFailed, TemplateFailed."""
+        run.answer = None
+        if step.fail_before is not None and step.fail_before.holds(run.scope()):
+            return ToolOutcome(value=step.fail_return.render(run.scope()), ok=False)
+        if step.request is not None:
+            retries = run.tool.model.retries
+            prepared = self._prepared(step.request, run.scope(), key=run.key(place), retries=retries)
+            run.answer = await self._sent(prepared)
+            if not run.answer.ok:
+                raise RequestFailed("refused_by_server", fact=str(run.answer.status))
+            for name, path in step.extract:
+                run.pre[name] = path.first(run.answer.value, run.scope())
+        if step.fail_if is None or not step.fail_if.holds(run.scope()):
+            return None
+        status = None if run.answer is None else run.answer.status
+        return ToolOutcome(value=step.fail_return.render(run.scope()), ok=False, status=status)
+
+    def _main(self, run: _Run, *, dry: bool = False) -> PreparedRequest:
+        """Return the request of a tool, its body built. Raises: RequestFailed, TemplateFailed."""
+        run.answer = None
+        tool, values, body = run.tool, run.values, None
+        if tool.builder is not None:
+            about = About(
+                agent=values.agent,
+                caller_phone=values.caller_phone,
+                call_id=values.call_id,
+                now_ms=self._clock(),
+            )
+            try:
+                body = tool.builder.body(run.args, values.ctx, values.session, about)
+            except BuilderFailed as failed:
+                raise RequestFailed("builder_failed", fact=str(failed)[:300]) from None
+        retries, key = tool.model.retries, run.key("0")
+        return self._prepared(tool.request, run.scope(), key=key, retries=retries, body=body, dry=dry)
+
+    def _prepared(
+        self,
+        request: CompiledRequest,
+        scope: Scope,
+        *,
+        key: str,
+        retries: int = 1,
+        body: Any = None,
+        dry: bool = False,
+    ) -> PreparedRequest:
+        """Return a request as it is sent. Raises: RequestFailed, TemplateFailed."""
+        if request.body is not None:
+            body = request.body.render(scope, drop_null=True)
+        target = request.prefix + quote(request.path.render(scope, insert="url"), safe=KEPT_IN_URL)
+        query = _query(request.params.render(scope, drop_null=True))
+        if query:
+            target += f"{'&' if '?' in target else '?'}{query}"
+        if len(target) > MAX_URL_CHARS:
+            raise TemplateFailed("template_error", "the address is too long")
+        return PreparedRequest(
+            method=request.method,
+            origin=request.origin,
+            target=target if target.startswith("/") else f"/{target}",
+            headers=self._headers(request, scope, dry=dry),
+            body=None if body is None else _json_bytes(body),
+            timeout_s=request.timeout_s,
+            retries=retries,
+            key=key,
+            secret_headers=frozenset(header.name for header in request.headers if header.secrets),
+            path_text=request.prefix + request.path_text,
+        )
+
+    def _headers(self, request: CompiledRequest, scope: Scope, *, dry: bool) -> tuple[tuple[str, str], ...]:
+        headers: list[tuple[str, str]] = []
+        for header in request.headers:
+            secrets = {name: f"[secret {name}]" for name in header.secrets}
+            if not dry and header.secrets:
+                secrets = self.secrets.values(header.secrets)
+                if missing := self.secrets.missing(header.secrets):
+                    raise RequestFailed("secret_missing", fact=", ".join(missing))
+            value = header.template.render(Scope({**scope.roots, "secret": secrets}))
+            text = as_text(value).strip(" ")
+            if len(text) > MAX_HEADER_CHARS or any(ord(c) < 32 or ord(c) == 127 for c in text):
+                raise TemplateFailed("template_error", f"{header.name} cannot hold this value")
+            if value is not None:
+                headers.append((header.name, text))
+        return tuple(headers)
+
+    async def _sent(self, request: PreparedRequest) -> HttpAnswer:
+        """Return the answer, masked before anything reads it. Raises: RequestFailed."""
+        answer = await self._client.send(request)
+        value = self.secrets.mask_value(answer.value)
+        return replace(answer, value={"text": value[:MAX_TEXT_CHARS]} if answer.is_text else value)
+
+    def _stored(self, run: _Run, answer: HttpAnswer) -> tuple[str, ...]:
+        """Store values of the answer in ctx; return the names of those that are not too large."""
+        stored: list[str] = []
+        for name, path in run.tool.store:
+            value = path.first(answer.value, run.scope())
+            if len(compact(value).encode()) > MAX_STORED_BYTES:
+                log.warning("value_too_large", extra={"where": f"{run.tool.where}.store_in_ctx.{name}"})
+                continue
+            run.values.ctx[name] = value
+            stored.append(name)
+        return tuple(stored)
+
+    def _failed(self, run: _Run, failed: RequestFailed) -> ToolOutcome:
+        """Return what the model gets of a tool that failed: its own words, else the standard error."""
+        error = self._sentence(failed.code, run.values.language, failed.fact)
+        answer = run.answer
+        standard: dict[str, Any] = {"success": False, "error": error}
+        if answer is not None and answer.value is not None and not answer.is_text:
+            standard["detail"] = compact(answer.value)[:MAX_DETAIL_CHARS]
+        value = self._returned(run, run.tool.on_error, standard, error)
+        status = None if answer is None else answer.status
+        return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
+
+    def _returned(self, run: _Run, tree: ValueTree | None, default: Any, error: str | None = None) -> Any:
+        """Return what a document says; `default` where it says nothing, or nothing that can be rendered.
+
+        An act that succeeded is never reported as failed because of the words for it.
+        """
+        if tree is None:
+            return default
+        try:
+            return tree.render(run.scope(error))
+        except TemplateFailed:
+            log.warning("return_not_rendered", extra={"where": run.tool.where})
+            return default
+
+
+def _unrendered(failed: TemplateFailed) -> RequestFailed:
+    """Return the error for the model: it names a value, and never says what it holds."""
+    if failed.code == "missing_value":
+        return RequestFailed("missing_value", fact=failed.path)
+    return RequestFailed("template_error")
+
+
+def _query(params: Any) -> str:
+    """Return the parameters of an address; a list repeats its name."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in cast(dict[str, Any], params or {}).items():
+        values = cast(list[Any], value) if isinstance(value, list) else [value]
+        pairs += [(name, as_text(one)) for one in values if one is not None]
+    return urlencode(pairs, quote_via=quote, safe="")
+
+
+def _json_bytes(body: Any) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError):
+        raise TemplateFailed("template_error", "the body is no JSON") from None

@@ -1,24 +1,66 @@
-"""Sends one request of a document: to an allowed address, bounded in time and bytes, retried where safe."""
+"""Sends one request of a document: to an allowed address, bounded in time and bytes, retried where safe.
+
+Decision: requests are sent by httpcore2, the transport of httpx2, because it takes the function that opens
+connections. So the name stays in Host, SNI and certificate, connections are pooled by name, and nothing
+between the check of an address and its use looks a name up again. It keeps no cookies either.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+import asyncio
+import logging
+import ssl
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Literal, cast
+from urllib.parse import quote, urljoin, urlsplit
 
-from tools.http.addresses import Origin
+import httpcore2
+import httpx2
+import orjson
+
+from tools.http.addresses import AddressRefused, AddressRules, Origin, origin_of
 from tools.http.model import Method
+
+log = logging.getLogger(__name__)
 
 FailCode = Literal[
     "timed_out", "unreachable", "too_large", "not_json", "too_deep", "address_not_allowed", "redirected",
-    "refused_by_server", "missing_value", "template_error", "builder_failed", "secret_missing",
+    "refused_by_server", "not_accepted", "missing_value", "template_error", "builder_failed",
+    "secret_missing",
 ]  # fmt: skip
+
+MAX_ANSWER_BYTES = 256 * 1024
+MAX_DEPTH = 100
+MAX_CONNECTIONS = 20
+MAX_REDIRECTS = 3
+MAX_ADDRESSES = 4
+CONNECT_S = 3.0
+KEPT_OPEN_S = 4.0
+"""Shorter than the five seconds after which common servers close: a request rarely meets a closing one."""
+RETRY_WAITS_S = (0.2, 0.8)
+RETRY_AFTER_S = 2.0
+KEPT_IN_URL = "%/?&=:@!$'()*+,;~-._[]"
+_REPEATABLE = frozenset(("GET", "PUT", "DELETE"))
+_TEMPORARY = frozenset((502, 503, 504))
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 class RequestFailed(Exception):
-    """A request gave no answer. `sent`: the server may have read it."""
+    """A request gave no answer that can be used. `sent`: the server may have read it.
 
-    def __init__(self, code: FailCode, *, fact: str = "", sent: bool = False) -> None:
-        self.code, self.fact, self.sent = code, fact, sent
+    `fact` is for the sentence: seconds, a status, the name of a value. `answer`: what came all the same.
+    """
+
+    def __init__(
+        self, code: FailCode, *, fact: str = "", sent: bool = False, answer: HttpAnswer | None = None
+    ) -> None:
+        self.code: FailCode = code
+        self.fact, self.sent, self.answer = fact, sent, answer
         super().__init__(f"{code} {fact}".strip())
 
 
@@ -43,25 +85,265 @@ class PreparedRequest:
     def url(self) -> str:
         return f"{self.origin}{self.target}"
 
+    def sent_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return all headers; what a document says takes the place of a default."""
+        headers = {"user-agent": _agent_name(), "accept": "application/json"}
+        if self.body is not None:
+            headers["content-type"] = "application/json"
+        headers |= {name.lower(): value for name, value in self.headers}
+        headers |= {"host": self.origin.netloc, "accept-encoding": "gzip"}
+        if self.method != "GET":
+            headers |= {"idempotency-key": self.key, "content-length": str(len(self.body or b""))}
+        return [(name.encode(), value.encode()) for name, value in headers.items()]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """An answer of any status. `value`: its JSON, `{"text": …}` of another text, None of an empty one."""
+    """An answer of any status. `value`: its JSON, None of an empty one, else its text (`is_text`)."""
 
     status: int
     value: Any = None
+    is_text: bool = False
 
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
 
 
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """How far an attempt came. `retry_after_s`: how long the server asks to wait."""
+
+    sent: bool = False
+    retry_after_s: float | None = None
+
+    async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
+        self.sent = self.sent or event.endswith("send_request_headers.started")
+
+
 class HttpClient:
-    """Sends requests of one agent in one workspace; keeps at most 20 connections."""
+    """Sends the requests of one agent in one workspace, over at most MAX_CONNECTIONS connections."""
+
+    def __init__(self, rules: AddressRules, *, ssl_context: ssl.SSLContext | None = None) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=ssl_context or _ssl_context(),
+            max_connections=MAX_CONNECTIONS,
+            max_keepalive_connections=MAX_CONNECTIONS,
+            keepalive_expiry=KEPT_OPEN_S,
+            network_backend=_CheckedNetwork(rules),
+        )
 
     async def send(self, request: PreparedRequest) -> HttpAnswer:
         """Return the answer, whatever its status. Raises: RequestFailed."""
-        raise NotImplementedError
+        begun = time.perf_counter()
+        facts: dict[str, Any] = {"status": None}
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await self._attempts(request)
+        except TimeoutError:
+            facts["code"] = "timed_out"
+            raise RequestFailed("timed_out", fact=f"{request.timeout_s:g}", sent=True) from None
+        except RequestFailed as failed:
+            facts["code"] = failed.code
+            raise
+        else:
+            facts["status"] = answer.status
+            return answer
+        finally:
+            path = {"method": request.method, "host": request.origin.host, "path": request.path_text}
+            ms = round((time.perf_counter() - begun) * 1e3)
+            log.info("http_call", extra={**path, **facts, "ms": ms})
 
     async def aclose(self) -> None:
         """Close all connections."""
+        await self._pool.aclose()
+
+    async def _attempts(self, request: PreparedRequest) -> HttpAnswer:
+        repeatable = request.method in _REPEATABLE
+        waits = iter(RETRY_WAITS_S[: request.retries])
+        waited = False
+        while True:
+            attempt = _Attempt()
+            try:
+                answer = await self._followed(request, attempt)
+            except RequestFailed as failed:
+                wait_s = next(waits, None)
+                if failed.code != "unreachable" or wait_s is None or (failed.sent and not repeatable):
+                    raise
+                await asyncio.sleep(wait_s)
+                continue
+            asked = attempt.retry_after_s
+            if not repeatable:
+                return answer
+            if answer.status == 429 and not waited and asked is not None and asked <= RETRY_AFTER_S:
+                waited, wait_s = True, asked if next(waits, None) is not None else None
+            else:
+                wait_s = next(waits, None) if answer.status in _TEMPORARY else None
+            if wait_s is None:
+                return answer
+            await asyncio.sleep(wait_s)
+
+    async def _followed(self, request: PreparedRequest, attempt: _Attempt) -> HttpAnswer:
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = await self._once(request, attempt)
+            if isinstance(answer, HttpAnswer):
+                return answer
+            if request.method != "GET":
+                break
+            request = _redirected(request, answer)
+        raise RequestFailed("redirected", sent=True)
+
+    async def _once(self, request: PreparedRequest, attempt: _Attempt) -> HttpAnswer | str:
+        """Return the answer, or where a redirect leads."""
+        extensions = {"timeout": {"connect": CONNECT_S}, "trace": attempt.trace}
+        url = httpcore2.URL(
+            scheme=request.origin.scheme,
+            host=request.origin.host,
+            port=request.origin.port,
+            target=request.target,
+        )
+        headers, body = request.sent_headers(), request.body
+        try:
+            async with self._pool.stream(
+                request.method, url, headers=headers, content=body, extensions=extensions
+            ) as response:
+                status, said = response.status, _texts(response.headers)
+                if status in _REDIRECTS and "location" in said:
+                    return said["location"]
+                attempt.retry_after_s = _seconds(said.get("retry-after"))
+                read = await _bounded(response, said.get("content-encoding", ""))
+        except AddressRefused as refused:
+            log.warning("address_refused", extra={"host": refused.host, "why": refused.why})
+            raise RequestFailed("address_not_allowed", sent=attempt.sent) from None
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as exc:
+            log.debug("request_failed", extra={"error": type(exc).__name__})
+            raise RequestFailed("unreachable", sent=attempt.sent) from None
+        return _parsed(status, said.get("content-type", ""), read)
+
+
+class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
+    """Opens connections to addresses that were checked, and to no other."""
+
+    def __init__(self, rules: AddressRules) -> None:
+        self._rules = rules
+        self._network = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature of the library
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = (await self._rules.check(host, port))[:MAX_ADDRESSES]
+            each_s = (timeout or CONNECT_S) / len(addresses)
+            stream = await self._first(addresses, port, each_s, local_address, socket_options)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout from None
+        except OSError as exc:
+            raise httpcore2.ConnectError from exc
+        here, there = stream.get_extra_info("client_addr"), stream.get_extra_info("server_addr")
+        if here[0] == there[0] and self._rules.is_own_port(port):
+            await stream.aclose()
+            raise AddressRefused(host=host, why="this is the service itself")
+        return stream
+
+
+    async def _first(
+        self, addresses: Sequence[str], port: int, each_s: float, *more: Any
+    ) -> httpcore2.AsyncNetworkStream:
+        """Return a connection to the first address that answers."""
+        for address in addresses[:-1]:
+            try:
+                return await self._network.connect_tcp(address, port, each_s, *more)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._network.connect_tcp(addresses[-1], port, each_s, *more)
+
+
+def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
+    """Return the request at its new place; secrets stay at the origin they were for."""
+    url = urljoin(request.url, location)
+    try:
+        origin, parts = origin_of(url), urlsplit(url)
+    except ValueError:
+        raise RequestFailed("address_not_allowed", sent=True) from None
+    target = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=KEPT_IN_URL)
+    headers, secret = request.headers, request.secret_headers
+    if origin != request.origin:
+        headers, secret = tuple(pair for pair in headers if pair[0] not in secret), frozenset[str]()
+    return replace(request, origin=origin, target=target, headers=headers, secret_headers=secret)
+
+
+async def _bounded(response: httpcore2.Response, encoding: str) -> bytes:
+    """Return the decoded body, at most MAX_ANSWER_BYTES. Raises: RequestFailed."""
+    decoder = None
+    if encoding.strip().lower() in ("gzip", "x-gzip", "deflate"):
+        decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    elif encoding.strip().lower() not in ("", "identity"):
+        raise RequestFailed("not_json", sent=True)
+    read = bytearray()
+    async for chunk in response.aiter_stream():
+        try:
+            data = decoder.decompress(chunk, MAX_ANSWER_BYTES + 1 - len(read)) if decoder else chunk
+        except zlib.error:
+            raise RequestFailed("not_json", sent=True) from None
+        read += data
+        if len(read) > MAX_ANSWER_BYTES:
+            raise RequestFailed("too_large", sent=True)
+    return bytes(read)
+
+
+def _parsed(status: int, content_type: str, body: bytes) -> HttpAnswer:
+    """Return the answer with its JSON, or its text where it is none. Raises: RequestFailed."""
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    if status == 204 or not body.strip():
+        return HttpAnswer(status=status)
+    answer = HttpAnswer(status=status)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        if answer.ok and "json" in content_type.lower():
+            code = "too_deep" if body.count(b"[") + body.count(b"{") > MAX_DEPTH else "not_json"
+            raise RequestFailed(code, fact=str(status), sent=True) from None
+        return replace(answer, value=body.decode(errors="replace"), is_text=True)
+    if _is_too_deep(value):
+        raise RequestFailed("too_deep", sent=True)
+    return replace(answer, value=value)
+
+
+def _is_too_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for part in level:
+            if isinstance(part, dict):
+                below.extend(cast(dict[str, Any], part).values())
+            elif isinstance(part, list):
+                below.extend(cast(list[Any], part))
+        if not below:
+            return False
+        level = below
+    return any(isinstance(part, dict | list) for part in level)
+
+
+def _texts(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    text = (retry_after or "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+
+@cache
+def _agent_name() -> str:
+    return f"nodius/{version('nodius-graphrag')}"
+
+
+@cache
+def _ssl_context() -> ssl.SSLContext:
+    return httpx2.create_ssl_context(trust_env=False)

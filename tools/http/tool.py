@@ -6,11 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tools.base import DescribedArguments, Tool
+from tools.base import DescribedArguments, Problem, Tool, ToolContext, ToolError, ToolResult
+from tools.compact import cut
 from tools.http.compiled import CompiledTool
 from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.filters import compact
 from tools.http.scope import ConversationValues
 
+STORING_S = 5.0
+"""Seconds for storing what a tool changed, beyond its own time."""
 AfterTool = Callable[[str, str, ToolOutcome], Awaitable[None]]
 """Stores what a tool changed: (name, call id, outcome). Awaited before the model gets the result."""
 
@@ -34,4 +38,22 @@ def http_tool(
     result_chars: int = 16_000,
 ) -> Tool[DescribedArguments]:
     """Return the tool as a model can call it in the conversation of `values`."""
-    raise NotImplementedError
+    async def run(arguments: DescribedArguments, context: ToolContext) -> ToolResult:
+        outcome = await executor.run(compiled, arguments.values, values, context.call_id)
+        if after is not None:
+            await after(declaration.name, context.call_id, outcome)
+        value = outcome.value
+        text = executor.secrets.mask(value if isinstance(value, str) else compact(value))
+        problem = ToolError(code="unavailable", problems=(Problem(what=outcome.code),)) if outcome.code else None
+        return ToolResult(text=cut(text, result_chars), error=problem)
+
+    return Tool(
+        name=declaration.name,
+        description=declaration.description or compiled.model.description,
+        arguments=DescribedArguments,
+        parameters=declaration.parameters,
+        run=run,
+        effect=compiled.effect,
+        timeout_s=compiled.timeout_s + STORING_S,
+        reusable=False,
+    )
