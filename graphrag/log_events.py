@@ -49,6 +49,16 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "malformed_json": LogEvent(
         "warning", ("tool", "raw", "corrected"), "Arguments of a call were no JSON; at most 500 characters."
     ),
+    "tool_call": LogEvent(
+        "info",
+        ("tool", "agent_id", "call_id", "duration_ms", "ok", "status"),
+        "A tool of an agent document ended; `call_id` is the conversation's.",
+    ),
+    "http_call": LogEvent(
+        "info",
+        ("method", "host", "path", "status", "code", "ms"),
+        "A request of an agent document ended; `path` as the document writes it, `code` where it failed.",
+    ),
     "client_disconnect_abort": LogEvent(
         "warning", ("tokensStreamed",), "A client left in the middle of a turn, which is stopped."
     ),

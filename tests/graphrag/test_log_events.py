@@ -47,6 +47,7 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             "embedding_model_kept",
             "usage_limit",
         ),  # no model, embedder and limit of settings here
+        *("tool_call", "http_call"),  # see tests/tools/http/test_http_executor.py
         *("ws_chat", "ws_resume", "client_disconnect_abort"),  # see tests/server/test_ws_log.py
     }
     for name, entry in seen.items():

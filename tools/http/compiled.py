@@ -128,7 +128,8 @@ def compile_request(
     before = len(problems)
     address = noted(problems, f"{where}.url", lambda: _address(model.url or "", base_url))
     origin, prefix, rest = address or (_NOWHERE, "", "")
-    path = noted(problems, f"{where}.url", lambda: parse_template(rest, names))
+    begin = len(model.url or "") - len(rest)
+    path = noted(problems, f"{where}.url", lambda: _path_of(rest, begin, names))
     if model.body is not None and model.method == "GET":
         what = "a GET request has no body"
         problems.append(DocumentProblem(where=f"{where}.body", code="body_with_get", what=what))
@@ -233,6 +234,15 @@ def _address(url: str, base_url: str | None) -> tuple[Origin, str, str]:
         raise BadText("host_not_literal", str(exc), allowed="https://HOST:PORT") from exc
     prefix = quote(urlsplit(begin).path, safe=KEPT_IN_URL)
     return origin, prefix, url[literal.end() :]
+
+
+def _path_of(rest: str, begin: int, names: Names) -> Template:
+    """Return the template of an address from its path on; columns count from the beginning of the text."""
+    try:
+        return parse_template(rest, names)
+    except BadText as bad:
+        column = None if bad.column is None else bad.column + begin
+        raise BadText(bad.code, bad.what, allowed=bad.allowed, column=column) from bad
 
 
 def _header(

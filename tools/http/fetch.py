@@ -136,7 +136,7 @@ class HttpClient:
     async def send(self, request: PreparedRequest) -> HttpAnswer:
         """Return the answer, whatever its status. Raises: RequestFailed."""
         begun = time.perf_counter()
-        facts: dict[str, Any] = {"status": None}
+        facts: dict[str, Any] = {"status": None, "code": None}
         try:
             async with asyncio.timeout(request.timeout_s):
                 answer = await self._attempts(request)
@@ -250,7 +250,6 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
             await stream.aclose()
             raise AddressRefused(host=host, why="this is the service itself")
         return stream
-
 
     async def _first(
         self, addresses: Sequence[str], port: int, each_s: float, *more: Any

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Templates = dict[str, Any]
 ValueName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
+def _whole(value: Any) -> Any:
+    """Return 1.0 as 1, as JSON Schema takes it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class DocumentPart(BaseModel):
     """Base of the parts of a document: no unknown field, no silent conversion."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class RequestParts(DocumentPart):
@@ -160,7 +165,9 @@ class HttpTool(RequestParts):
     timeout_s: float | None = Field(
         default=None, ge=0.5, le=60, description="Seconds; default limits.tool_timeout_s.", examples=[10]
     )
-    retries: int = Field(default=1, ge=0, le=2, description="Further attempts.", examples=[1])
+    retries: Annotated[int, BeforeValidator(_whole)] = Field(
+        default=1, ge=0, le=2, description="Further attempts.", examples=[1]
+    )
     delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = Field(
         default=None,
         description="Said by voice when the tool takes long; false: nothing.",

@@ -38,13 +38,16 @@ def http_tool(
     result_chars: int = 16_000,
 ) -> Tool[DescribedArguments]:
     """Return the tool as a model can call it in the conversation of `values`."""
+
     async def run(arguments: DescribedArguments, context: ToolContext) -> ToolResult:
         outcome = await executor.run(compiled, arguments.values, values, context.call_id)
         if after is not None:
             await after(declaration.name, context.call_id, outcome)
         value = outcome.value
         text = executor.secrets.mask(value if isinstance(value, str) else compact(value))
-        problem = ToolError(code="unavailable", problems=(Problem(what=outcome.code),)) if outcome.code else None
+        problem = (
+            ToolError(code="unavailable", problems=(Problem(what=outcome.code),)) if outcome.code else None
+        )
         return ToolResult(text=cut(text, result_chars), error=problem)
 
     return Tool(
