@@ -46,6 +46,7 @@ class RawApi:
         self.got: list[Got] = []
         self.connections = 0
         self.bytes = 0
+        self.writers: list[asyncio.StreamWriter] = []
         self.port = 0
 
     @property
@@ -57,6 +58,7 @@ class RawApi:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.bytes += len(head)
@@ -85,3 +87,6 @@ async def raw_api(host: str = "127.0.0.1", ssl: Any = None) -> AsyncGenerator[Ra
         yield api
     finally:
         server.close()
+        for writer in api.writers:
+            writer.close()
+        await asyncio.sleep(0.01)  # their tasks end

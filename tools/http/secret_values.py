@@ -65,7 +65,7 @@ class Secrets:
 
 
 def _forms(value: str) -> set[str]:
-    """Return how a value may be written by whoever sends it back: escaped, or inside of base64."""
+    """Return how a value may be written by those who send it back: escaped, or inside of base64."""
     forms = {value, quote(value, safe=""), quote(value), quote_plus(value)}
     forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     for shift, begin in enumerate((0, 2, 3)):  # what stands before it moves its bits
