@@ -19,11 +19,6 @@ from tools.http.problems import BadText, DocumentProblem, noted
 from tools.http.scope import TOOL, Names, with_error, with_response, with_secrets, with_steps
 from tools.http.value_templates import ValueTemplate, parse_template
 from tools.http.value_tree import ValueTree, parse_tree
-from tools.http.model import HttpTool, Method, PreStep, Returned
-from tools.http.problems import BadText, DocumentProblem, noted
-from tools.http.scope import TOOL, Names, with_error, with_response, with_secrets, with_steps
-from tools.http.value_templates import ValueTemplate, parse_template
-from tools.http.value_tree import ValueTree, parse_tree
 
 RESERVED_CTX = frozenset(
     ("caller_phone", "agent_id", "call_start", "had_conversation", "should_hangup", "transcript")
@@ -236,7 +231,7 @@ def _address(url: str, base_url: str | None) -> tuple[Origin, str, str]:
     return origin, prefix, url[literal.end() :]
 
 
-def _path_of(rest: str, begin: int, names: Names) -> Template:
+def _path_of(rest: str, begin: int, names: Names) -> ValueTemplate:
     """Return the template of an address from its path on; columns count from the beginning of the text."""
     try:
         return parse_template(rest, names)
