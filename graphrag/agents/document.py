@@ -284,8 +284,6 @@ class OutcomeRule(DocumentPart):
     outcome: str = Field(min_length=1, max_length=60, description="The outcome.", examples=["ordered"])
     priority: Whole | None = Field(
         default=None,
-        ge=-1_000_000,
-        le=1_000_000,
         description="Lower ones come first; without it the rule's position.",
         examples=[1],
     )

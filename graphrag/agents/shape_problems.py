@@ -1,6 +1,6 @@
 """What is wrong with the shape of a document: pydantic's errors with where, what and what is allowed.
 
-From outside: `shape_problems`, `without_parts`, `near`.
+From outside: `shape_problems`, `without_parts`, `allowed_by`, `near`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _problem(error: ErrorDetails, place: Place, document: Any) -> DocumentProble
     where, name = ".".join(map(str, place)), str(place[-1])[:80] if place else ""
     code = _CODES.get(error["type"], "wrong_type")
     shape = _shape(place, document)
-    allowed, what = _allowed(shape), f"{_shown(error['input'])} cannot stand here"
+    allowed, what = allowed_by(shape), f"{_shown(error['input'])} cannot stand here"
     if error["type"].startswith("union_tag"):
         kinds = [
             _resolved(kind)["properties"][name]["const"] for kind in _shape(place[:-1], document)["oneOf"]
@@ -199,12 +199,12 @@ def _resolved(shape: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **shape}
 
 
-def _allowed(shape: Mapping[str, Any]) -> str:
+def allowed_by(shape: Mapping[str, Any]) -> str:
     """Return what a part of the schema allows, in words."""
     branches = [*shape.get("oneOf", ()), *shape.get("anyOf", ())]
     if branches:
         example = {"examples": shape["examples"]} if "examples" in shape else {}
-        return " or ".join(dict.fromkeys(_allowed({**example, **branch}) for branch in branches))
+        return " or ".join(dict.fromkeys(allowed_by({**example, **branch}) for branch in branches))
     shape = _resolved(shape)
     if "const" in shape or "enum" in shape:
         return ", ".join(json.dumps(word) for word in shape.get("enum", [shape.get("const")]))

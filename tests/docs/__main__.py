@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.docs.agents import agent_errors_part, agent_fields_part
 from tests.docs.program import (
     ROOT,
     checks_part,
@@ -50,6 +51,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "log-events": log_events_part,
     "messages": messages_part,
     "endpoints": endpoints_part,
+    "agent-fields": agent_fields_part,
+    "agent-errors": agent_errors_part,
 }
 
 

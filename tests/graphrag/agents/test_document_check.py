@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from graphrag.agents.document_check import ERRORS, WARNINGS, CheckedDocument, check_document
+from graphrag.agents.document_check import (
+    ERRORS,
+    WARNINGS,
+    WORLD_ERRORS,
+    CheckedDocument,
+    check_document,
+    meaning_of,
+)
 from graphrag.agents.voice_fields import VOICES
 from tests.support.agent_documents import SHARED, agent_document, fetched_document, mutated
 
@@ -285,3 +294,12 @@ def test_the_documents_that_stand_beside_the_repository_load_as_they_are() -> No
     assert all(f'"{voice}"' in (refused.errors[0].allowed or "") for voice in VOICES)
     medical["openai"]["voice"] = "sage"
     assert found(check_document(medical)) == [("ignored_field", "openai.temperature")]
+
+
+def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_both_languages() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```(?:yaml|json)\n(.*?)```", manual, re.DOTALL)
+    assert len(examples) == 2
+    assert [found(check_document(example)) for example in examples] == [[], []]
+    for code in ERRORS | WORLD_ERRORS | WARNINGS:
+        assert meaning_of(code, "en") != meaning_of(code, "fr")
