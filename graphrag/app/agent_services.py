@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Collection
@@ -13,13 +14,14 @@ from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import Threads
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.chat_values import Locale
+from graphrag.agents.http_sentences import http_sentence
 from graphrag.agents.life import AgentLife, life_of
 from graphrag.agents.manager import AgentManager, AgentSetting
 from graphrag.agents.sync import AgentLists
 from graphrag.config import Settings, SettingsError
-from graphrag.i18n import Language, text
 from graphrag.leases import now_ms
 from graphrag.llm.registry import ENTRIES, choose
+from tools.http.addresses import AddressRefused, AddressRules
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpClient
 from tools.http.secret_values import Secrets
@@ -27,6 +29,7 @@ from tools.http.secret_values import Secrets
 log = logging.getLogger(__name__)
 
 MAX_SECRET_BYTES: Final = 64 * 1024
+LOOK_UP_S: Final = 3.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 
 
@@ -43,10 +46,11 @@ def agents_of(
 
     With `keeps_lists` the manager's ticks follow the lists of the settings.
     """
+    rules = rules_of(settings)
     setting = AgentSetting(
-        world=WorkspaceWorld(settings, source, secrets),
-        new_client=HttpClient,
-        new_executor=lambda client: HttpExecutor(client, secrets, now_ms, sentence),
+        world=WorkspaceWorld(settings, source, secrets, rules),
+        new_client=lambda: HttpClient(rules),
+        new_executor=lambda client: HttpExecutor(client, secrets, now_ms, http_sentence),
     )
     manager = AgentManager(Agents(records, settings.workspace), setting)
     manager.lists = AgentLists(manager, files=settings.agent_sources if keeps_lists else ())
@@ -56,11 +60,23 @@ def agents_of(
     return manager, life
 
 
+def rules_of(settings: Settings) -> AddressRules:
+    """Return which hosts agents may reach. Raises: SettingsError."""
+    own = ((settings.host, settings.port),)
+    try:
+        return AddressRules(allow=settings.agent_http_allow, only=settings.agent_http_only, own=own)
+    except ValueError as exc:
+        origin = "NODIUS_AGENT_HTTP_ALLOW"
+        raise SettingsError(name="agent_http_allow", origin=origin, reason=str(exc)) from exc
+
+
 class WorkspaceWorld:
     """What is there for the agents of a workspace (World)."""
 
-    def __init__(self, settings: Settings, source: GraphDataSource, secrets: Secrets) -> None:
-        self._settings, self._source, self._secrets = settings, source, secrets
+    def __init__(
+        self, settings: Settings, source: GraphDataSource, secrets: Secrets, rules: AddressRules
+    ) -> None:
+        self._settings, self._source, self._secrets, self._rules = settings, source, secrets, rules
 
     async def has_graph(self, graph_key: str) -> bool:
         try:
@@ -69,18 +85,21 @@ class WorkspaceWorld:
             return False
         return True
 
-    async def host_refused(
-        self,
-        host: str,  # noqa: ARG002
-        port: int,  # noqa: ARG002
-    ) -> Literal["refused", "unknown"] | None:
+    async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
+        try:
+            async with asyncio.timeout(LOOK_UP_S):
+                await self._rules.check(host, port)
+        except AddressRefused:
+            return "refused"
+        except (OSError, TimeoutError):
+            return "unknown"
         return None
 
     def has_secret(self, name: str) -> bool:
         return not self._secrets.missing([name])
 
-    def is_secret(self, text: str) -> bool:  # noqa: ARG002
-        return False
+    def is_secret(self, text: str) -> bool:
+        return self._secrets.present(text)
 
     def providers(self) -> Collection[str]:
         return ENTRIES.keys()
@@ -115,9 +134,3 @@ def _read(file: Path) -> str | None:
     except (OSError, UnicodeDecodeError):
         log.warning("secret_unreadable", extra={"secret": file.name})
         return None
-
-
-def sentence(code: str, language: str, fact: str) -> str:
-    """Return what an agent is told of a request that failed."""
-    known: Language = "fr" if language.lower().startswith("fr") else "en"
-    return text(f"agent_http_{code}", known, fact=fact)
