@@ -51,6 +51,7 @@ from server.metrics import Metrics
 from server.notices import Notices
 from server.review_feed import ReviewFeed
 from server.run_feed import RunFeed
+from server.run_logs import RunLogs
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class ServerState:
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
         self.notices = Notices(settings.notify_url)
+        self.run_logs = RunLogs()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
@@ -156,6 +158,7 @@ class ServerState:
         )
         worker = worker_of(services, self._answering)
         worker.on_occurrence = lambda _, result: self.metrics.occurrence(result)
+        worker.runner.following = self.run_logs.following
         worker.runner.on_changed = partial(self._run_left, name)
         worker.runner.on_paused = self.notices.paused
         worker.runner.on_expiring = partial(self.notices.expiring, name)

@@ -18,6 +18,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from graphrag.agent.thread_store import ThreadNotFound
+from graphrag.automations.automation import RUN
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.logs import bind_log_context
@@ -272,9 +273,12 @@ class Connection:
     async def _follow(self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn) -> None:
         await self._following.aclose()
         if message.thread_id:
-            place, _ = await places.of_thread(message.thread_id)
+            is_run = message.thread_id.startswith(RUN)
+            found = places.of_session if is_run else places.of_thread
+            place, _ = await found(message.thread_id)
             owner, look_s = self._conversations, self._options.ai.look_s
-            turns = turn_messages(place, message, sign_in, self._turns, owner=owner, look_s=look_s)
+            source = self._state.run_logs if is_run else self._turns
+            turns = turn_messages(place, message, sign_in, source, owner=owner, look_s=look_s)
             first = {"type": "ai:following", "_id": message.id, "threadId": message.thread_id}
             await self._following.replace(first, [turns])
 

@@ -16,6 +16,7 @@ from contextlib import aclosing, suppress
 from datasources.errors import SourceError
 from graphrag.approvals.audit import Entry
 from server.errors import AuthError
+from server.run_logs import RunLogs
 from server.workspaces import WorkspaceContext
 from server.ws_events import Message
 from server.ws_messages import AiFollow, AiWatch
@@ -98,12 +99,12 @@ async def turn_messages(
     place: WorkspaceContext,
     asked: AiFollow,
     sign_in: SignIn,
-    turns: RunningTurns,
+    turns: RunningTurns | RunLogs,
     *,
     owner: object,
     look_s: float,
 ) -> Messages:
-    """Yield the turns of a thread that others than `owner` run, until the token expires.
+    """Yield the turns of a thread, or the work on a run, by others than `owner`, until the token expires.
 
     Every `look_s` seconds it is read whether another server runs one. Raises: AuthError.
     """
@@ -124,7 +125,7 @@ async def turn_messages(
         yield {"type": "ai:follow_turn", **numbered, "here": True, **question}
         last = ""
         async for message in turn.log.read():
-            sign_in.check(turn.place.person.workspace)
+            sign_in.check(place.person.workspace)
             yield {**message, "_id": asked.id}
             last = message["type"]
         if last not in _ENDINGS:  # its client went away: how it ended is stored
@@ -132,10 +133,10 @@ async def turn_messages(
 
 
 async def _runs_elsewhere(
-    place: WorkspaceContext, thread_id: str, turns: RunningTurns, *, earlier: bool
+    place: WorkspaceContext, thread_id: str, turns: RunningTurns | RunLogs, *, earlier: bool
 ) -> bool:
     """Return whether a turn runs that this process does not see; where that is unknown, `earlier`."""
-    if any(turn.wire.thread_id == thread_id for turn in turns.all()):
+    if turns.is_here(thread_id):
         return earlier
     try:
         return await place.agent.leases.runs(thread_id)

@@ -8,78 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from server.auth import Identity
+from server.turn_log import TurnLog
 from server.workspaces import WorkspaceContext
-from server.ws_events import Message, WireTurn
+from server.ws_events import WireTurn
 from server.ws_sign_in import SignIn
 from tools.base import NO_FEATURES
-
-SHOWN_CHARS = 20_000
-"""So much of a tool's result is kept for other connections."""
-
-
-class TurnLog:
-    """Stores what was sent of a turn: messages without their `_id`, and between them pieces of the answer."""
-
-    def __init__(self) -> None:
-        self._parts: list[Message | list[str]] = []
-        self._ended = False
-        self._readers: set[asyncio.Event] = set()
-
-    def add(self, message: Message) -> None:
-        """Keep a message as it was sent."""
-        if message["type"] == "ai:token":
-            if not self._parts or isinstance(self._parts[-1], dict):
-                self._parts.append([])
-            pieces = self._parts[-1]
-            assert isinstance(pieces, list)
-            pieces.append(message["token"])
-        else:
-            kept = {name: value for name, value in message.items() if name != "_id"}
-            if isinstance(kept.get("result"), str):
-                kept["result"] = kept["result"][:SHOWN_CHARS]
-            self._parts.append(kept)
-        self._tell()
-
-    def end(self) -> None:
-        """Nothing more comes."""
-        self._ended = True
-        self._tell()
-
-    def _tell(self) -> None:
-        for changed in self._readers:
-            changed.set()
-
-    async def read(self) -> AsyncGenerator[Message]:
-        """Yield it from its beginning to its end; what is there already of the answer comes in one piece."""
-        changed = asyncio.Event()
-        self._readers.add(changed)
-        try:
-            at = 0
-            piece = 0
-            while True:
-                changed.clear()
-                while at < len(self._parts):
-                    part = self._parts[at]
-                    if isinstance(part, dict):
-                        at += 1
-                        yield part
-                        continue
-                    text, piece = "".join(part[piece:]), len(part)
-                    if text:
-                        yield {"type": "ai:token", "token": text}
-                    elif at + 1 < len(self._parts):
-                        at, piece = at + 1, 0
-                    else:
-                        break
-                if self._ended and not changed.is_set():
-                    return
-                await changed.wait()
-        finally:
-            self._readers.discard(changed)
 
 
 @dataclass(slots=True)
@@ -141,6 +78,10 @@ class RunningTurns:
         turn = self._begun.pop(number, None)
         if turn is not None:
             turn.log.end()
+
+    def is_here(self, thread_id: str) -> bool:
+        """Whether a turn of a thread is under way here, begun or not."""
+        return any(turn.wire.thread_id == thread_id for turn in self._turns.values())
 
     async def until_stopped(self, turn: ActiveTurn) -> None:
         """Wait for the turns of the same conversation that a person has stopped: they are being stored."""

@@ -15,6 +15,8 @@ from graphrag.sessions.schedules import Missed, Schedule, schedule, zone_of
 
 KIND = "automation"
 SCHEMA_VERSION = 1
+RUN = "auto/"
+"""So begins the key of every run."""
 NAME_CHARS = 80
 MAX_SKIPPED = 50
 
@@ -188,4 +190,4 @@ class Automation(Document):
 
 def session_id(automation_id: str, scheduled_time: int) -> str:
     """Return the key of the one run that an occurrence may become."""
-    return f"auto/{automation_id}/{scheduled_time}"
+    return f"{RUN}{automation_id}/{scheduled_time}"

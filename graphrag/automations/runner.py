@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from typing import Any, Final
 
+from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
@@ -21,6 +22,7 @@ from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.automations.session_events import SessionEvents, session_of
+from graphrag.i18n import Language
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits
@@ -34,6 +36,15 @@ LEAST_MS: Final = 1_000
 """So long a run may work however much of its time it has used: to be taken up, and then to be ended."""
 MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
+
+
+Following = Callable[[Thread, Language], AbstractContextManager[Callable[[Event], None]]]
+
+
+@contextmanager
+def unfollowed(thread: Thread, language: Language) -> Generator[Callable[[Event], None]]:  # noqa: ARG001
+    """Let what comes of a run go."""
+    yield lambda _: None
 
 
 class Runner:
@@ -59,6 +70,8 @@ class Runner:
         self.members = Members(automations.records, clock=automations.clock)
         self.keep, self.keep_ms = keep, keep_days * DAY_MS
         self.sleep = sleep
+        self.following: Following = unfollowed
+        """Gives those who follow a run live what comes of it; it may not raise."""
         self.on_changed: Callable[[Thread], None] | None = None
         """Called when a run was left: it ended, waits or pauses; it may not raise."""
         self.on_expiring: Callable[[Thread, int], None] | None = None
@@ -98,9 +111,10 @@ class Runner:
             try:
                 async with asyncio.timeout(max(LEAST_MS, order.budget.active_ms - session.active_ms) / 1000):
                     running = self.agent.work(thread.key, person, order, language=language)
-                    async with aclosing(running) as events:
-                        async for _ in events:
-                            pass
+                    with self.following(thread, language or "en") as take:
+                        async with aclosing(running) as events:
+                            async for happened in events:
+                                take(happened)
             except TimeoutError:
                 overdue = SessionEvent(name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"}))
                 await self.events.apply(thread.key, overdue, language=language or "en")

@@ -10,9 +10,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.turn_log import TurnLog
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
-from server.ws_turns import TurnLog
 from tests.server.test_ws_ai import chat
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, token, ws_server

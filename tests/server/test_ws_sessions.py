@@ -14,8 +14,8 @@ from graphrag.automations.drafts import draft_of
 from graphrag.roles import Person
 from graphrag.sessions.machine import EndReason, EventName, SessionEvent
 from server.run_feed import RunFeed
-from tests.support.automations import MINUTE, MONDAY, night_of
-from tests.support.scripted_provider import ScriptedProvider
+from tests.support.automations import MINUTE, MONDAY, finish, night_of
+from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
 OWNER = Person("ed", "editor", "default")
@@ -83,3 +83,35 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytes
             await night.worker.runner.events.apply(stored.thread.key, ended)
             (change,) = await feed.next_changes(30)
             assert change.document["phase"] == "completed"
+
+
+async def test_a_run_is_followed_live_by_who_may_see_it_from_its_beginning() -> None:
+    held = asyncio.Event()
+    look = Says(text="Let me look. ", calls=[call("search_nodes", {"query": "fetch"})])
+    with ScriptedProvider(look, Says(text="Found", held=held), finish()) as model:
+        async with (
+            ws_server(model) as server,
+            server.client(token()) as owner,
+            server.client(token("rev", "reviewer")) as reviewer,
+            server.client(token("olga")) as other,
+            server.client(token("ed", "admin", "elsewhere")) as stranger,
+        ):
+            service = (await server.app.state.server.workspace("default")).automations
+            view = await service.add(draft_of(DRAFT), OWNER)
+            run = await service.run(view.automation.key, OWNER)
+            await owner.send("ai:follow", _id=7, threadId=run.key)
+            begun = await owner.until("ai:follow_turn", 7)
+            assert begun == {"type": "ai:follow_turn", "_id": 7, "threadId": run.key, "here": True}
+            result = await owner.until("ai:tool_result", 7)
+            assert "fetch" in result["result"]
+            while (await owner.until("ai:token", 7))["token"] != "Found":
+                pass
+            await reviewer.send("ai:follow", _id=8, threadId=run.key)  # late
+            assert (await reviewer.until("ai:tool_start", 8))["toolName"] == "search_nodes"
+            assert (await other.ask("ai:follow", _id=9, threadId=run.key))["code"] == "forbidden"
+            assert (await stranger.ask("ai:follow", _id=9, threadId=run.key))["code"] == "not_found"
+            refused = await owner.ask("ai:interrupt", _id=10, threadId=run.key)
+            assert refused["code"] == "not_found", "a run is stopped as a run"
+            held.set()
+            for client, number in ((owner, 7), (reviewer, 8)):
+                assert (await client.turn(number))[-1]["threadId"] == run.key
