@@ -23,6 +23,9 @@ MAX_SHOWN = 5
 MAX_UNIQUE = 200
 """Elements of a list that are compared with one another."""
 
+_NO_SCHEMA = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+"""What the library raises where a keyword has a value that it cannot have."""
+
 _ENDS: ContextVar[float] = ContextVar("schema_check_ends")
 
 
@@ -37,7 +40,7 @@ def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> lis
     token = _ENDS.set(time.monotonic() + MAX_CHECK_S)
     try:
         found: list[ValidationError] = list(islice(validator.iter_errors(values), MAX_SHOWN))
-    except (_OutOfTime, TimeoutError, RecursionError, Unresolvable, regex.error, TypeError, ValueError):
+    except (_OutOfTime, TimeoutError, RecursionError, Unresolvable, regex.error, *_NO_SCHEMA):
         return []
     finally:
         _ENDS.reset(token)

@@ -265,8 +265,8 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
 
 def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
     """Return the request at its new place; secrets stay at the origin they were for."""
-    url = urljoin(request.url, location)
     try:
+        url = urljoin(request.url, location)
         origin, parts = origin_of(url), urlsplit(url)
     except ValueError:
         raise RequestFailed("address_not_allowed", sent=True) from None
