@@ -6,7 +6,7 @@ From outside: `CompiledAgent`, `compile_agent`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphrag.agents.document import (
     AgentDocument,
@@ -28,7 +28,7 @@ from tools.http.compiled import (
 from tools.http.expressions import Expression, parse_expression
 from tools.http.json_paths import Path, parse_path
 from tools.http.model import BuiltinTool, HttpTool
-from tools.http.problems import DocumentProblem, noted
+from tools.http.problems import BadText, DocumentProblem, noted
 from tools.http.scope import (
     AT_END,
     BLOCK_IF,
@@ -227,8 +227,7 @@ class _Compiler:
             return None
         known = self._template(greeting.known_customer, "greeting.known_customer", GREETING)
         unknown = self._template(greeting.unknown_customer, "greeting.unknown_customer", GREETING)
-        field = greeting.condition_field and f"{{{{{greeting.condition_field}}}}}"
-        condition = self._template(field, "greeting.condition_field", GREETING)
+        condition = None if greeting.condition_field is None else self._value(greeting.condition_field)
         first = known or unknown
         if first is None:
             return None
@@ -238,6 +237,15 @@ class _Compiler:
             condition=condition,
             interruptible=greeting.interruptible,
         )
+
+    def _value(self, path: str) -> ValueTemplate | None:
+        """Return the path of a greeting's condition as a template, which gives its value."""
+        try:
+            return parse_template(f"{{{{{path}}}}}", GREETING)
+        except BadText as bad:
+            column = None if bad.column is None else max(1, bad.column - 2)
+            self._problems.append(replace(bad.at("greeting.condition_field"), column=column))
+            return None
 
     def _no_action(self) -> LifecycleRequest | None:
         request, where = self._document.lifecycle.on_no_action, "lifecycle.on_no_action"
@@ -287,7 +295,7 @@ class _Compiler:
 
 def _in_order(rules: Sequence[OutcomeRule]) -> tuple[OutcomeRule, ...]:
     """Return the rules by priority, ties by position."""
-    positions = {id(rule): place for place, rule in enumerate(rules)}
+    positions = {id(rule): place for place, rule in enumerate(rules, 1)}
 
     def rank(rule: OutcomeRule) -> tuple[int, int]:
         place = positions[id(rule)]

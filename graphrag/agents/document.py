@@ -9,10 +9,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from graphrag.agents.voice_fields import Name, VoiceModel, VoiceOptions, Whole
-from tools.http.model import BuiltinTool, DocumentPart, HttpTool, Method, RequestFields, ValueName
+from graphrag.agents.voice_fields import Name, VoiceModel, VoiceOptions
+from tools.http.model import BuiltinTool, DocumentPart, HttpTool, Method, RequestFields, ValueName, Whole
 
 Instructions = Annotated[str, Field(min_length=1, max_length=32_000)]
+HostPattern = Annotated[
+    str, Field(max_length=260, pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+]
 Handler = Annotated[HttpTool | BuiltinTool, Field(discriminator="type")]
 
 
@@ -197,7 +200,9 @@ class AgentPermissions(DocumentPart):
 class PreCallCheck(RequestFields):
     """A request that may block a conversation before it begins."""
 
-    name: Name = Field(description="Name of the check.", examples=["blocked_phone"])
+    name: str = Field(
+        min_length=1, max_length=80, description="Name of the check.", examples=["blocked_phone"]
+    )
     method: Literal["GET", "POST"] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default="GET", description="Method of the request.", examples=["POST"]
     )
@@ -321,8 +326,11 @@ class SecretUse(DocumentPart):
     name: str = Field(
         pattern="^[A-Za-z_][A-Za-z0-9_]{0,63}$", description="Name of the secret.", examples=["API_KEY"]
     )
-    hosts: list[Annotated[str, Field(min_length=1, max_length=253)]] = Field(
-        min_length=1, max_length=20, description="The only hosts that get it.", examples=[["api.example.com"]]
+    hosts: list[HostPattern] = Field(
+        min_length=1,
+        max_length=20,
+        description="The only hosts that get it, as api.example.com, *.example.com or api.example.com:8443.",
+        examples=[["api.example.com"]],
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -20,6 +21,7 @@ from tools.http.problems import BadText, DocumentProblem
 
 MAX_BYTES: Final = 256_000
 MAX_DEPTH: Final = 32
+MAX_TWICE: Final = 10
 _NAME = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,300})(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?", re.ASCII)
 _WORDS: Final = {"null": None, "~": None, "": None, "true": True, "false": False}
@@ -41,10 +43,8 @@ class _Pairs(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names = [name for name, _ in pairs]
-        self.twice = (
-            sorted({name for name in names if names.count(name) > 1}) if len(self) < len(pairs) else []
-        )
+        names = Counter(name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
+        self.twice = sorted(name for name, times in names.items() if times > 1)[:MAX_TWICE]
 
 
 def read_document(

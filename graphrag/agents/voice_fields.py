@@ -1,27 +1,21 @@
 """The fields of an agent document about sound: the voice model, the phone call, transfers.
 
-From outside: `VoiceModel`, `VoiceOptions`, `VOICES`; `Whole` and `Name` for the other fields.
+From outside: `VoiceModel`, `VoiceOptions`, `VOICES`; `Name` for the other fields.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
-from tools.http.model import DocumentPart
+from tools.http.model import DocumentPart, Whole, whole
 
 Voice = Literal["alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"]
 VOICES: tuple[str, ...] = get_args(Voice)
 
 
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = Annotated[int, BeforeValidator(_whole)]
-"""A whole number; `5.0` is one, as in JSON Schema."""
-TokenCount = Annotated[int, Field(ge=1, le=4096), BeforeValidator(_whole)]
+TokenCount = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
 Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
 """The name of a tool or of a destination."""
 AudioFormat = Literal["g711_ulaw", "audio/pcmu"]

@@ -11,9 +11,12 @@ Templates = dict[str, Any]
 ValueName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Return 1.0 as 1, as JSON Schema takes it."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
 
 
 class DocumentPart(BaseModel):
@@ -165,9 +168,7 @@ class HttpTool(RequestParts):
     timeout_s: float | None = Field(
         default=None, ge=0.5, le=60, description="Seconds; default limits.tool_timeout_s.", examples=[10]
     )
-    retries: Annotated[int, BeforeValidator(_whole)] = Field(
-        default=1, ge=0, le=2, description="Further attempts.", examples=[1]
-    )
+    retries: Whole = Field(default=1, ge=0, le=2, description="Further attempts.", examples=[1])
     delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = Field(
         default=None,
         description="Said by voice when the tool takes long; false: nothing.",

@@ -131,6 +131,9 @@ CASES = [
     case("unknown_namespace", "pre_call_checks.0.block_if", "session.x == 1", column=1),
     case("unknown_namespace", "lifecycle.on_no_action.body.text", "{{outcome}}", column=3),
     case("unknown_namespace", "tools.order_status.params.phone", "{{error}}", column=3),
+    case("unknown_namespace", "greeting.condition_field", "args.name", column=1),
+    case("unknown_namespace", "tools.order_status.url", "https://a.example.com/{{ x.y }}", column=26),
+    case("out_of_range", "secrets.0.hosts", ["https://a"], where="secrets.0.hosts.0"),
     case("unknown_filter", "greeting.known_customer", "{{ctx.a | upper}}", column=11),
     case("secret_not_allowed_here", "lifecycle.on_end.body.outcome", "{{secret.API_KEY}}", column=3),
     case(
