@@ -40,9 +40,10 @@ CLAIMED_MS: Final = 45_000
 EARLIER_MS: Final = 60_000
 """So long after the end `on_end` waits for the requests before it."""
 LOOK_MS: Final = 1_000
-AT_ONCE: Final = 8
+AT_ONCE: Final = 16
+"""Of those that are sent again; new ones wait for none of these."""
 _POLL_S: Final = 0.2
-_DUE: Final = 50
+_DUE: Final = 100
 _LATER_STATUS: Final = frozenset((408, 425, 429))
 _CONFLICT: Final = 409
 
@@ -113,7 +114,6 @@ class Deliveries:
         self._records, self._threads, self._agents = records, threads, agents
         self._workspace, self._locale, self._clock = workspace, locale, clock
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(AT_ONCE)
 
     async def list(
         self, *, call_id: str | None = None, status: DeliveryStatus | None = None, limit: int = 100
@@ -133,8 +133,9 @@ class Deliveries:
         if delivery is None or record is None:
             raise DeliveryNotFound(delivery_id=delivery_id)
         now = self._clock()
-        changes = {"status": "waiting", "attempts": 0, "owed_time": now, "next_time": now}
-        if delivery.status == "done" or not await self._put(record, again := _with(delivery, **changes)):
+        again = _with(delivery, status="waiting", attempts=0, owed_time=now, next_time=now)
+        is_sent = delivery.status == "done" or (delivery.is_claimed and delivery.next_time > now)
+        if is_sent or await self._put(record, again) is None:
             raise DeliveryRefused(delivery_id=delivery_id, status=delivery.status)
         self.send_soon(delivery.call_id, delivery.event)
         return again
@@ -191,8 +192,14 @@ class Deliveries:
                 await self._remove(record)
             elif delivery.call_id not in self._sending:
                 calls.setdefault(delivery.call_id, []).append(delivery.event)
-        tasks = [self.send_soon(call, *sorted(events, key=EVENTS.index)) for call, events in calls.items()]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def send(call_id: str, events: Sequence[LifecycleEvent]) -> None:
+            async with places:
+                await self.send_soon(call_id, *sorted(events, key=EVENTS.index))
+
+        sending = [send(call_id, events) for call_id, events in calls.items()]
+        await asyncio.gather(*sending, return_exceptions=True)
         return len(found)
 
     async def _remove(self, record: Record) -> None:
@@ -203,27 +210,26 @@ class Deliveries:
 
     async def send(self, delivery_id: str) -> Delivery | None:
         """Try a delivery once, if it is due and nobody else tries it; return it as it is then stored."""
-        async with self._places:
-            record, delivery = await self._get(delivery_id)
-            now = self._clock()
-            if record is None or delivery is None or delivery.status != "waiting" or delivery.next_time > now:
-                return delivery
-            earlier = await self._earlier(delivery)
-            until = _waits_until(delivery, earlier, now)
-            if until > now:
-                if not any(each.is_claimed for each in earlier):  # else who sends that sends this next
-                    await self._put(record, _with(delivery, next_time=until))
-                return delivery
-            attempts, claimed = delivery.attempts + 1, now + CLAIMED_MS
-            claim = _with(delivery, attempts=attempts, last_time=now, next_time=claimed)
-            record = await self._put(record, claim)
-            if record is None:
-                return None  # another server was faster
-            settled = self._after(claim, **await self._attempt(claim, earlier))
-            facts = {"agent_id": claim.agent_id, "call_id": claim.call_id, "delivery": claim.event}
-            log.info("delivery", extra=facts | {"status": settled.status, "http": settled.http_status})
-            await self._put(record, settled)
-            return settled
+        record, delivery = await self._get(delivery_id)
+        now = self._clock()
+        if record is None or delivery is None or delivery.status != "waiting" or delivery.next_time > now:
+            return delivery
+        earlier = await self._earlier(delivery)
+        until = _waits_until(delivery, earlier, now)
+        if until > now:
+            if not any(each.is_claimed for each in earlier):  # else who sends that sends this next
+                await self._put(record, _with(delivery, next_time=until))
+            return delivery
+        attempts, claimed = delivery.attempts + 1, now + CLAIMED_MS
+        claim = _with(delivery, attempts=attempts, last_time=now, next_time=claimed)
+        record = await self._put(record, claim)
+        if record is None:
+            return None  # another server was faster
+        settled = self._after(claim, **await self._attempt(claim, earlier))
+        facts = {"agent_id": claim.agent_id, "call_id": claim.call_id, "delivery": claim.event}
+        log.info("delivery", extra=facts | {"status": settled.status, "http": settled.http_status})
+        await self._put(record, settled)
+        return settled
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
         """Return the deliveries that are sent before the last one, whose request may name what they gave."""
@@ -272,18 +278,17 @@ class Deliveries:
 
         None: it may still come. `wait_ms`: how long it may take from when it was owed.
         """
-        waited = 0.0
+        loop = asyncio.get_running_loop()
+        begun, began = self._clock(), loop.time()
         while True:
             _, delivery = await self._get(f"{call_id}:on_start")
             if delivery is None or delivery.status != "waiting":
                 return delivery.stored if delivery else {}
-            if self._clock() + waited * 1000 >= delivery.created_time + wait_ms:
+            left_ms = delivery.created_time + wait_ms - begun - (loop.time() - began) * 1000
+            if left_ms <= 0:
                 return None
-            if (sending := self._sending.get(call_id)) is not None:
-                await asyncio.wait({sending}, timeout=_POLL_S)
-            else:
-                await asyncio.sleep(_POLL_S)
-            waited += _POLL_S
+            sending = self._sending.get(call_id)
+            await (asyncio.wait({sending}, timeout=_POLL_S) if sending else asyncio.sleep(_POLL_S))
 
     async def _get(self, delivery_id: str) -> tuple[Record | None, Delivery | None]:
         record = await self._records.get(KIND, delivery_id)

@@ -37,8 +37,8 @@ AT_ONCE: Final = 50
 BUSY_MS: Final = 5_000
 PAUSE_MS: Final = 60_000
 """So long one that could not be ended is left alone."""
-STOPS: Final = 20
-STOP_S: Final = 0.5
+STOPS: Final = 75
+STOP_S: Final = 0.2
 """So often, and every so many seconds, it is looked whether a turn that was asked to stop has ended."""
 WAITED_S: Final = 15.0
 """So long who takes an agent out of service waits for what is sent because of that."""

@@ -100,8 +100,9 @@ class SessionSource:
 def _declared(agent: CompiledAgent, raw: Any) -> list[dict[str, Any]]:
     """Return the declarations of an answer that are in order and have a handler."""
     kept, dropped = checked_declarations(raw, agent.document.tools.keys())
-    for name, reason in dropped:
-        log.warning("tool_left_out", extra={"agent_id": agent.agent_id, "tool": name, "reason": reason})
+    for name, reason in dropped:  # a name may be anything that the answer holds
+        facts = {"agent_id": agent.agent_id, "tool": name if name in agent.document.tools else ""}
+        log.warning("tool_left_out", extra=facts | {"reason": reason[:80]})
     for name in sorted(agent.tools.keys() - {each.name for each in kept}):
         log.info("tool_undeclared", extra={"agent_id": agent.agent_id, "tool": name})
     return [each.model_dump(mode="json") for each in kept]

@@ -162,6 +162,29 @@ async def test_a_session_is_fetched_again_once(database: Database) -> None:
     assert stored.thread.agent.instructions == "Sell."
 
 
+async def test_tools_of_a_session_that_are_not_in_order_are_left_out(database: Database) -> None:
+    deep: dict[str, Any] = {"type": "object"}
+    for _ in range(30):
+        deep = {"type": "object", "properties": {"a": deep}}
+    bad = [
+        None,
+        7,
+        {"name": 5},
+        ORDER | {"name": "no_such_handler"},
+        ORDER | {"name": "__proto__"},
+        ORDER | {"name": "look", "parameters": {"type": "array"}},
+        ORDER | {"name": "look", "parameters": {"$ref": "https://evil.example/schema"}},
+        ORDER | {"name": "look", "parameters": deep},
+        ORDER | {"name": "look", "parameters": {"type": "object", "title": "x" * 20_000}},
+        ORDER | {"name": "look", "parameters": "$.x"},
+    ]
+    for tools in ([*bad, ORDER, ORDER], ORDER, "order", {"a": ORDER}, [ORDER] * 5_000):
+        api = Api(answers={"/session": HttpAnswer(status=200, value={"prompt": "Sell.", "tools": tools})})
+        part = await (server := server_of(database, api, session=FETCHED)).part(await server.begin())
+        names = [each["name"] for each in part.declarations or []]
+        assert names == (["order"] if isinstance(tools, list) else [])
+
+
 async def test_a_session_cannot_set_what_is_the_services(database: Database) -> None:
     answer = {"prompt": "Sell.", "menu": "x" * 70_000, "customer": {"id": {"should_hangup": True}}}
     api = Api(answers={"/session": HttpAnswer(status=200, value=answer)})
