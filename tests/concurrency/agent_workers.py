@@ -1,0 +1,62 @@
+"""Conversations with agents that are killed: children of a process live one through, each ended at one write."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+from datasources.sqlite import SqliteDatabase
+from tests.concurrency.import_workers import die_at
+from tests.support.agent_life import Api, Sent, Server, server_on
+from tests.support.automations import Clock
+from tools.http.fetch import HttpAnswer
+
+
+class FiledApi(Api):
+    """An API that notes in a file what it was sent: it outlives who sends."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(answers={"/calls": self.made})
+        self._file = file
+
+    def made(self, sent: Sent) -> HttpAnswer:
+        return HttpAnswer(status=200, value={"id": "c-7"})
+
+    async def take(self, sent: Sent) -> HttpAnswer:
+        known = sent.body.get("id") or sent.body.get("callId")
+        with self._file.open("a") as file:
+            file.write(f"{sent.key.partition(':')[2]} {known}\n")
+        return await super().take(sent)
+
+
+def server_at(database: SqliteDatabase, path: Path, *, hours: int = 0) -> Server:
+    clock = Clock()
+    clock.now += hours * 3_600_000
+    return server_on(database, FiledApi(path.with_suffix(".api")), clock=clock)
+
+
+async def live_through(path: Path) -> None:
+    """Live a conversation from its first message to what is owed for its end."""
+    async with SqliteDatabase(path) as database:
+        server = server_at(database, path)
+        stored = await server.begin()
+        await server.quiet()
+        stored = await server.say(stored, "Hello.", "Good day.", order_placed=True)
+        await server.life.endings.end(stored.thread.key, "ended_by_person")
+        await server.quiet()
+
+
+def converse_and_die(folder: str) -> None:
+    """Live a conversation in a copy of `start.db` for each line that comes in, the number of a write."""
+    while line := input():
+        path = Path(folder) / f"{line}.db"
+        shutil.copy(Path(folder) / "start.db", path)
+        child = os.fork()
+        if not child:
+            die_at(int(line))
+            asyncio.run(live_through(path))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
