@@ -1,4 +1,4 @@
-"""Conversations with agents that are killed: children of a process live one through, each ended at one write."""
+"""Conversations with agents that are killed: children of a process live them through, ended at one write each."""
 
 from __future__ import annotations
 
