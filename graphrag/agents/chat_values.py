@@ -20,14 +20,12 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tools.http.compiled import RESERVED_CTX
-from tools.http.executor import HttpExecutor
+from tools.http.executor import MAX_STORED_BYTES, HttpExecutor
 from tools.http.json_paths import Path
 from tools.http.scope import ConversationValues, Scope, iso_time
 
 log = logging.getLogger(__name__)
 
-VALUE_BYTES: Final = 65_536
-"""What a value of ctx may take as JSON; a larger one is not stored."""
 TRANSCRIPT_CHARS: Final = 100_000
 """What was said before is left out of the transcript: a request has to hold it."""
 
@@ -166,7 +164,7 @@ def taken(store: Sequence[tuple[str, Path]], response: Any, scope: Scope) -> dic
     found: dict[str, Any] = {}
     for name, path in store:
         value = path.first(response, scope)
-        if len(orjson.dumps(value)) > VALUE_BYTES:
+        if len(orjson.dumps(value)) > MAX_STORED_BYTES:
             log.warning("value_too_large", extra={"value": name})
         elif name not in RESERVED_CTX:
             found[name] = value

@@ -1,4 +1,4 @@
-"""Conversations with agents that are killed: children of a process live them through, ended at one write each."""
+"""Conversations with agents that are killed: each child of a process lives one, and ends at one write."""
 
 from __future__ import annotations
 
