@@ -1,0 +1,87 @@
+"""Lets one response of the conversation at a time be asked for.
+
+The server refuses a second one, and begins some by itself: at the end of what the caller says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ASKED_S = 5.0
+"""So long a response that was asked for may take to begin."""
+
+DOUBT_S = 2.0
+"""After the server refused something, it is looked sooner."""
+
+GateState = Literal["idle", "requested", "active", "cancelling"]
+
+
+@dataclass(slots=True)
+class ResponseGate:
+    """Where the conversation's response stands. `wanted`: one more is asked for once it may be."""
+
+    state: GateState = "idle"
+    response_id: str | None = None
+    wanted: bool = False
+    asked_at: float = 0.0
+    asked_again: bool = False
+
+    def ask(self, now: float, *, caller_speaks: bool) -> bool:
+        """Ask for a response; return whether `response.create` is to be sent now, else it is remembered."""
+        if self.state != "idle" or caller_speaks:
+            self.wanted = True
+            return False
+        self.state, self.asked_at, self.wanted, self.asked_again = "requested", now, False, False
+        return True
+
+    def take_wanted(self, now: float, *, caller_speaks: bool) -> bool:
+        """Return whether the remembered `response.create` is to be sent now."""
+        return self.wanted and self.state == "idle" and self.ask(now, caller_speaks=caller_speaks)
+
+    def created(self, response_id: str) -> None:
+        """Note that a response has begun. One that the server began by itself answers what was wanted; one
+        that we asked for knows nothing of what was wanted since."""
+        self.wanted = self.wanted and self.state == "requested"
+        self.state, self.response_id = "active", response_id
+
+    def cancel(self) -> str | None:
+        """Return the response to cancel, None where none runs or it is being cancelled."""
+        if self.state != "active":
+            return None
+        self.state = "cancelling"
+        return self.response_id
+
+    def done(self, response_id: str) -> bool:
+        """Note that a response is over; return whether it was the one that ran."""
+        if response_id != self.response_id:
+            return False
+        self.state, self.response_id = "idle", None
+        return True
+
+    def refused(self) -> None:
+        """Note that the server has an active response already: ours was not begun."""
+        if self.state == "requested":
+            self.state, self.wanted = "idle", True
+
+    def late(self, now: float) -> Literal["no", "ask_again", "lost"]:
+        """Return what to do about a response that was asked for and does not begin."""
+        if self.state != "requested" or now < self.asked_at + ASKED_S:
+            return "no"
+        if self.asked_again:
+            return "lost"
+        self.asked_again, self.asked_at = True, now
+        return "ask_again"
+
+    def doubt(self, now: float) -> None:
+        """Look sooner whether a response that was asked for begins: the server refused something."""
+        if self.state == "requested":
+            self.asked_at = min(self.asked_at, now - ASKED_S + DOUBT_S)
+
+    @property
+    def next_late(self) -> float | None:
+        return self.asked_at + ASKED_S if self.state == "requested" else None
+
+    def lose(self) -> None:
+        """Begin anew on another connection."""
+        self.state, self.response_id, self.wanted = "idle", None, False

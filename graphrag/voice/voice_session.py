@@ -1,0 +1,117 @@
+"""What a call needs of its agent's document and of the fetched session, for the bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFacts:
+    """What the bridge knows of a tool: the sentence for a slow one (None: none), and what a built-in does."""
+
+    delayed_message: str | None = None
+    ends_call: bool = False
+    destinations: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceTexts:
+    """Our own sentences to the model, in the agent's language."""
+
+    go_on: str = "The connection was lost and is back. Go on where you were."
+    wrap_up: str = "The call has to end soon: come to an end."
+    goodbye: str = "The call ends now: say goodbye in one sentence."
+    silent: str = "The caller says nothing: ask whether they are still there."
+    keypad: str = "[keypad] {digits}"
+    say_exactly: str = "Say exactly: {text}"
+    too_many_calls: str = '{"success": false, "error": "too many tool calls in this call"}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceSession:
+    """How one call is held. `tools`: declarations for the model; `facts`: of each tool by its name."""
+
+    model: VoiceModel
+    options: VoiceOptions
+    instructions: str
+    language: str = "en"
+    tools: Sequence[Mapping[str, Any]] = ()
+    facts: Mapping[str, ToolFacts] = field(default_factory=dict[str, ToolFacts])
+    greeting: str | None = None
+    greeting_is_interruptible: bool = True
+    max_call_s: float = 900
+    max_tool_calls: int = 60
+    result_chars: int = 4_000
+    texts: VoiceTexts = field(default_factory=VoiceTexts)
+
+    @property
+    def server_interrupts(self) -> bool:
+        """Whether the server cancels its response when the caller speaks; in all other cases we do."""
+        barge_in = self.options.barge_in
+        return barge_in.mode == "immediate" and not barge_in.guard_ms and self.greeting_is_interruptible
+
+    @property
+    def server_asks_silent(self) -> bool:
+        """Whether the server asks a silent caller; else our own timer does."""
+        takes = self.options.silence_prompts >= 1 and self.options.silence_s <= 30
+        return self.model.vad.type == "server_vad" and takes
+
+    def update(self) -> dict[str, Any]:
+        """Return the session as `session.update` sends it."""
+        model = self.model
+        session: dict[str, Any] = {
+            "type": "realtime",
+            "output_modalities": ["audio"],
+            "instructions": self.instructions,
+            "tools": [dict(tool) for tool in self.tools],
+            "tool_choice": "auto",
+            "max_output_tokens": model.max_output_tokens,
+            "truncation": "auto",
+            "audio": {"input": self._input(), "output": self._output()},
+        }
+        if model.reasoning_effort is not None:
+            session["reasoning"] = {"effort": model.reasoning_effort}
+        return session
+
+    def _input(self) -> dict[str, Any]:
+        model = self.model
+        written = model.input_audio_transcription
+        heard: dict[str, Any] = {
+            "model": written.model,
+            "language": written.language or self.language.partition("-")[0].lower(),
+        }
+        if written.prompt:
+            heard["prompt"] = written.prompt
+        noise = None if model.noise_reduction is None else {"type": model.noise_reduction}
+        return {
+            "format": {"type": "audio/pcmu"},
+            "transcription": heard,
+            "noise_reduction": noise,
+            "turn_detection": self._turns(),
+        }
+
+    def _turns(self) -> dict[str, Any]:
+        vad = self.model.vad
+        both = {"create_response": True, "interrupt_response": self.server_interrupts}
+        if vad.type == "semantic_vad":
+            return {"type": vad.type, "eagerness": vad.eagerness, **both}
+        return {
+            "type": vad.type,
+            "threshold": vad.threshold,
+            "prefix_padding_ms": vad.prefix_padding_ms,
+            "silence_duration_ms": vad.silence_duration_ms,
+            "idle_timeout_ms": round(self.options.silence_s * 1000) if self.server_asks_silent else None,
+            **both,
+        }
+
+    def _output(self) -> dict[str, Any]:
+        voice = self.model.voice
+        return {
+            "format": {"type": "audio/pcmu"},
+            "voice": voice if isinstance(voice, str) else {"id": voice.id},
+            "speed": self.model.speed,
+        }

@@ -1,0 +1,130 @@
+"""A call under test: a bridge with both sides written down, and the events of a model's server."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
+from graphrag.voice.bridge import Bridge
+from graphrag.voice.signals import (
+    Action,
+    CallOver,
+    ModelEvent,
+    PhoneMark,
+    PhoneStarted,
+    Reconnect,
+    RunTool,
+    SendModel,
+    SendPhone,
+    Signal,
+    Tick,
+)
+from graphrag.voice.voice_session import ToolFacts, VoiceSession
+
+HANGUP = ToolFacts(ends_call=True)
+
+
+def a_session(**changes: Any) -> VoiceSession:
+    options = VoiceOptions.model_validate(changes.pop("options", {}))
+    facts = {"look": ToolFacts(delayed_message="One moment."), "end_call": HANGUP}
+    given: dict[str, Any] = {"instructions": "Help.", "facts": facts, **changes}
+    return VoiceSession(model=VoiceModel(), options=options, **given)
+
+
+def sound(ms: int) -> str:
+    return base64.b64encode(b"\x7f" * (ms * 8)).decode()
+
+
+@dataclass
+class Call:
+    """Feeds a bridge and keeps what it wants done. `now` moves on by hand."""
+
+    session: VoiceSession = field(default_factory=a_session)
+    now: float = 100.0
+    opened: bool = True
+
+    def __post_init__(self) -> None:
+        self.bridge = Bridge(self.session, self.now)
+        self.actions: list[Action] = []
+        self.numbers = itertools.count(1)
+        self.received_ms: dict[str, int] = {}
+        if self.opened:
+            self.feed(PhoneStarted("MZ1"))
+            self.model("session.created", session={})
+            self.model("session.updated")
+
+    def feed(self, signal: Signal) -> list[Action]:
+        made = self.bridge.feed(signal, self.now)
+        self.actions += made
+        return made
+
+    def model(self, kind: str, **fields: Any) -> list[Action]:
+        return self.feed(ModelEvent({"type": kind, **fields}))
+
+    def wait(self, seconds: float) -> list[Action]:
+        """Let time pass, with the ticks that the bridge asks for."""
+        end, made, ticks = self.now + seconds, list[Action](), 0
+        while (due := self.bridge.next_time()) is not None and due <= end:
+            self.now = max(self.now, due)
+            made += self.feed(Tick())
+            assert (ticks := ticks + 1) < 1_000, "a tick is asked for again and again"
+        self.now = end
+        return [*made, *self.feed(Tick())]
+
+    def respond(self, *, response: str | None = None, **response_fields: Any) -> str:
+        response = response or f"r{next(self.numbers)}"
+        self.model("response.created", response={"id": response, **response_fields})
+        return response
+
+    def speak(self, response: str, item: str, ms: int, words: str = "") -> list[Action]:
+        """The model sends sound of an item, and its words."""
+        where = {"response_id": response, "item_id": item}
+        if words:
+            self.model("response.output_audio_transcript.delta", **where, delta=words)
+        self.received_ms[item] = self.received_ms.get(item, 0) + ms
+        return self.model("response.output_audio.delta", **where, delta=sound(ms))
+
+    def done(self, response: str, status: str = "completed") -> list[Action]:
+        return self.model("response.done", response={"id": response, "status": status})
+
+    def calls_tool(self, response: str, name: str, call_id: str, arguments: str = "{}") -> list[Action]:
+        item = {"type": "function_call", "status": "completed", "name": name, "call_id": call_id}
+        return self.model(
+            "response.output_item.done", response_id=response, item={**item, "arguments": arguments}
+        )
+
+    def marks(self) -> list[Action]:
+        """All sound that was sent is played, and its marks come back."""
+        made: list[Action] = []
+        for frame in self.phone_frames():
+            if frame["event"] == "mark":
+                made += self.feed(PhoneMark(frame["mark"]["name"]))
+        return made
+
+    def sent(self, actions: list[Action] | None = None) -> list[dict[str, Any]]:
+        """What went to the model, parsed."""
+        made = self.actions if actions is None else actions
+        return [json.loads(action.text) for action in made if isinstance(action, SendModel)]
+
+    def kinds(self, actions: list[Action] | None = None) -> list[str]:
+        return [event["type"] for event in self.sent(actions)]
+
+    def phone_frames(self, actions: list[Action] | None = None) -> list[dict[str, Any]]:
+        made = self.actions if actions is None else actions
+        return [json.loads(action.text) for action in made if isinstance(action, SendPhone)]
+
+    @property
+    def ends(self) -> list[CallOver]:
+        return [action for action in self.actions if isinstance(action, CallOver)]
+
+    @property
+    def reconnects(self) -> int:
+        return sum(isinstance(action, Reconnect) for action in self.actions)
+
+    @property
+    def tools(self) -> list[RunTool]:
+        return [action for action in self.actions if isinstance(action, RunTool)]

@@ -1,0 +1,231 @@
+"""What a call comes to: greeting, tools, interruption, silence, the end, a lost model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from openai.types.realtime import RealtimeClientEvent
+from pydantic import TypeAdapter
+
+from graphrag.voice.signals import (
+    EndWanted,
+    ModelEvent,
+    ModelLost,
+    Note,
+    PhoneAudio,
+    PhoneDigit,
+    PhoneMark,
+    PhoneStopped,
+    ToolAnswered,
+)
+from tests.graphrag.voice.calls import Call, a_session, sound
+
+RECORDINGS = Path(__file__).parents[3] / "../shared/data/realtime/openai"
+CLIENT = TypeAdapter[Any](RealtimeClientEvent)
+
+
+def test_the_callers_sound_is_kept_until_the_session_is_ready_and_then_sent_in_one_piece() -> None:
+    call = Call(opened=False)
+    for _ in range(300):  # six seconds: the first is dropped
+        call.feed(PhoneAudio(sound(20)))
+    assert call.kinds() == []
+    call.model("session.created", session={})
+    call.model("session.updated")
+    update, append = call.sent()
+    assert (update["type"], append["type"]) == ("session.update", "input_audio_buffer.append")
+    assert len(append["audio"]) == pytest.approx(5_000 * 8 * 4 / 3, rel=0.02)
+    assert call.kinds(call.feed(PhoneAudio(sound(20)))) == ["input_audio_buffer.append"]
+
+
+def test_a_greeting_is_an_instruction_and_not_the_callers_words() -> None:
+    call = Call(a_session(greeting="Say hello."))
+    assert call.kinds()[-2:] == ["conversation.item.create", "response.create"]
+    assert not list(call.bridge.transcript.ordered())
+
+
+def test_a_tool_runs_once_and_the_model_goes_on_when_all_of_a_response_have_their_output() -> None:
+    call = Call()
+    response = call.respond()
+    call.calls_tool(response, "look", "c1")
+    call.calls_tool(response, "look", "c1")
+    call.calls_tool(response, "look", "c2")
+    assert [tool.call_id for tool in call.tools] == ["c1", "c2"]
+    assert call.kinds(call.feed(ToolAnswered("c1", "one"))) == ["conversation.item.create"]
+    assert call.kinds(call.feed(ToolAnswered("c2", "two"))) == ["conversation.item.create"]
+    assert call.kinds(call.done(response)) == ["response.create"]
+    assert call.kinds(call.feed(ToolAnswered("c2", "again"))) == []
+
+
+def test_calls_that_are_not_complete_are_never_run_and_too_many_are_answered() -> None:
+    call = Call(a_session(max_tool_calls=1))
+    response = call.respond()
+    item = {"type": "function_call", "status": "incomplete", "name": "look", "call_id": "c0"}
+    call.model("response.output_item.done", response_id=response, item=item)
+    call.calls_tool(response, "look", "c1")
+    answered = call.calls_tool(response, "look", "c2")
+    assert [tool.call_id for tool in call.tools] == ["c1"]
+    assert "too many" in call.sent(answered)[0]["item"]["output"]
+
+
+def test_an_interruption_clears_the_phone_first_and_the_model_hears_what_was_heard() -> None:
+    call = Call()
+    response = call.respond()
+    call.speak(response, "i1", 2_000, "One two three four")
+    first = call.phone_frames()[1]
+    call.now += 0.3  # 200 ms of sound and 100 ms on the line
+    call.feed(PhoneMark(first["mark"]["name"]))
+    call.now += 0.4
+    made = call.model("input_audio_buffer.speech_started", item_id="u1", audio_start_ms=700)
+    assert call.phone_frames(made)[0]["event"] == "clear"
+    (truncate,) = call.sent(made)
+    assert truncate["type"] == "conversation.item.truncate"
+    assert truncate["audio_end_ms"] == pytest.approx(700, abs=5)
+    assert call.speak(response, "i1", 200) == [], "no sound of it comes after the clear"
+    heard = next(iter(call.bridge.transcript.ordered()))
+    assert (heard.text, heard.is_interrupted) == ("One", True)
+    call.marks()
+    call.done(response, "cancelled")
+    assert call.ends == []
+
+
+def test_with_confirmed_interruption_a_cough_stops_nobody() -> None:
+    call = Call(a_session(options={"barge_in": {"mode": "confirmed", "min_speech_ms": 300}}))
+    response = call.respond()
+    call.speak(response, "i1", 4_000)
+    call.model("input_audio_buffer.speech_started", item_id="u1")
+    call.wait(0.2)
+    call.model("input_audio_buffer.speech_stopped", item_id="u1")
+    call.wait(1)
+    assert all(frame["event"] != "clear" for frame in call.phone_frames())
+    call.model("input_audio_buffer.speech_started", item_id="u2")
+    made = call.wait(0.35)
+    assert call.phone_frames(made)[0]["event"] == "clear"
+    assert call.kinds(made) == ["response.cancel", "conversation.item.truncate"]
+
+
+def test_a_slow_tool_has_the_caller_asked_to_wait_beside_the_conversation() -> None:
+    call = Call()
+    response = call.respond()
+    call.calls_tool(response, "look", "c1")
+    call.done(response)
+    (filler,) = call.sent(call.wait(3))
+    assert filler["response"]["conversation"] == "none"
+    call.respond(response="f1", metadata={"purpose": "filler"})
+    assert call.bridge.gate.state == "idle"
+    call.speak("f1", "fi", 500)
+    call.done("f1")
+    assert call.kinds(call.feed(ToolAnswered("c1", "done"))) == [
+        "conversation.item.create",
+        "response.create",
+    ]
+
+
+def test_hanging_up_waits_for_the_last_words_to_be_played() -> None:
+    call = Call()
+    response = call.respond()
+    call.speak(response, "i1", 1_000)
+    call.calls_tool(response, "end_call", "c1")
+    call.feed(ToolAnswered("c1", '{"status":"ok"}', ends=True))
+    call.done(response)
+    assert call.ends == []
+    call.marks()
+    assert [end.reason for end in call.ends] == ["agent_hung_up"]
+    assert "response.create" not in call.kinds()
+
+
+def test_a_lost_model_is_opened_anew_once_with_what_was_said() -> None:
+    call = Call()
+    call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript="Where?")
+    response = call.respond()
+    call.calls_tool(response, "look", "c1")
+    call.feed(ModelLost())
+    assert call.reconnects == 1
+    call.feed(ToolAnswered("c1", "Paris"))
+    call.model("session.created", session={})
+    made = call.model("session.updated")
+    texts = [event["item"]["content"][0]["text"] for event in call.sent(made) if "item" in event]
+    assert texts[:2] == ["Where?", "look: Paris"]
+    assert call.kinds(made)[-1] == "response.create"
+    call.feed(ModelLost())
+    assert [end.reason for end in call.ends] == ["model_unreachable"]
+
+
+def test_a_silent_caller_is_asked_and_then_the_call_ends_with_a_goodbye() -> None:
+    call = Call(a_session(options={"silence_s": 40, "silence_prompts": 1}))
+    for _ in range(30):
+        call.feed(PhoneAudio(sound(20)))
+        call.wait(4)
+        if call.bridge.gate.state == "requested":
+            call.done(call.respond())
+    assert call.kinds().count("response.create") == 2, "asked once, then the goodbye"
+    assert [(end.reason, end.said_goodbye) for end in call.ends] == [("caller_silent", True)]
+
+
+def test_a_line_without_sound_is_lost_and_a_call_is_not_longer_than_allowed() -> None:
+    lost = Call()
+    lost.wait(11)
+    assert [end.reason for end in lost.ends] == ["line_lost"]
+    long = Call(a_session(max_call_s=60))
+    for _ in range(100):
+        long.feed(PhoneAudio(sound(20)))
+        long.wait(1)
+        if long.bridge.gate.state == "requested":
+            long.done(long.respond())
+    assert [end.reason for end in long.ends] == ["max_duration"]
+
+
+def test_digits_and_notes_reach_the_model() -> None:
+    call = Call()
+    for digit in "12#":
+        call.feed(PhoneDigit(digit))
+    assert call.sent()[-2]["item"]["content"][0]["text"] == "[keypad] 12#"
+    call.done(call.respond())
+    call.feed(Note("It was approved."))
+    assert call.sent()[-2]["item"]["role"] == "system"
+    call.feed(PhoneStopped())
+    assert [end.reason for end in call.ends] == ["caller_hung_up"]
+    assert call.feed(EndWanted("draining")) == []
+
+
+def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length() -> None:
+    call = Call()
+    response = call.respond()
+    call.speak(response, "i1", 2_000)
+    call.now += 1
+    made = call.model("input_audio_buffer.speech_started", item_id="u1")
+    (truncate,) = call.sent(made)
+    error = {"code": "invalid_value", "event_id": truncate["event_id"]}
+    again = call.model("error", error={**error, "message": "Audio content of 450ms is already shorter"})
+    assert [event["audio_end_ms"] for event in call.sent(again)] == [450]
+
+
+@pytest.mark.parametrize("name", ["tool_call_round", "azure_spoken_turn_tool_audio"])
+def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
+    if not RECORDINGS.is_dir():
+        pytest.skip("the recorded sessions are not beside this checkout (../shared/data/realtime)")
+    call = Call(opened=False)
+    recorded = yaml.safe_load((RECORDINGS / f"{name}.yaml").read_text())["interactions"]
+    ours = ("function_call_output",)
+    wanted: list[str] = []
+    for step in recorded:
+        event = step["data"]
+        if step["direction"] == "received":
+            call.feed(ModelEvent(event))
+            for tool in call.tools[len(wanted) :]:
+                wanted.append(tool.call_id)
+                call.feed(ToolAnswered(tool.call_id, "It is foggy"))
+    outputs = [
+        e for e in call.sent() if e["type"] == "conversation.item.create" and e["item"]["type"] in ours
+    ]
+    assert [e["item"]["call_id"] for e in outputs] == wanted
+    assert len(wanted) == 1
+    place = call.kinds().index("response.create")
+    assert call.sent()[place - 1] == outputs[-1], "the output, then the request to go on"
+    assert [entry.role for entry in call.bridge.transcript.ordered()][-1] == "assistant"
+    for event in call.sent():
+        CLIENT.validate_python(event)
+    json.dumps([entry.to_document() for entry in call.bridge.transcript.ordered()])
