@@ -162,6 +162,7 @@ MEANINGS: Mapping[str, Meaning] = {
     # declarative agents
     "AgentNotFound": _as("agent_not_found"),
     "AgentToolNotFound": _as("not_found"),
+    "AgentTryFailed": _as("invalid"),
     "AgentChanged": _as("conflict"),
     "AgentTooLarge": _as("too_large"),
     "TooManyAgents": _as("usage_limit"),

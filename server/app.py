@@ -14,6 +14,7 @@ from server import (
     error_responses,
     health,
     pages,
+    rest_agents,
     rest_ai,
     rest_automations,
     rest_blocks,
@@ -37,6 +38,7 @@ ROUTERS = (
     rest_review,
     rest_automations,
     rest_sessions,
+    rest_agents,
     rest_people,
     rest_calls,
     health,
@@ -79,8 +81,8 @@ def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> Fa
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Accept-Language", "X-Request-ID"],
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Accept-Language", "If-Match", "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After"],
         )
     app.add_middleware(Access, metrics=state.metrics)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.routing import Match, Route
 
+from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import ProposalRefused
 from graphrag.automations.errors import AutomationRefused
 from graphrag.embedding.base import EmbeddingError
@@ -74,6 +75,8 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         details = [{"where": exc.where, "what": exc.reason}]
     elif isinstance(exc, AutomationRefused | ScheduleError) and exc.field:
         details = [{"where": exc.field, "what": exc.text(language)}]
+    elif isinstance(exc, InvalidAgent):
+        details = [{name: v for name, v in asdict(each).items() if v is not None} for each in exc.errors]
     elif known.details and known.http_status < 500:  # of the service's own troubles clients learn no more
         details = {"reason": known.details}
     message = known.message

@@ -13,6 +13,8 @@ from datasources.types import Graph
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.agent.turn_lease import effective_status
+from graphrag.agents.agent_store import StoredAgent
+from graphrag.agents.errors import AgentNotFound
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.automations.automation_view import AutomationView
@@ -106,6 +108,13 @@ class WorkspaceResolver:
             except AutomationNotFound:
                 continue
         raise AutomationNotFound(automation_id=automation_id)
+
+    async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
+        """Return where a declarative agent is. Raises: AgentNotFound, BadDocument."""
+        for place in await self.all():
+            if (found := await place.services.agents.agents.find(agent_id)) is not None:
+                return place, found
+        raise AgentNotFound(agent_id=agent_id)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""

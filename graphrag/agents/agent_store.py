@@ -72,6 +72,8 @@ class StoredAgent(Document):
     name: str = ""
     type: str = "general"
     channels: tuple[str, ...] = ()
+    graphs: tuple[str, ...] = ()
+    opening: str | None = None
     desired: Desired = "stopped"
     version: int
     latest: int
@@ -296,12 +298,13 @@ def _with_version(
 
 def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a list shows of a document."""
-    about = document["agent"]
-    channels = tuple(document.get("channels", ("chat", "voice")))
+    about, chat = document["agent"], document.get("chat", {})
     return {
         "name": str(about.get("name", "")),
         "type": str(about.get("type", "general")),
-        "channels": channels,
+        "channels": tuple(document.get("channels", ("chat", "voice"))),
+        "graphs": tuple(document.get("graphs", ())),
+        "opening": chat.get("opening"),
     }
 
 

@@ -33,6 +33,8 @@ class AgentView:
             "name": agent.name,
             "type": agent.type,
             "channels": list(agent.channels),
+            "graphs": list(agent.graphs),
+            "opening": agent.opening,
             "state": self.state,
             "health": self.health,
             "reasons": list(self.reasons),

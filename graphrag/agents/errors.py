@@ -3,6 +3,7 @@
 AgentError
 ├── AgentNotFound         no such agent, or no such version of it, in this workspace
 ├── AgentToolNotFound     the agent has no such tool, or one that makes no request
+├── AgentTryFailed        no request of a tool can be made of the values it was tried with
 ├── AgentChanged          somebody else stored another version since it was read
 ├── AgentTooLarge         a document or what belongs to it has more bytes than are kept
 ├── TooManyAgents         the workspace has all the agents it may have
@@ -53,6 +54,17 @@ class AgentToolNotFound(AgentError):
 
     def __init__(self, *, agent_id: str, tool: str) -> None:
         super().__init__(id=agent_id[:80], tool=tool[:80])
+
+
+class AgentTryFailed(AgentError):
+    code = "agent_try_failed"
+
+    def __init__(self, *, tool: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(tool=tool[:80])
+
+    def details(self, language: Language) -> str:  # noqa: ARG002 - an English reason in either language
+        return self.reason
 
 
 class AgentChanged(AgentError):

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
+import orjson
+
 from graphrag.agents.activity import ActivityReader, AgentActivity
 from graphrag.agents.agent_store import (
     AgentCheck,
@@ -23,9 +25,15 @@ from graphrag.agents.agent_store import (
 from graphrag.agents.agent_view import AgentView, State, runs, state_from, view_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
-from graphrag.agents.errors import AgentNotFound, AgentNotRunning, AgentStateRefused, InvalidAgent
+from graphrag.agents.errors import (
+    AgentNotFound,
+    AgentNotRunning,
+    AgentStateRefused,
+    AgentTooLarge,
+    InvalidAgent,
+)
 from graphrag.agents.kept_agents import AgentClients, CompiledDocuments
-from graphrag.agents.loading import read_document
+from graphrag.agents.loading import MAX_BYTES, read_document
 from graphrag.agents.world import World, check_variables, check_world
 from graphrag.roles import Person
 from tools.http.executor import HttpExecutor
@@ -52,6 +60,8 @@ class KeepsInStep(Protocol):
     """Keeps agents in step with lists."""
 
     def tick(self, now: int) -> None: ...
+
+    async def reports(self) -> list[dict[str, Any]]: ...
 
     async def aclose(self) -> None: ...
 
@@ -125,6 +135,9 @@ class AgentManager:
         """
         checked = await self._checked(source, variables, base_url, agent_id)
         document = checked.resolved
+        if document is None and any(each.code == "too_large" for each in checked.errors):
+            size = len(source if isinstance(source, str | bytes) else orjson.dumps(source))
+            raise AgentTooLarge(size=size, limit=MAX_BYTES)
         if checked.errors or document is None:
             raise InvalidAgent(errors=checked.errors, warnings=checked.warnings)
         before = await self.agents.find(str(document["agent"]["id"]))
@@ -304,6 +317,10 @@ class AgentManager:
         found, doing = await self.agents.list(), await self.activity.all()
         nothing = AgentActivity()
         return [view_of(stored, doing.get(stored.agent_id, nothing), self.agents.clock()) for stored in found]
+
+    async def list_reports(self) -> list[dict[str, Any]]:
+        """Return what the last round of each list did."""
+        return [] if self.lists is None else await self.lists.reports()
 
     async def view(self, agent_id: str) -> AgentView:
         """Return one agent as `list` does. Raises: AgentNotFound."""

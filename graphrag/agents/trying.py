@@ -1,0 +1,73 @@
+"""Runs one HTTP tool of an agent by itself, for who writes its document: dry, or with its requests sent."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from graphrag.agents.chat_values import Locale, about, first_values, language_of
+from graphrag.agents.errors import AgentToolNotFound, AgentTryFailed
+from graphrag.agents.manager import AgentManager
+from tools.http.executor import ToolOutcome
+from tools.http.fetch import PreparedRequest, RequestFailed
+from tools.http.scope import ConversationValues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolTrial:
+    """The tool, its arguments, ctx beside what conversations have. `version` None: the current one."""
+
+    agent_id: str
+    tool: str
+    args: Mapping[str, Any]
+    ctx: Mapping[str, Any]
+    version: int | None = None
+    sends: bool = False
+
+
+async def try_tool(manager: AgentManager, trial: ToolTrial, locale: Locale) -> dict[str, Any]:
+    """Return the requests with secrets masked, or with `sends` what the tool gave. No conversation is stored.
+
+    Raises: AgentNotFound, AgentToolNotFound, AgentTryFailed where no request can be made.
+    """
+    stored = await manager.agents.get(trial.agent_id)
+    agent = await manager.compiled(trial.agent_id, trial.version or stored.version)
+    tool = agent.tools.get(trial.tool)
+    if tool is None:
+        raise AgentToolNotFound(agent_id=trial.agent_id, tool=trial.tool)
+    now, named, executor = manager.agents.clock(), about(agent, locale), manager.executor(agent)
+    call_id = f"try:{secrets.token_hex(8)}"
+    values = ConversationValues(
+        agent=named,
+        base_url=agent.base_url,
+        call_id=call_id,
+        timezone=named["timezone"],
+        language=language_of(agent, locale),
+        ctx={**first_values(trial.agent_id, None, now), **trial.ctx},
+        started_time=now,
+    )
+    if trial.sends:
+        return _sent(await executor.run(tool, trial.args, values, call_id))
+    try:
+        return {"requests": [_shown(request) for request in executor.dry(tool, trial.args, values)]}
+    except RequestFailed as exc:
+        raise AgentTryFailed(tool=trial.tool, reason=str(exc)) from exc
+
+
+def _sent(outcome: ToolOutcome) -> dict[str, Any]:
+    return {
+        "ok": outcome.ok,
+        "ms": outcome.ms,
+        "result": outcome.value,
+        "stored": list(outcome.stored),
+        "flags": list(outcome.flags),
+    } | ({} if outcome.status is None else {"status": outcome.status})
+
+
+def _shown(request: PreparedRequest) -> dict[str, Any]:
+    shown = {"method": request.method, "url": request.url, "headers": dict(request.headers)}
+    return shown if request.body is None else {**shown, "body": orjson.loads(request.body)}

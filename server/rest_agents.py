@@ -1,0 +1,372 @@
+"""REST of declarative agents: documents, states, trying their tools, what their APIs are owed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Header, Query
+from fastapi.openapi.models import Example
+from pydantic import Field
+
+from graphrag.agents.agent_store import AgentDocumentVersion, StoredAgent
+from graphrag.agents.agent_view import AgentView, Health, State
+from graphrag.agents.chat_values import Locale
+from graphrag.agents.errors import DeliveryNotFound
+from graphrag.agents.json_schema import agent_schema
+from graphrag.agents.trying import ToolTrial, try_tool
+from server.openapi_errors import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Workspaces
+from server.workspaces import WorkspaceContext
+from tools.http.problems import DocumentProblem
+
+router = APIRouter(prefix="/api", tags=["agents"], responses=ERRORS)
+
+Document = Annotated[dict[str, Any] | Annotated[str, Field(max_length=1_000_000)], Field()]
+Variables = Annotated[dict[str, str], Field(max_length=200)]
+Version = Annotated[int, Field(ge=1)]
+
+
+class AgentProblem(AnswerBody):
+    """What is wrong in a document, and where. `column`: place in the text there, from 1."""
+
+    where: str
+    code: str
+    what: str
+    allowed: str | None = None
+    column: int | None = None
+
+
+class AgentSummary(AnswerBody):
+    """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health` is not ok.
+
+    `calls`: open conversations. `source`: the list that it is kept in step with.
+    """
+
+    id: str
+    name: str
+    type: str
+    channels: list[Literal["chat", "voice"]]
+    graphs: list[str]
+    opening: str | None = None
+    state: State
+    health: Health
+    reasons: list[str]
+    problems: list[AgentProblem]
+    desired: Literal["running", "stopped"]
+    version: int
+    calls: int
+    source: str | None = None
+    created_time: int
+    updated_time: int
+
+
+class AgentList(AnswerBody):
+    """`lists`: what the last round of each list did (see `nodius agents sync`)."""
+
+    agents: list[AgentSummary]
+    lists: list[dict[str, Any]]
+
+
+class VersionSummary(AnswerBody):
+    version: int
+    created_time: int
+    user_id: str
+    size: int = 0
+
+
+class AgentDetail(AnswerBody):
+    """An agent with one version of its document, and the versions that are kept, newest first."""
+
+    agent: AgentSummary
+    version: int
+    document: dict[str, Any]
+    variables: dict[str, str]
+    versions: list[VersionSummary]
+
+
+class DocumentRequest(RequestBody):
+    """A document as an object, or as text (JSON or YAML). `variables` replace `${NAME}` in its texts."""
+
+    document: Document
+    variables: Variables = Field(default_factory=dict[str, str])
+    base_url: Annotated[str, Field(max_length=2_000)] | None = None
+
+
+class AgentChecked(AnswerBody):
+    ok: bool
+    errors: list[AgentProblem]
+    warnings: list[AgentProblem]
+
+
+class AgentApplied(AnswerBody):
+    """`changed`: a new version was stored; the same document as the current one is none."""
+
+    agent: AgentSummary
+    changed: bool
+    warnings: list[AgentProblem]
+
+
+class StopRequest(RequestBody):
+    """With `now` open conversations end; without it they go on."""
+
+    now: bool = False
+
+
+class RollbackRequest(RequestBody):
+    version: Version
+
+
+class TryRequest(RequestBody):
+    """Arguments, and values of ctx. A dry run sends nothing and shows the requests."""
+
+    args: dict[str, Any] = Field(default_factory=dict[str, Any])
+    ctx: dict[str, Any] = Field(default_factory=dict[str, Any])
+    dry_run: bool = True
+    version: Version | None = None
+
+
+class TryAnswer(AnswerBody):
+    """Of a dry run `requests`, with secrets masked; else what the tool gave the model, and what it stored."""
+
+    requests: list[dict[str, Any]] | None = None
+    ok: bool | None = None
+    status: int | None = None
+    ms: int | None = None
+    result: Any = None
+    stored: list[str] | None = None
+    flags: list[str] | None = None
+
+
+class DeliveryDocument(AnswerBody):
+    """A request that an agent's API is owed. Units: times in milliseconds since 1970."""
+
+    id: str
+    call_id: str
+    agent_id: str
+    version: int
+    event: Literal["on_start", "on_no_action", "on_end"]
+    status: Literal["waiting", "done", "refused", "expired"]
+    attempts: int
+    created_time: int
+    next_time: int
+    last_time: int | None = None
+    http_status: int | None = None
+    error: str | None = None
+
+
+class DeliveryList(AnswerBody):
+    deliveries: list[DeliveryDocument]
+
+
+DOCUMENT_EXAMPLES: dict[str, Example] = {
+    "smallest": Example(
+        summary="An agent that answers from a graph",
+        value={
+            "document": {
+                "version": "2.0",
+                "agent": {"id": "helpdesk", "name": "Help desk"},
+                "session": {"mode": "inline", "instructions": "Answer questions about the workflow."},
+                "graphs": ["testgraph001"],
+            }
+        },
+    ),
+    "pattern": Example(
+        summary="One made from a pattern",
+        value={
+            "document": 'version: "2.0"\nagent: {id: desk-paris, name: "Help desk ${CITY}"}\n'
+            "session: {mode: inline, instructions: Help people of ${CITY}.}\n",
+            "variables": {"CITY": "Paris"},
+        },
+    ),
+}
+TRY_EXAMPLES: dict[str, Example] = {
+    "dry": Example(summary="Show the request", value={"args": {"order_number": 42}}),
+    "sent": Example(summary="Send it", value={"args": {"order_number": 42}, "dryRun": False}),
+}
+IfMatch = Annotated[
+    str | None,
+    Header(pattern=r'^"?(0|[1-9][0-9]{0,8})"?$', description="The version that was read; 0: there is none."),
+]
+
+
+@router.get("/agents", **EXCLUDE_NONE)
+async def agents(workspaces: Workspaces) -> AgentList:
+    """List the agents of the caller's workspaces, with state and health, by id."""
+    found: list[AgentSummary] = []
+    lists: list[dict[str, Any]] = []
+    for place in await workspaces.all():
+        found += [_summary(view) for view in await place.services.agents.list()]
+        lists += await place.services.agents.list_reports()
+    return AgentList(agents=found, lists=lists)
+
+
+@router.get("/agents/schema")
+async def schema(workspaces: Workspaces) -> dict[str, Any]:  # noqa: ARG001 - for who is signed in
+    """Return the JSON Schema of an agent document."""
+    return agent_schema()
+
+
+@router.post("/agents/check", **EXCLUDE_NONE)
+async def check(
+    workspaces: Workspaces, body: Annotated[DocumentRequest, Body(openapi_examples=DOCUMENT_EXAMPLES)]
+) -> AgentChecked:
+    """Check a document, and that there is what it needs; nothing is stored. For admins."""
+    place = await _administered(workspaces)
+    found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
+    return AgentChecked(
+        ok=not found.errors, errors=_problems(found.errors), warnings=_problems(found.warnings)
+    )
+
+
+@router.get("/agents/{agent_id}", **EXCLUDE_NONE)
+async def agent(
+    workspaces: Workspaces,
+    agent_id: Id,
+    version: Annotated[int | None, Query(ge=1, description="Another version than the current one.")] = None,
+) -> AgentDetail:
+    """Return an agent with its document."""
+    place, stored = await workspaces.of_agent(agent_id)
+    shown = await place.services.agents.document(agent_id, version)
+    return await _detail(place, stored, shown)
+
+
+@router.put("/agents/{agent_id}", **EXCLUDE_NONE)
+async def put(
+    workspaces: Workspaces,
+    agent_id: Id,
+    body: Annotated[DocumentRequest, Body(openapi_examples=DOCUMENT_EXAMPLES)],
+    if_match: IfMatch = None,
+) -> AgentApplied:
+    """Store a document as the agent's new version, for conversations that begin from now on. For admins."""
+    place = await _administered(workspaces)
+    done = await place.services.agents.apply(
+        body.document,
+        place.person,
+        variables=body.variables,
+        base_url=body.base_url,
+        agent_id=agent_id,
+        expected_version=None if if_match is None else int(if_match.strip('"')),
+    )
+    view = await place.services.agents.view(agent_id)
+    return AgentApplied(agent=_summary(view), changed=done.changed, warnings=_problems(done.warnings))
+
+
+class AgentDeleted(AnswerBody):
+    success: bool = True
+
+
+@router.delete("/agents/{agent_id}")
+async def delete(workspaces: Workspaces, agent_id: Id) -> AgentDeleted:
+    """Delete a stopped agent without open conversations, with all its versions. For admins."""
+    place = await _administered(workspaces, agent_id)
+    await place.services.agents.delete(agent_id)
+    return AgentDeleted()
+
+
+@router.post("/agents/{agent_id}/start", **EXCLUDE_NONE)
+async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
+    """Let an agent take conversations. What it lacks is said, and looked for each minute. For admins."""
+    place = await _administered(workspaces, agent_id)
+    await place.services.agents.start(agent_id)
+    return _summary(await place.services.agents.view(agent_id))
+
+
+@router.post("/agents/{agent_id}/stop", **EXCLUDE_NONE)
+async def stop(workspaces: Workspaces, agent_id: Id, body: StopRequest | None = None) -> AgentSummary:
+    """Let no new conversation begin; with `now`, end those that are open. For admins."""
+    place = await _administered(workspaces, agent_id)
+    await place.services.agents.stop(agent_id, now=body is not None and body.now)
+    return _summary(await place.services.agents.view(agent_id))
+
+
+@router.post("/agents/{agent_id}/rollback", **EXCLUDE_NONE)
+async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) -> AgentSummary:
+    """Make a version that is kept the current one. For admins."""
+    place = await _administered(workspaces, agent_id)
+    await place.services.agents.rollback(agent_id, body.version)
+    return _summary(await place.services.agents.view(agent_id))
+
+
+@router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE)
+async def try_one(
+    workspaces: Workspaces,
+    agent_id: Id,
+    name: Id,
+    body: Annotated[TryRequest, Body(openapi_examples=TRY_EXAMPLES)],
+) -> TryAnswer:
+    """Run one HTTP tool by itself. By default nothing is sent, and the requests are shown. For admins."""
+    place = await _administered(workspaces, agent_id)
+    settings = place.services.settings
+    trial = ToolTrial(
+        agent_id=agent_id,
+        tool=name,
+        args=body.args,
+        ctx=body.ctx,
+        version=body.version,
+        sends=not body.dry_run,
+    )
+    locale = Locale(language=settings.language, timezone=settings.timezone)
+    return TryAnswer.model_validate(await try_tool(place.services.agents, trial, locale))
+
+
+@router.get("/deliveries", **EXCLUDE_NONE)
+async def deliveries(
+    workspaces: Workspaces,
+    agent_id: Annotated[str | None, Query(alias="agentId", min_length=1, max_length=200)] = None,
+    call_id: Annotated[str | None, Query(alias="callId", min_length=1, max_length=200)] = None,
+    status: Literal["waiting", "done", "refused", "expired"] | None = None,
+    limit: Limit = 100,
+) -> DeliveryList:
+    """List what the APIs of agents are owed, or got: what is due next first. For reviewers."""
+    workspaces.identity.require("reviewer")
+    found: list[DeliveryDocument] = []
+    for place in await workspaces.all():
+        listed = await place.services.life.deliveries.list(call_id=call_id, status=status, limit=limit)
+        found += [
+            DeliveryDocument.model_validate(each)
+            for each in listed
+            if agent_id is None or each.agent_id == agent_id
+        ]
+    return DeliveryList(deliveries=found[:limit])
+
+
+@router.post("/deliveries/{delivery_id}/retry", **EXCLUDE_NONE)
+async def retry(workspaces: Workspaces, delivery_id: Id) -> DeliveryDocument:
+    """Send a delivery now that waits, was refused or given up. For admins."""
+    workspaces.identity.require("admin")
+    for place in await workspaces.all():
+        try:
+            return DeliveryDocument.model_validate(await place.services.life.deliveries.retry(delivery_id))
+        except DeliveryNotFound:
+            continue
+    raise DeliveryNotFound(delivery_id=delivery_id)
+
+
+async def _administered(workspaces: Workspaces, agent_id: str | None = None) -> WorkspaceContext:
+    """Return where an admin works: the agent's workspace, else the only one.
+
+    Raises: RoleNeeded, AgentNotFound, WorkspaceUnclear.
+    """
+    workspaces.identity.require("admin")
+    return await workspaces.one() if agent_id is None else (await workspaces.of_agent(agent_id))[0]
+
+
+async def _detail(place: WorkspaceContext, stored: StoredAgent, shown: AgentDocumentVersion) -> AgentDetail:
+    view = await place.services.agents.view(stored.agent_id)
+    return AgentDetail(
+        agent=_summary(view),
+        version=shown.version,
+        document=shown.document,
+        variables=shown.variables,
+        versions=[VersionSummary.model_validate(each) for each in reversed(view.agent.versions)],
+    )
+
+
+def _summary(view: AgentView) -> AgentSummary:
+    return AgentSummary.model_validate(view.to_document())
+
+
+def _problems(problems: Sequence[DocumentProblem]) -> list[AgentProblem]:
+    return [AgentProblem.model_validate(asdict(problem)) for problem in problems]

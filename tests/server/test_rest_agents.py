@@ -1,0 +1,163 @@
+"""Declarative agents over REST: the life of one, the roles, errors by where, another workspace's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.graphrag.agents.managing import document
+from tests.support.service import GRAPH, error_of, service
+
+AT = "/api/agents/helpdesk"
+TOOL = {
+    "type": "http",
+    "method": "POST",
+    "url": "https://api.example.com/orders/{{args.number}}",
+    "headers": {"Authorization": "Bearer {{secret.KEY}}"},
+    "body": {"note": "{{args.note}}", "phone": "{{ctx.phone}}"},
+}
+WITH_TOOL = {"tools": {"cancel": TOOL}, "secrets": [{"name": "KEY", "hosts": ["api.example.com"]}]}
+
+
+async def stored(client: httpx2.AsyncClient, **changes: Any) -> dict[str, Any]:
+    answer = await client.put(AT, json={"document": document(**changes)})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_an_agent_is_stored_started_changed_rolled_back_and_deleted() -> None:
+    async with service() as running, running.as_("ann", "admin") as ann:
+        answer = await ann.put(AT, json={"document": document()}, headers={"If-Match": "0"})
+        assert (answer.json()["agent"]["state"], answer.json()["agent"]["version"]) == ("stopped", 1)
+        assert (await ann.post(f"{AT}/start")).json()["state"] == "running"
+        text = 'version: "2.0"\nagent: {id: helpdesk, name: "Desk ${CITY}"}\n'
+        text += "session: {mode: inline, instructions: null}\n".replace("null", "Help.")
+        body = {"document": text, "variables": {"CITY": "Paris"}, "baseUrl": "https://api.example.com"}
+        two = (await ann.put(AT, json=body, headers={"If-Match": '"1"'})).json()
+        assert (two["changed"], two["agent"]["name"], two["agent"]["state"]) == (
+            True,
+            "Desk Paris",
+            "running",
+        )
+        conflict = error_of(await ann.put(AT, json=body, headers={"If-Match": "1"}))
+        assert conflict["code"] == "conflict"
+        assert (await ann.put(AT, json=body)).json()["changed"] is False
+        detail = (await ann.get(AT)).json()
+        assert detail["variables"] == {"CITY": "Paris"}
+        assert detail["document"]["base_url"] == "https://api.example.com"
+        assert [each["version"] for each in detail["versions"]] == [2, 1]
+        assert (await ann.get(AT, params={"version": 1})).json()["document"]["agent"]["name"] == "Help desk"
+        assert error_of(await ann.get(AT, params={"version": 9}))["code"] == "agent_not_found"
+        back = (await ann.post(f"{AT}/rollback", json={"version": 1})).json()
+        assert (back["version"], back["name"], back["state"]) == (1, "Help desk", "running")
+        assert error_of(await ann.delete(AT))["code"] == "agent_state"
+        assert (await ann.post(f"{AT}/stop", json={"now": True})).json()["state"] == "stopped"
+        assert (await ann.delete(AT)).json() == {"success": True}
+        assert error_of(await ann.get(AT))["code"] == "agent_not_found"
+        assert (await ann.get("/api/agents")).json() == {"agents": [], "lists": []}
+
+
+async def test_every_fault_is_said_at_once_with_its_place() -> None:
+    async with service() as running, running.as_("ann", "admin") as ann:
+        wrong = {**document(graphs=["nowhere"]), "surprise": 1, "chat": {"temperature": 9}}
+        error = error_of(await ann.put(AT, json={"document": wrong}))
+        assert (error["code"], {each["where"] for each in error["details"]}) == (
+            "invalid_agent",
+            {"surprise", "chat.temperature"},
+        )
+        checked = (await ann.post("/api/agents/check", json={"document": document(graphs=["x"])})).json()
+        assert [(each["where"], each["code"]) for each in checked["errors"]] == [
+            ("graphs.0", "graph_not_found")
+        ]
+        await stored(ann, graphs=[GRAPH, "gone"])
+        error = error_of(await ann.post(f"{AT}/start"))
+        assert (error["code"], error["details"][0]["where"]) == ("invalid_agent", "graphs.1")
+        [shown] = (await ann.get("/api/agents")).json()["agents"]
+        assert (shown["state"], shown["health"]) == ("failed", "failed")
+        assert shown["problems"][0]["where"] == "graphs.1"
+        too_large = await ann.put(AT, json={"document": document(instructions="é" * 200_000)})
+        assert error_of(too_large)["code"] == "too_large"
+        assert too_large.status_code == 413
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("NODIUS_SECRET_KEY", "s3cret-of-the-api")
+    return "s3cret-of-the-api"
+
+
+async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
+    async with service() as running, running.as_("ann", "admin") as ann:
+        await stored(ann, **WITH_TOOL)
+        body = {"args": {"number": "a/b", "note": None}, "ctx": {"phone": "+33"}}
+        answer = await ann.post(f"{AT}/tools/cancel/try", json=body)
+        assert secret not in answer.text
+        [request] = answer.json()["requests"]
+        assert (request["method"], request["url"]) == ("POST", "https://api.example.com/orders/a%2Fb")
+        assert request["body"] == {"phone": "+33"}
+        assert error_of(await ann.post(f"{AT}/tools/cancel/try", json={}))["code"] == "invalid"
+        assert error_of(await ann.post(f"{AT}/tools/other/try", json={}))["code"] == "not_found"
+        leak = {"document": document(name="${N}"), "variables": {"N": secret}}
+        refused = await ann.put(AT, json=leak)
+        assert error_of(refused)["code"] == "invalid_agent"
+        assert secret not in refused.text
+
+
+READS = [("GET", "/api/agents"), ("GET", AT), ("GET", "/api/agents/schema")]
+WRITES = [
+    ("PUT", AT, {"document": document()}),
+    ("POST", "/api/agents/check", {"document": document()}),
+    ("POST", f"{AT}/start", None),
+    ("POST", f"{AT}/stop", None),
+    ("POST", f"{AT}/rollback", {"version": 1}),
+    ("POST", f"{AT}/tools/cancel/try", {}),
+    ("DELETE", AT, None),
+    ("POST", "/api/deliveries/x:on_end/retry", None),
+]
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor", "reviewer"])
+async def test_only_admins_write_and_reviewers_see_deliveries(role: str) -> None:
+    async with service() as running, running.as_("ann", "admin") as ann, running.as_("x", role) as person:
+        await stored(ann)
+        for method, address in READS:
+            assert (await person.request(method, address)).status_code == 200
+        for method, address, body in WRITES:
+            assert error_of(await person.request(method, address, json=body))["code"] == "forbidden"
+        expected = 200 if role == "reviewer" else 403
+        assert (await person.get("/api/deliveries")).status_code == expected
+        assert error_of(await ann.post("/api/deliveries/x:on_end/retry"))["code"] == "not_found"
+
+
+async def test_an_agent_of_another_workspace_does_not_exist() -> None:
+    async with service() as running, running.as_("ann", "admin") as ann:
+        await stored(ann)
+        async with running.as_("eve", "admin", "elsewhere") as eve:
+            assert (await eve.get("/api/agents")).json()["agents"] == []
+            real, made_up = await asked(eve, "helpdesk"), await asked(eve, "helpdisk")
+            assert real == made_up
+            assert {status for status, _ in real} == {404}
+            await eve.put(AT, json={"document": document(name="Hers")})
+        assert (await ann.get(AT)).json()["agent"]["name"] == "Help desk"
+        async with running.as_("bob", "admin", "default", "elsewhere") as bob:
+            assert len((await bob.get("/api/agents")).json()["agents"]) == 2
+            assert error_of(await bob.put(AT, json={"document": document()}))["code"] == "invalid_message"
+            named = await bob.get(AT, params={"workspace": "elsewhere"})
+            assert named.json()["agent"]["name"] == "Hers"
+
+
+async def asked(client: httpx2.AsyncClient, agent_id: str) -> list[tuple[int, str]]:
+    """Return status and sentence of every request about an agent, its id taken out."""
+    found: list[tuple[int, str]] = []
+    for method, tail, body in (
+        ("GET", "", None),
+        ("DELETE", "", None),
+        *(("POST", f"/{verb}", None) for verb in ("start", "stop")),
+        ("POST", "/rollback", {"version": 1}),
+        ("POST", "/tools/cancel/try", {}),
+    ):
+        answer = await client.request(method, f"/api/agents/{agent_id}{tail}", json=body)
+        found.append((answer.status_code, error_of(answer)["message"].replace(agent_id, "ID")))
+    return found
