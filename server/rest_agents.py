@@ -62,7 +62,7 @@ class AgentSummary(AnswerBody):
     updated_time: int
 
 
-class AgentList(AnswerBody):
+class AgentSummaryList(AnswerBody):
     """`lists`: what the last round of each list did (see `nodius agents sync`)."""
 
     agents: list[AgentSummary]
@@ -192,14 +192,14 @@ IfMatch = Annotated[
 
 
 @router.get("/agents", **EXCLUDE_NONE)
-async def agents(workspaces: Workspaces) -> AgentList:
+async def agents(workspaces: Workspaces) -> AgentSummaryList:
     """List the agents of the caller's workspaces, with state and health, by id."""
     found: list[AgentSummary] = []
     lists: list[dict[str, Any]] = []
     for place in await workspaces.all():
         found += [_summary(view) for view in await place.services.agents.list()]
         lists += await place.services.agents.list_reports()
-    return AgentList(agents=found, lists=lists)
+    return AgentSummaryList(agents=found, lists=lists)
 
 
 @router.get("/agents/schema")
