@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -78,6 +78,9 @@ bench-scale: .venv/.plots ## Measure editing, approving and importing from 1k to
 
 bench-sessions: setup ## Measure what automations cost beside conversations (about four minutes)
 	$(PY) -m tests.benchmarks.sessions
+
+bench-agents: setup ## Measure what agents of documents cost: checking, bodies, conditions, a list of 500 (about two minutes)
+	$(PY) -m tests.benchmarks.agents
 
 bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)
 	$(PY) -m tests.benchmarks.page

@@ -27,6 +27,7 @@ Insert = Literal["value", "text", "url"]
 
 _ALLOWED = "{{ path | filter }}, as {{args.phone | default(caller_phone)}}"
 _CONSTANTS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>'[^']*'|"[^"]*")
     |(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.])
@@ -146,7 +147,7 @@ class _Reader:
     def path(self, word: str, column: int) -> ValuePath:
         first, *others = word.split(".")
         check_first_word(first, self.names, column)
-        path = (first, *(int(s) if re.fullmatch("0|[1-9][0-9]{0,9}", s) else s for s in others))
+        path = (first, *(int(s) if s.isdigit() and _INDEX.fullmatch(s) else s for s in others))
         self.paths.append(path)
         return path
 
