@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 from graphrag.agents.document import (
     AgentDocument,
-    FetchedSession,
     Greeting,
     OutcomeRule,
     PreCallCheck,
     StartRequest,
-    ToolDeclaration,
 )
+from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from tools.http.compiled import (
     CompiledRequest,
     CompiledTool,

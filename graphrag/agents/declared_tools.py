@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import regex
 from pydantic import ValidationError
 
-from graphrag.agents.document import ToolDeclaration
+from graphrag.agents.session_fields import ToolDeclaration
 from tools.http.problems import BadText
 
 MAX_DECLARATIONS: Final = 60

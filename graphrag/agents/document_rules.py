@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.declared_tools import parameters_problem
-from graphrag.agents.document import AgentDocument, FetchedSession, ToolDeclaration
+from graphrag.agents.document import AgentDocument
+from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
 from graphrag.agents.world import base_origin, places_of_hosts
 from tools.http.addresses import Origin
