@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, settings
 # Imported here alone: a module that imports a fixture has one of its own, whatever its scope says.
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
 from tests.support.log_entries import log_entries
+from tests.support.planted import leak_guard, nothing_planted_leaves
 
 __all__ = ["arango", "arango_address", "arango_double", "arango_faults", "log_entries", "one_database"]
+__all__ += ["leak_guard", "nothing_planted_leaves"]
 
 # Thousands of tests and the modules they need stay till the end: looking through them for garbage
 # each time that some hundred objects were made took longer than many tests.

@@ -11,8 +11,12 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
+from starlette.responses import Response
 
 from graphrag.agents.http_sentences import http_sentence
+from tests.support.log_entries import check_entry
+from tests.support.planted import PLANTED_NUMBER, LeakGuard
+from tests.support.planted import PLANTED_SECRET as KEY
 from tests.support.raw_api import RawApi, answer, raw_api
 from tools.base import ToolBox, ToolContext
 from tools.http.compiled import CompiledTool, compile_tool
@@ -24,7 +28,6 @@ from tools.http.scope import ConversationValues
 from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
 
-KEY = "planted/secret+4711"
 NOW = 1_736_942_400_000
 
 
@@ -39,7 +42,7 @@ class Bench:
             agent={"id": "a1", "name": "A", "type": "general", "language": "en", "timezone": "UTC"},
             base_url=api.url,
             call_id="t1",
-            caller_phone="+33612345678",
+            caller_phone=PLANTED_NUMBER,
         )
 
     def tool(self, **document: Any) -> CompiledTool:
@@ -321,3 +324,33 @@ async def test_a_model_calls_the_tool_with_arguments_that_are_checked(bench: Ben
     assert result.text.endswith("\n{}"), "the answer itself, after a word on the repaired arguments"
     assert bench.api.got[0].headers["idempotency-key"] == "t1:c9:0"
     assert kept == [("order", "c9", {"done": True})], "flags are stored before the model gets the result"
+
+
+async def test_events_hold_facts_and_no_words_numbers_or_secrets(
+    bench: Bench, log_entries: list[dict[str, Any]]
+) -> None:
+    headers = {"Authorization": "Bearer {{secret.API_KEY}}"}
+    document: dict[str, Any] = {
+        "url": "{{base_url}}/people/{{caller_phone}}?q={{args.words}}",
+        "headers": headers,
+        "store_in_ctx": {"all": "$"},
+    }
+    bench.api.answers = [answer({"said": f"words {KEY} {PLANTED_NUMBER}"}), answer(status=500)]
+    await bench.run({"words": "wxyz"}, **document)
+    await bench.run({"words": "wxyz"}, **document)
+    assert [entry["event"] for entry in log_entries] == ["http_call", "tool_call"] * 2
+    for entry in log_entries:
+        check_entry(entry)
+        assert not any(word in json.dumps(entry) for word in (KEY, PLANTED_NUMBER[1:], "wxyz", "words"))
+    call, tool = log_entries[:2]
+    assert call["path"] == "/people/{{caller_phone}}"
+    assert (call["status"], tool["status"], tool["ok"]) == (200, 200, True)
+    assert (log_entries[3]["ok"], log_entries[3]["status"]) == (False, 500)
+
+
+def test_the_guard_of_the_suite_finds_what_is_planted(leak_guard: LeakGuard) -> None:
+    logging.getLogger("tools.http").debug("oops", extra={"body": f"x{KEY}y"})
+    logging.getLogger("tools.http").info("oops", extra={"to": PLANTED_NUMBER})
+    Response(b64encode(f"me:{KEY}".encode()))
+    found, leak_guard.found = leak_guard.found, []
+    assert len(found) == 3
