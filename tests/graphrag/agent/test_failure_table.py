@@ -140,7 +140,7 @@ ROWS = {
     "unknown tool": Row(
         answers=[calls(("a", "serch_nodes", "{}")), says("My mistake.")],
         text="My mistake.",
-        reported=["did you mean search_nodes"],
+        reported=["unknown function: serch_nodes"],
     ),
     "unknown key": Row(
         answers=[calls(("a", NODE, '{"key": "fetch-apy"}')), says("My mistake.")],
