@@ -113,7 +113,8 @@ class Beginnings:
         if not answer.ok:
             log.warning("check_failed", extra={"check": check.name, "reason": f"http_{answer.status}"})
             return check.blocks_on_error
-        return check.block_if.holds(values.scope(self._clock(), response=answer.value, status=answer.status))
+        scope = values.scope(self._clock(), response=answer.value, status=answer.status)
+        return await asyncio.to_thread(check.block_if.holds, scope)
 
     def _message(self, message: ValueTemplate | None, values: ConversationValues) -> str:
         if message is None:

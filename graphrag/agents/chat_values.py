@@ -62,13 +62,13 @@ def language_of(agent: CompiledAgent, locale: Locale) -> Language:
 
 def about(agent: CompiledAgent, locale: Locale) -> dict[str, str]:
     """Return what templates read as `agent.*`."""
-    told = agent.document.agent
+    identity = agent.document.agent
     return {
-        "id": told.id,
-        "name": told.name,
-        "type": told.type,
-        "language": told.language or locale.language,
-        "timezone": told.timezone or locale.timezone,
+        "id": identity.id,
+        "name": identity.name,
+        "type": identity.type,
+        "language": identity.language or locale.language,
+        "timezone": identity.timezone or locale.timezone,
     }
 
 
@@ -134,7 +134,7 @@ def with_part(thread: Thread, **changes: Any) -> Thread:
 
 
 def said(thread: Thread, agent: CompiledAgent, now: int) -> Thread:
-    """Return the thread after a message of the person: the time in which it may be idle begins anew."""
+    """Return the thread after a message of the person: the time in which it may be idle begins again."""
     part = agent_part(thread)
     idle_time = now + round(agent.document.limits.chat_idle_s * 1000)
     ctx = {**part.ctx, "had_conversation": True}

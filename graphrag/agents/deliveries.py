@@ -3,7 +3,7 @@ arrive.
 
 Decision: at least once, each time with the same `Idempotency-Key`, which is the key of its record. Who sends
 one first moves its next time behind the longest that sending takes: no other server sends it at the same
-time, and after a kill another finds it. What is settled has a next time too, at which it is removed. What an
+time, and after a kill another finds it. What is over has a next time too, at which it is removed. What an
 answer gives for ctx stays with the delivery: a turn under way keeps its thread.
 """
 
@@ -34,7 +34,7 @@ DELAYS_MS: Final = (1_000, 5_000, 30_000, 120_000, 600_000)
 LATER_MS: Final = 3_600_000
 OWED_MS: Final = 24 * 3_600_000
 KEPT_MS: Final = 30 * 24 * 3_600_000
-"""So long settled deliveries are kept, for people to see."""
+"""So long deliveries that are over are kept, for people to see."""
 CLAIMED_MS: Final = 45_000
 """Longer than any request of a lifecycle takes (30 s), with reading and storing."""
 EARLIER_MS: Final = 60_000
@@ -66,7 +66,7 @@ class Delivery(Document):
     attempts: int = 0
     created_time: int
     owed_time: int
-    """Since when it is tried; a person who has it sent again sets it anew."""
+    """Since when it is tried; a person who has it sent again begins again."""
     next_time: int
     last_time: int | None = None
     http_status: int | None = None
@@ -160,7 +160,7 @@ class Deliveries:
         if not task.cancelled() and task.exception() is not None:  # it is stored, and found when it is due
             log.warning("delivery_not_sent", extra={"error": type(task.exception()).__name__})
 
-    async def settled(self, call_ids: Sequence[str] | None = None, *, timeout_s: float) -> bool:
+    async def wait_until_sent(self, call_ids: Sequence[str] | None = None, *, timeout_s: float) -> bool:
         """Wait, at most `timeout_s`, until nothing of these conversations, or of any, is being sent here.
 
         Returns whether that is so.
@@ -225,11 +225,11 @@ class Deliveries:
         record = await self._put(record, claim)
         if record is None:
             return None  # another server was faster
-        settled = self._after(claim, **await self._attempt(claim, earlier))
+        tried = self._after(claim, **await self._attempt(claim, earlier))
         facts = {"agent_id": claim.agent_id, "call_id": claim.call_id, "delivery": claim.event}
-        log.info("delivery", extra=facts | {"status": settled.status, "http": settled.http_status})
-        await self._put(record, settled)
-        return settled
+        log.info("delivery", extra=facts | {"status": tried.status, "http": tried.http_status})
+        await self._put(record, tried)
+        return tried
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
         """Return the deliveries that are sent before the last one, whose request may name what they gave."""
@@ -260,7 +260,8 @@ class Deliveries:
         except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request
             return {"error": exc.code, "http_status": None}
         scope = values.scope(self._clock(), response=answer.value)
-        return {"http_status": answer.status, "error": None} | _judged(owed_request, answer, scope)
+        meaning = await asyncio.to_thread(_meaning, owed_request, answer, scope)
+        return {"http_status": answer.status, "error": None} | meaning
 
     def _after(self, delivery: Delivery, **changes: Any) -> Delivery:
         """Return a delivery after an attempt, with the time at which something happens to it next."""
@@ -317,7 +318,7 @@ def _waits_until(delivery: Delivery, earlier: Sequence[Delivery], now: int) -> i
     return min(max(*times, now + LOOK_MS), delivery.created_time + EARLIER_MS) if times else 0
 
 
-def _judged(owed_request: LifecycleRequest, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
+def _meaning(owed_request: LifecycleRequest, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
     """Return what an answer means for a delivery."""
     if answer.ok:
         return {"status": "done", "stored": taken(owed_request.store, answer.value, scope)}

@@ -67,7 +67,7 @@ class Endings:
     async def end(self, thread_id: str, reason: ChatEndReason, *, stop: bool = False) -> Thread | None:
         """End a conversation and send what is owed for it beside; None: there was nothing to end.
 
-        One that is idle by now no more is not ended as `idle`. With `stop` a turn that runs is stopped first.
+        One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs is stopped first.
         Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else wrote it, SourceError.
         """
         for _ in range(STOPS if stop else 0):
@@ -138,7 +138,7 @@ class Endings:
         return await self._end_where({"agentOpen": True, "agentId": agent_id}, reason)
 
     async def end_all_on(self, graph_key: str, reason: ChatEndReason = "draining") -> int:
-        """End every conversation with an agent about a graph that is no more. Raises: SourceError."""
+        """End every conversation with an agent about a graph that is gone. Raises: SourceError."""
         return await self._end_where({"agentOpen": True, "graphKey": graph_key}, reason)
 
     async def graphs(self) -> frozenset[str]:
@@ -157,7 +157,7 @@ class Endings:
         while True:
             found = await self._records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
             done = await self._end_all([each.key for each in found], reason, self._clock(), stop=True)
-            await self._deliveries.settled([each.key for each in found], timeout_s=WAITED_S)
+            await self._deliveries.wait_until_sent([each.key for each in found], timeout_s=WAITED_S)
             ended += done
             if not done:
                 return ended

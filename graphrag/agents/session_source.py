@@ -6,6 +6,7 @@ not in order is left out or refused as if it stood in the document.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ INSTRUCTIONS_CHARS: Final = 32_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSession:
-    """What one conversation is told and may call. `response`: the whole answer, read as `session.*`.
+    """What the model is given in one conversation. `response`: the whole answer, read as `session.*`.
 
     `declarations` None: those of the document.
     """
@@ -61,10 +62,12 @@ class SessionSource:
             except RequestFailed as exc:
                 reason: str = exc.code
             else:
-                mapped = self._mapped(agent, plan, values, answer.value) if answer.ok else None
-                if mapped is not None:
-                    return mapped
-                reason = "instructions" if answer.ok else f"http_{answer.status}"
+                reason = f"http_{answer.status}"
+                if answer.ok:  # paths and schemas of strangers: not for the event loop
+                    mapped = await asyncio.to_thread(self._mapped, agent, plan, values, answer.value)
+                    if mapped is not None:
+                        return mapped
+                    reason = "instructions"
             log.warning("session_not_fetched", extra={"agent_id": agent.agent_id, "reason": reason})
         if plan.fallback is None:
             raise AgentSessionFailed(agent_id=agent.agent_id)

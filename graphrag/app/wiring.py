@@ -247,7 +247,7 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
         try:
             yield services
         finally:
-            await services.life.deliveries.settled(timeout_s=DELIVERING_S)
+            await services.life.deliveries.wait_until_sent(timeout_s=DELIVERING_S)
             await close_agents(services)
 
 

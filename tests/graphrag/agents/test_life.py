@@ -1,4 +1,4 @@
-"""Conversations with agents begin, end once whoever finds the end, and their API gets what it is owed."""
+"""Conversations with agents begin, end once whichever server finds it, and their API gets what it is owed."""
 
 from __future__ import annotations
 

@@ -74,7 +74,9 @@ async def test_a_hostile_answer_is_no_session(answer: Answer) -> None:
         async with MemoryDatabase() as database:
             server = server_on(database, Api(), agent=compiled(raw))
             client = HttpClient(AddressRules(allow=("127.0.0.1",)))
-            server.shop.executor_ = HttpExecutor(client, Secrets({}), Clock(), lambda code, *_: code)
+            server.shop.executor_ = HttpExecutor(
+                client, Secrets({}), Clock(), lambda code, language, fact: code
+            )
             api.play(answer, answer)
             with pytest.raises(AgentSessionFailed):
                 await server.begin()
