@@ -19,6 +19,7 @@ from graphrag.agents.shape_problems import MAX_PROBLEMS, shape_problems, without
 from graphrag.i18n import Language, text
 from tools.http.problems import DocumentProblem
 
+MAX_TEXT: Final = 500
 ERRORS: Final = frozenset(
     (
         *("unsupported_version", "unknown_field", "missing_field", "wrong_type", "out_of_range", "bad_name"),
@@ -81,18 +82,25 @@ def check_document(
     problems, document, agent = read.problems, None, None
     if read.document is not None:
         document, agent = _checked(read.document, problems)
-    problems = [
-        replace(problem, allowed=_ALLOWED.get(problem.code)) if problem.allowed is None else problem
-        for problem in problems
-    ]
     errors = [problem for problem in problems if problem.code not in WARNINGS]
     warnings = [problem for problem in problems if problem.code in WARNINGS]
     return CheckedDocument(
         document=document,
         agent=None if errors else agent,
-        errors=tuple(errors[:MAX_PROBLEMS]),
-        warnings=tuple(warnings[:MAX_PROBLEMS]),
+        errors=tuple(_complete(problem) for problem in errors[:MAX_PROBLEMS]),
+        warnings=tuple(_complete(problem) for problem in warnings[:MAX_PROBLEMS]),
         resolved=read.document,
+    )
+
+
+def _complete(problem: DocumentProblem) -> DocumentProblem:
+    """Return a problem with what is allowed, its texts cut: names of a document may be very long."""
+    allowed = problem.allowed or _ALLOWED.get(problem.code)
+    return replace(
+        problem,
+        where=problem.where[:MAX_TEXT],
+        what=problem.what[:MAX_TEXT],
+        allowed=allowed and allowed[: 2 * MAX_TEXT],
     )
 
 

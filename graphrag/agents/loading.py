@@ -54,7 +54,7 @@ def read_document(
     read = ReadDocument()
     try:
         walk = _Walk(variables or {}, read.problems)
-        read.document = walk.copied(_object(source), ())
+        read.document = walk.copied(_object(source))
         walk.finish()
     except BadText as bad:
         read.problems.append(bad.at(""))
@@ -175,72 +175,81 @@ class _Walk:
     def __init__(self, variables: Mapping[str, str], problems: list[DocumentProblem]) -> None:
         self._variables, self._problems = variables, problems
         self._left = MAX_BYTES
+        self._path: list[str] = []
         self._unresolved: dict[str, str] = {}
 
-    def copied(self, value: Any, path: tuple[str, ...]) -> Any:
+    def copied(self, value: Any) -> Any:
+        """Return a copy of a value and of what is in it. Raises: BadText (too_deep, too_large)."""
         self._spend(2)
         if isinstance(value, str):
-            return self._text(value, path)
+            return self._text(value)
         if value is None or isinstance(value, bool | int | float):
-            return self._plain(value, path)
-        if len(path) >= MAX_DEPTH:
-            raise BadText(
-                "too_deep", f"{'.'.join(path)[:300]} is nested too deeply", allowed=f"{MAX_DEPTH} levels"
-            )
+            return self._plain(value)
+        if len(self._path) >= MAX_DEPTH:
+            what = f"{self._where()[:300]} is nested too deeply"
+            raise BadText("too_deep", what, allowed=f"{MAX_DEPTH} levels")
         if isinstance(value, list | tuple):
-            items = cast(list[Any], value)
-            return [self.copied(item, (*path, str(i))) for i, item in enumerate(items)]
+            return [self._member(str(i), item) for i, item in enumerate(cast(list[Any], value))]
         if isinstance(value, Mapping):
-            return self._object(cast(Mapping[Any, Any], value), path)
-        self._say(path, "wrong_type", f"a {type(value).__name__} is no value of JSON", _SHAPE)
+            return self._object(cast(Mapping[Any, Any], value))
+        self._say("wrong_type", f"a {type(value).__name__} is no value of JSON", _SHAPE)
         return None
 
-    def _object(self, value: Mapping[Any, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        copy: dict[str, Any] = {}
-        for name, member in value.items():
-            if not isinstance(name, str) or not name.isprintable():
-                self._say(
-                    path, "bad_name", f"{ascii(name)[:80]} is no name", "a text of printable characters"
-                )
-                continue
-            self._spend(len(name.encode()))
-            copy[name] = self.copied(member, (*path, name))
-        for name in value.twice if isinstance(value, _Pairs) else ():
-            self._say((*path, name), "duplicate_name", f"{name[:80]} stands here twice", "each name once")
+    def _member(self, name: str, value: Any) -> Any:
+        self._path.append(name)
+        copy = self.copied(value)
+        self._path.pop()
         return copy
 
-    def _plain(self, value: bool | int | float | None, path: tuple[str, ...]) -> Any:
+    def _object(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        for name, member in value.items():
+            if isinstance(name, str) and name.isprintable():
+                self._spend(len(name) if name.isascii() else len(name.encode()))
+                copy[name] = self._member(name, member)
+            else:
+                what = f"{ascii(name)[:80]} is no name"
+                self._say("bad_name", what, "a text of printable characters")
+        for name in value.twice if isinstance(value, _Pairs) else ():
+            self._say("duplicate_name", f"{name[:80]} stands here twice", "each name once", name)
+        return copy
+
+    def _plain(self, value: bool | int | float | None) -> Any:
         is_number = isinstance(value, int | float)
         if is_number and not -1e300 < value < 1e300:  # infinite, not a number, or of hundreds of digits
-            self._say(path, "out_of_range", "the number is out of range", "numbers between -1e300 and 1e300")
+            self._say("out_of_range", "the number is out of range", "numbers between -1e300 and 1e300")
             return 0
         return value
 
-    def _text(self, value: str, path: tuple[str, ...]) -> str:
+    def _text(self, value: str) -> str:
         if "${" in value:
-            value = _NAME.sub(lambda found: self._variable(found, path), value)
+            value = _NAME.sub(self._variable, value)
         try:
-            self._spend(len(value.encode()))
+            self._spend(len(value) if value.isascii() else len(value.encode()))
         except UnicodeEncodeError:
-            self._say(path, "wrong_type", "half of a surrogate pair stands in the text", "text in Unicode")
+            self._say("wrong_type", "half of a surrogate pair stands in the text", "text in Unicode")
             return "?"
         return value
 
-    def _variable(self, found: re.Match[str], path: tuple[str, ...]) -> str:
+    def _variable(self, found: re.Match[str]) -> str:
         name = found[1]
         if name not in self._variables:
-            self._unresolved.setdefault(name, ".".join(path))
+            self._unresolved.setdefault(name, self._where())
             return found[0]
         self._spend(len(self._variables[name]))
         return self._variables[name]
+
+    def _where(self, *names: str) -> str:
+        return ".".join((*self._path, *names))
 
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
             raise _too_large()
 
-    def _say(self, path: tuple[str, ...], code: str, what: str, allowed: str) -> None:
-        self._problems.append(DocumentProblem(where=".".join(path), code=code, what=what, allowed=allowed))
+    def _say(self, code: str, what: str, allowed: str, *names: str) -> None:
+        where = self._where(*names)
+        self._problems.append(DocumentProblem(where=where, code=code, what=what, allowed=allowed))
 
     def finish(self) -> None:
         """Say which variables have no value, all in one problem."""
