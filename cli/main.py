@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cli import (
+    agents,
     ask,
     audit,
     automations,
@@ -82,6 +83,7 @@ app.command("chat")(chat.chat)
 app.add_typer(threads.threads, name="threads")
 app.add_typer(automations.automations, name="automations")
 app.add_typer(sessions.sessions, name="sessions")
+app.add_typer(agents.agents, name="agents")
 app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")
 app.command("policy")(policy.policy)

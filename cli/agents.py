@@ -1,0 +1,412 @@
+"""The commands `agents …`: documents are checked and stored, agents started, stopped, made of lists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, cast
+
+import typer
+
+from cli import render
+from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, command, fail, local_time, run
+from graphrag.agents.agent_view import AgentView
+from graphrag.agents.chat_values import Locale
+from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
+from graphrag.agents.document_check import CheckedDocument
+from graphrag.agents.errors import AgentListRefused, InvalidAgent
+from graphrag.agents.json_schema import agent_schema
+from graphrag.agents.sync import AgentLists, SyncReport
+from graphrag.agents.trying import ToolTrial, try_tool
+from graphrag.app.databases import database_file
+from graphrag.app.wiring import Services
+from tools.http.problems import DocumentProblem
+
+agents = typer.Typer(
+    help="Declarative agents: documents that say how an assistant works.", no_args_is_help=True
+)
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An agent's id (see `nodius agents list`).")]
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Documents in JSON or YAML.")]
+VarOption = Annotated[
+    list[str] | None,
+    typer.Option("--var", metavar="NAME=VALUE", help="Value of a ${NAME}; may be repeated."),
+]
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="In place of the document's base_url.")
+]
+JsonArgs = Annotated[str, typer.Option("--args", metavar="JSON", help="Arguments, as a model gives them.")]
+MAX_FILE_BYTES = 1 << 20
+
+
+@agents.command("list")
+@command()
+def list_agents(common: Common) -> None:
+    """List agents with state, health, version and open conversations, and what is wrong with lists."""
+
+    async def work(services: Services) -> tuple[list[AgentView], list[dict[str, Any]]]:
+        return await services.agents.list(), await services.agents.list_reports()
+
+    found, lists = common.run(work)
+    if common.as_json:
+        render.json({"agents": [view.to_document() for view in found], "lists": lists})
+    elif found:
+        rows = [
+            [v.agent.agent_id, v.agent.name, v.state, _health(v), v.agent.version, v.activity.open]
+            for v in found
+        ]
+        render.table(["id", "name", "state", "health", "version", "open"], rows, numbers=[4, 5], folded=1)
+    for report in () if common.as_json else lists:
+        _show_trouble(report)
+    if not found:
+        render.note("There is no agent yet: `nodius agents apply FILE --start`.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+@agents.command("show")
+@command()
+def show(
+    common: Common,
+    agent_id: IdArgument,
+    version: Annotated[int | None, typer.Option("--version", metavar="N", help="An older version.")] = None,
+) -> None:
+    """Print an agent's document; which versions are kept stands on standard error."""
+
+    async def work(services: Services) -> tuple[dict[str, Any], AgentView]:
+        shown = await services.agents.document(agent_id, version)
+        return shown.document, await services.agents.view(agent_id)
+
+    document, view = common.run(work)
+    render.json(document)
+    if not common.as_json:
+        kept = ", ".join(f"{each.version} ({local_time(each.created_time)})" for each in view.agent.versions)
+        render.note(f"{agent_id} is {view.state}, version {view.agent.version}; kept: {kept}")
+
+
+@agents.command("check")
+@command()
+def check(
+    common: Common, files: FilesArgument, var: VarOption = None, base_url: BaseUrlOption = None
+) -> None:
+    """Check documents: every error with its place and what is allowed. Ends with 2 where there is one."""
+    given, sources = _variables(var), [_read(file) for file in files]
+
+    async def work(services: Services) -> list[tuple[CheckedDocument, dict[str, bool]]]:
+        found: list[tuple[CheckedDocument, dict[str, bool]]] = []
+        for source in sources:
+            checked = await services.agents.check(source, given, base_url=base_url)
+            uses = checked.document.secrets if checked.document else ()
+            world = services.agents.setting.world
+            found.append((checked, {use.name: world.has_secret(use.name) for use in uses}))
+        return found
+
+    settings = common.settings()
+    place = database_file(settings.db)
+    if place is not None and not place.exists():  # nothing is made for looking at a file
+        settings = settings.model_copy(update={"db": "memory:"})
+    results = list(zip(files, run(settings, work), strict=True))
+    if common.as_json:
+        render.json([_checked_json(file, checked, secrets) for file, (checked, secrets) in results])
+    for file, (checked, secrets) in () if common.as_json else results:
+        for problem in checked.errors:
+            render.line(f"{file}: error: {_problem(problem)}", "red")
+        for problem in checked.warnings:
+            render.line(f"{file}: warning: {_problem(problem)}", "yellow")
+        for name, is_there in secrets.items():
+            render.line(f"{file}: secret {name}: {'present' if is_there else 'missing'}")
+        if not checked.errors:
+            render.line(f"{file}: valid")
+    if any(checked.errors for _, (checked, _) in results):
+        raise typer.Exit(EXIT_USAGE)
+
+
+@agents.command("apply")
+@command()
+def apply(
+    common: Common,
+    files: FilesArgument,
+    var: VarOption = None,
+    base_url: BaseUrlOption = None,
+    start: Annotated[bool, typer.Option("--start", help="Start them, too.")] = False,
+) -> None:
+    """Store documents as the newest versions of their agents. One that did not change gets no new version."""
+    given, sources = _variables(var), [_read(file) for file in files]
+
+    async def work(services: Services) -> list[dict[str, Any]]:
+        done: list[dict[str, Any]] = []
+        for file, source in zip(files, sources, strict=True):
+            try:
+                applied = await services.agents.apply(
+                    source, services.local_person(), variables=given, base_url=base_url
+                )
+                if start:
+                    await services.agents.start(applied.agent.agent_id)
+            except InvalidAgent as exc:
+                _show_errors(str(file), exc)
+            view = await services.agents.view(applied.agent.agent_id)
+            warnings = [_json(problem) for problem in applied.warnings]
+            done.append({**view.to_document(), "changed": applied.changed, "warnings": warnings})
+        return done
+
+    done = run(common.settings(), work, creates=True)
+    if common.as_json:
+        render.json(done)
+        return
+    for one in done:
+        word = "stored" if one["changed"] else "unchanged"
+        render.line(f"{one['id']}: version {one['version']} {word}, {one['state']}")
+        for warning in one["warnings"]:
+            render.note(f"  {warning['where']}: {warning['what']}")
+
+
+@agents.command("start")
+@command()
+def start_agent(common: Common, agent_id: IdArgument) -> None:
+    """Let an agent take conversations. Ends with 2 and says what it lacks where it cannot yet."""
+
+    async def work(services: Services) -> AgentView:
+        try:
+            await services.agents.start(agent_id)
+        except InvalidAgent as exc:
+            _show_errors(agent_id, exc)
+        return await services.agents.view(agent_id)
+
+    _show_state(common, common.run(work))
+
+
+@agents.command("stop")
+@command()
+def stop_agent(
+    common: Common,
+    agent_id: IdArgument,
+    now: Annotated[bool, typer.Option("--now", help="End open conversations, too.")] = False,
+) -> None:
+    """Let no new conversation begin; open ones go on."""
+
+    async def work(services: Services) -> AgentView:
+        await services.agents.stop(agent_id, now=now)
+        return await services.agents.view(agent_id)
+
+    _show_state(common, common.run(work))
+
+
+@agents.command("delete")
+@command()
+def delete(common: Common, agent_id: IdArgument) -> None:
+    """Delete a stopped agent without open conversations, with all its versions."""
+
+    async def work(services: Services) -> None:
+        await services.agents.delete(agent_id)
+
+    common.run(work)
+    if common.as_json:
+        render.json({"id": agent_id, "deleted": True})
+    else:
+        render.line(f"{agent_id}: deleted")
+
+
+@agents.command("rollback")
+@command()
+def rollback(
+    common: Common,
+    agent_id: IdArgument,
+    version: Annotated[int, typer.Argument(metavar="N", help="A version that is kept.")],
+) -> None:
+    """Make an older version the current one, for conversations that begin from now on."""
+
+    async def work(services: Services) -> AgentView:
+        await services.agents.rollback(agent_id, version)
+        return await services.agents.view(agent_id)
+
+    _show_state(common, common.run(work))
+
+
+@agents.command("schema")
+@command()
+def schema(common: Common) -> None:  # noqa: ARG001 - it is JSON in any case
+    """Print the JSON Schema of a document, for editors."""
+    render.json(agent_schema())
+
+
+@agents.command("try")
+@command()
+def try_one(
+    common: Common,
+    agent_id: IdArgument,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="An HTTP tool of its document.")],
+    args: JsonArgs = "{}",
+    ctx: Annotated[str, typer.Option("--ctx", metavar="JSON", help="Values of ctx.")] = "{}",
+    send: Annotated[bool, typer.Option("--send", help="Send the requests.")] = False,
+) -> None:
+    """Print the requests that a tool would send, secrets masked; with --send what it gives."""
+    trial = ToolTrial(
+        agent_id=agent_id, tool=tool, args=_object("--args", args), ctx=_object("--ctx", ctx), sends=send
+    )
+
+    async def work(services: Services) -> dict[str, Any]:
+        settings = services.settings
+        locale = Locale(language=settings.language, timezone=settings.timezone)
+        return await try_tool(services.agents, trial, locale)
+
+    found = common.run(work)
+    render.json(found)
+    if send and not found["ok"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@agents.command("sync")
+@command()
+def sync(
+    common: Common,
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="File that names list and template.")],
+    every: Annotated[
+        int | None, typer.Option("--every", min=1, metavar="S", help="Go on, a round each S seconds.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be.")] = False,
+    allow_shrink: Annotated[
+        bool, typer.Option("--allow-shrink", help="Also where the list lost more than half.")
+    ] = False,
+) -> None:
+    """Make agents of somebody's list: apply what changed, start what is new, stop what is gone."""
+
+    async def work(services: Services) -> bool:
+        lists = AgentLists(services.agents)
+        while True:
+            try:
+                report = await lists.run(source, dry_run=dry_run, allow_shrink=allow_shrink)
+                _show_report(common, report)
+                if every is None:
+                    return report.error is None and not report.broken
+            except AgentListRefused as exc:
+                if every is None:
+                    raise
+                render.fault(f"{exc}: {exc.reason}")
+            await asyncio.sleep(every)
+
+    if not run(common.settings(), work, creates=not dry_run):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@agents.command("health")
+@command()
+def health(common: Common) -> None:
+    """Say of every agent how it is. Ends with 1 where one that should run failed."""
+
+    async def work(services: Services) -> list[AgentView]:
+        return await services.agents.list()
+
+    found = common.run(work)
+    if common.as_json:
+        render.json([view.to_document() for view in found])
+    else:
+        for view in found:
+            render.line(f"{view.agent.agent_id}: {_health(view)}, {view.state}", _STYLES[view.health])
+            for problem in view.to_document()["problems"]:
+                render.line(f"  {problem['where']}: {problem['what']}")
+    if any(view.health == "failed" for view in found):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@agents.command("demo-api")
+def demo_api(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, metavar="N")] = DEFAULT_PORT,
+) -> None:
+    """Serve the API of the sample documents on loopback."""
+    render.note(f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}.")
+    serve_demo_api(port)
+
+
+_STYLES = {"ok": "green", "degraded": "yellow", "failed": "red"}
+
+
+def _health(view: AgentView) -> str:
+    return f"{view.health} ({', '.join(view.reasons)})" if view.reasons else view.health
+
+
+def _problem(problem: DocumentProblem) -> str:
+    column = "" if problem.column is None else f", column {problem.column}"
+    allowed = "" if problem.allowed is None else f"; allowed: {problem.allowed}"
+    return f"{problem.where or 'document'}{column}: {problem.what} ({problem.code}){allowed}"
+
+
+def _json(problem: DocumentProblem) -> dict[str, Any]:
+    return {name: fact for name, fact in asdict(problem).items() if fact is not None}
+
+
+def _checked_json(file: Path, checked: CheckedDocument, secrets: dict[str, bool]) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "ok": not checked.errors,
+        "errors": [_json(problem) for problem in checked.errors],
+        "warnings": [_json(problem) for problem in checked.warnings],
+        "secrets": {name: "present" if there else "missing" for name, there in secrets.items()},
+    }
+
+
+def _show_errors(named: str, exc: InvalidAgent) -> NoReturn:
+    """Print every error and end the program."""
+    problems = cast(Sequence[DocumentProblem], exc.errors)
+    for problem in problems:
+        render.fault(f"{named}: error: {_problem(problem)}")
+    raise typer.Exit(EXIT_USAGE)
+
+
+def _show_state(common: Common, view: AgentView) -> None:
+    if common.as_json:
+        render.json(view.to_document())
+    else:
+        render.line(f"{view.agent.agent_id}: {view.state}, version {view.agent.version}, {_health(view)}")
+
+
+def _show_report(common: Common, report: SyncReport) -> None:
+    if common.as_json:
+        render.json(report.to_document())
+        return
+    if report.error is None:
+        done = [f"{report.unchanged} unchanged"]
+        for word in ("created", "changed", "started", "stopped", "kept"):
+            names: list[str] = getattr(report, word)
+            if names:
+                done.append(f"{len(names)} {word} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})")
+        would = "would be: " if report.dry_run else ""
+        render.line(f"{report.source}: {report.listed} listed; {would}{', '.join(done)}")
+    _show_trouble(report.to_document())
+
+
+def _show_trouble(report: dict[str, Any]) -> None:
+    """Print why a list was not followed, and which of its items make no agent."""
+    if report.get("error"):
+        render.fault(f"{report['source']}: nothing was changed: {report['error']}")
+    for broken in report.get("broken", ()):
+        render.fault(f"{report['source']}: {broken['id'] or '?'}: {broken['what']}")
+
+
+def _variables(given: Sequence[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            fail(f"--var {one!r}: write NAME=VALUE", code=EXIT_USAGE)
+        found[name] = value
+    return found
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MAX_FILE_BYTES)
+    except OSError as exc:
+        fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
+
+
+def _object(option: str, text: str) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(text)
+    except ValueError as exc:
+        fail(f"{option} is no JSON: {exc}", code=EXIT_USAGE)
+    if not isinstance(found, dict):
+        fail(f"{option} has to be an object", code=EXIT_USAGE)
+    return cast(dict[str, Any], found)

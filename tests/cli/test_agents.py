@@ -1,0 +1,112 @@
+"""`nodius agents`: documents checked with every error, stored, run, tried; exit codes and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import invoke
+from tests.graphrag.agents.managing import document
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{tmp_path / 'agents.db'}")
+    monkeypatch.setenv("NODIUS_PROVIDER", "offline")
+    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+    return tmp_path
+
+
+def written(place: Path, name: str = "desk.json", **changes: Any) -> str:
+    file = place / name
+    file.write_text(json.dumps(document(**changes)), encoding="utf-8")
+    return str(file)
+
+
+def said(*command: str, code: int = 0) -> Any:
+    done = invoke("agents", *command, "--json")
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def test_an_agent_goes_from_a_file_to_running_and_away(place: Path) -> None:
+    file = written(place, name="${CITY}".replace("${CITY}", "desk.json"))
+    assert invoke("agents", "apply", file).exit_code == 0
+    assert said("list")["agents"][0]["state"] == "stopped"
+    assert said("start", "helpdesk")["state"] == "running"
+    yaml = place / "two.yaml"
+    yaml.write_text(
+        'version: "2.0"\nagent: {id: helpdesk, name: "Desk ${CITY}"}\n'
+        "session: {mode: inline, instructions: Help.}\n"
+    )
+    assert invoke("agents", "apply", str(yaml)).exit_code == 2  # CITY has no value
+    [applied] = said("apply", str(yaml), "--var", "CITY=Paris", "--base-url", "https://api.example.com")
+    assert (applied["version"], applied["name"], applied["state"]) == (2, "Desk Paris", "running")
+    assert json.loads(invoke("agents", "show", "helpdesk").stdout)["base_url"] == "https://api.example.com"
+    assert said("show", "helpdesk", "--version", "1")["agent"]["name"] == "Help desk"
+    assert said("rollback", "helpdesk", "1")["version"] == 1
+    assert said("health")[0]["health"] == "ok"
+    assert invoke("agents", "delete", "helpdesk").exit_code == 1
+    assert said("stop", "helpdesk", "--now")["state"] == "stopped"
+    assert said("delete", "helpdesk")["deleted"] is True
+    assert invoke("agents", "list").exit_code == 3
+    assert invoke("agents", "start", "helpdesk").exit_code == 3
+
+
+def test_check_says_where_what_and_what_is_allowed_and_makes_no_database(place: Path) -> None:
+    wrong = written(place, "wrong.json", graphs=["nowhere"], chat={"temperature": 9})
+    right = written(place, "right.json")
+    done = invoke("agents", "check", wrong, right)
+    assert done.exit_code == 2
+    assert f"{right}: valid" in done.stdout
+    assert "chat.temperature" in done.stdout
+    assert not (place / "agents.db").exists()
+    found = said("check", wrong, right, code=2)
+    assert [(one["ok"], [e["where"] for e in one["errors"]]) for one in found] == [
+        (False, ["chat.temperature"]),
+        (True, []),
+    ]
+    assert invoke("agents", "check", right).exit_code == 0
+    assert invoke("agents", "check", str(place / "none.json")).exit_code == 2
+    assert said("schema")["$id"] == "nodius-agent/2.0"
+
+
+def test_what_an_agent_lacks_is_said_when_it_is_started(place: Path) -> None:
+    assert invoke("agents", "apply", written(place, graphs=["nowhere"])).exit_code == 0
+    done = invoke("agents", "start", "helpdesk")
+    assert done.exit_code == 2
+    assert "graphs.0" in done.stderr
+    assert invoke("agents", "health").exit_code == 1
+    assert said("list")["agents"][0]["health"] == "failed"
+
+
+def test_a_tool_is_tried_without_sending(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODIUS_SECRET_KEY", "s3cret-of-the-api")
+    tool = {
+        "type": "http",
+        "url": "https://api.example.com/orders",
+        "params": {"number": "{{args.number}}"},
+        "headers": {"Authorization": "Bearer {{secret.KEY}}"},
+    }
+    uses = [{"name": "KEY", "hosts": ["api.example.com"]}]
+    assert invoke("agents", "apply", written(place, tools={"look": tool}, secrets=uses)).exit_code == 0
+    done = invoke("agents", "try", "helpdesk", "look", "--args", '{"number": 42}')
+    [request] = json.loads(done.stdout)["requests"]
+    assert request["url"] == "https://api.example.com/orders?number=42"
+    assert "s3cret" not in done.output
+    assert invoke("agents", "try", "helpdesk", "other").exit_code == 3
+    assert invoke("agents", "try", "helpdesk", "look", "--args", "[]").exit_code == 2
+
+
+def test_a_list_that_cannot_be_used_changes_nothing(place: Path) -> None:
+    source = place / "customers.yaml"
+    source.write_text("list: {url: 'http://169.254.169.254/x'}\ntemplate: t.json\nid: $.id\n")
+    written(place, "t.json")
+    report = said("sync", str(source), code=1)
+    assert "address" in report["error"]
+    assert said("list", code=3)["agents"] == []
+    source.write_text("list: {url: 'https://api.example.com/x'}\nid: $.id\n")
+    assert invoke("agents", "sync", str(source)).exit_code == 1
