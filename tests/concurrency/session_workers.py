@@ -25,7 +25,9 @@ from graphrag.llm.base import (
     ToolCallStarted,
     ToolMessage,
     ToolSchema,
+    UsageReport,
 )
+from graphrag.llm.errors import ModelUnreachable
 from graphrag.sessions.machine import SessionLimits
 from tests.concurrency.import_workers import die_at
 from tests.concurrency.turn_workers import MOVE, READ
@@ -33,11 +35,12 @@ from tests.support.agents import REVIEWER
 from tests.support.automations import Clock, Night, night_on
 
 FINISH = ToolCall(id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}')
-ROUNDS = 12
+USED = UsageReport(prompt=100, completion=10)
+ROUNDS = 50
 
 
 class Worker:
-    """A model that reads, proposes and finishes; each time it is asked it adds a letter to a file."""
+    """A model that is away, reads, proposes and finishes; each time it is asked a file gets a letter."""
 
     name, model, context_window = "scripted", "script-1", 128_000
 
@@ -52,12 +55,15 @@ class Worker:
     ) -> AsyncGenerator[Chunk]:
         with self._calls.open("a") as file:
             file.write("x")
+        if self._calls.stat().st_size == 1:
+            raise ModelUnreachable(provider=self.name, reason="refused")
         results = [m for m in messages if isinstance(m, ToolMessage)]
         answered = {m.name for m in results if not m.content.startswith("ERROR interrupted")}
         call = next((each for each in (READ, MOVE) if each.name not in answered), FINISH)
         call = replace(call, id=f"{call.id}-{len(messages)}")
         yield ToolCallStarted(index=0, id=call.id, name=call.name)
         yield ToolCallReady(index=0, call=call)
+        yield USED
         yield Finished(reason="tool_calls")
 
     async def aclose(self) -> None:
@@ -76,7 +82,8 @@ class Now(Clock):
 
 def night(database: Database, path: Path) -> Night:
     provider = Worker(path.with_suffix(".calls"))
-    return night_on(database, provider, clock=Now(), limits=SessionLimits(confirm_ms=0))
+    limits = SessionLimits(confirm_ms=0, network_first_ms=1)
+    return night_on(database, provider, clock=Now(), limits=limits)
 
 
 async def live_through(path: Path) -> None:
@@ -91,6 +98,7 @@ async def live_through(path: Path) -> None:
                 await here.approvals.decide(approval.id, Approve(), REVIEWER)
                 here.scheduler.wake("default")
             ended = await here.automations.sessions({"open": False})
+            await asyncio.sleep(0.01)
             if not waiting and any(each.thread.session and each.thread.session.end_reason for each in ended):
                 return
         raise AssertionError("the run does not end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,15 @@ import pytest
 from datasources.sqlite import SqliteDatabase
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import EndReason
-from tests.concurrency.session_workers import live_through, night, run_and_die
+from tests.concurrency.session_workers import USED, live_through, night, run_and_die
 from tests.datasources.sqlite.helpers import line_of, start
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import put_sample
 
 KILLS = 100
-CALLS = 3
-"""Of the model in a run that nobody kills: it reads, proposes and finishes."""
+CALLS = 4
+"""Of the model in a run that nobody kills: it is away, reads, proposes and finishes."""
+RESUMED_IN_S = 22.0
 
 
 async def _begin(path: Path) -> None:
@@ -30,8 +32,8 @@ async def _begin(path: Path) -> None:
         await here.automations.put(stored, made.model_copy(update={"next_time": at}))
 
 
-async def _outcome(path: Path) -> dict[str, object]:
-    """Return all that a run leaves behind and that a kill could have made otherwise."""
+async def _outcome(path: Path) -> tuple[dict[str, object], int]:
+    """Return all that a run leaves behind and that a kill could have made otherwise; and its tokens."""
     async with SqliteDatabase(path) as database:
         here = night(database, path)
         runs = [
@@ -42,14 +44,20 @@ async def _outcome(path: Path) -> dict[str, object]:
         approvals = await here.approvals.list(by=REVIEWER)
         (node,) = await database.source("default").get_nodes_by_key(GRAPH, ["root"])
         assert (await here.approvals.audit.verify()).is_sound
-        return {
+        (run,) = runs
+        (automation,) = await here.automations.list()
+        assert run is not None
+        assert automation.spent.sums()["tokens"] == run.usage.tokens
+        found = {
             "ends": [run.end_reason for run in runs if run],
             # How many proposals were decided by its end depends on when it was killed.
+            "begun": automation.spent.runs,
             "reports": [run.report.text.split("\n\n")[0] for run in runs if run and run.report],
             "approvals": [approval.status for approval in approvals],
             "node": (node.pos_x, node.pos_y),
             "revision": (await database.source("default").get_graph(GRAPH)).revision,
         }
+        return found, run.usage.tokens
 
 
 @pytest.mark.slow
@@ -67,9 +75,11 @@ async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path
         last, unharmed = 1, 2
         while await killed_at(unharmed):
             last, unharmed = unharmed, 2 * unharmed
-        expected = await _outcome(tmp_path / f"{unharmed}.db")
+        expected, tokens = await _outcome(tmp_path / f"{unharmed}.db")
         assert (expected["ends"], expected["approvals"]) == ([EndReason.COMPLETED], ["applied"])
-        most = kills = 0
+        a_call = USED.prompt + USED.completion
+        assert tokens == (CALLS - 1) * a_call
+        most, kills, longest_s = 0, 0, 0.0
         while unharmed - last > 1:  # the last write lies between
             middle = (last + unharmed) // 2
             last, unharmed = (middle, unharmed) if await killed_at(middle) else (last, middle)
@@ -78,8 +88,12 @@ async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path
             path = tmp_path / f"{write}.db"
             path.with_suffix(".calls").unlink(missing_ok=True)
             kills += await killed_at(write)  # looks at a busy graph differ: the last write may not come
+            began = time.monotonic()
             await live_through(path)
-            assert await _outcome(path) == expected, f"killed at write {write} of {last}"
+            longest_s = max(longest_s, time.monotonic() - began)
+            found, used = await _outcome(path)
+            assert found == expected, f"killed at write {write} of {last}"
+            assert tokens <= used <= tokens + a_call, f"killed at write {write} of {last}: {used} tokens"
             calls = len(path.with_suffix(".calls").read_text())
             assert calls <= CALLS + 1, f"killed at write {write} of {last}: {calls} calls of the model"
             most = max(most, calls)
@@ -87,4 +101,5 @@ async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path
         process.kill()
         process.communicate()
     assert kills >= KILLS - 5
-    print(f"{kills} kills at {last} writes, at most {most} calls of the model")
+    assert longest_s < RESUMED_IN_S
+    print(f"{kills} kills at {last} writes, at most {most} calls of the model, over in {longest_s:.1f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from graphrag.leases import now_ms
 from tests.e2e.conftest import OpenPage, Trouble
-from tests.e2e.site import GRAPH, Site, running_site
+from tests.e2e.site import GRAPH, PATIENCE_S, Site, running_site
 from tests.e2e.talk import HOSTILE, card, press
 from tests.e2e.test_review import key_of, signed_in
 from tests.support.service import SECRET, token
@@ -54,9 +56,31 @@ def three(within: Locator | Page) -> list[str]:
     return within.locator(".auto-three dd").all_inner_texts()
 
 
-def begun(page: Page) -> Locator:
-    """Start a run of the only automation; return its view."""
-    page.get_by_role("button", name=f"Run now: {NAME}").click()
+def set_to_night(place: Site) -> dict[str, Any]:
+    """Set the clock of the automations to when the only one runs next; return it as it is soon after."""
+    (automation,) = place.rest("GET", "/api/automations", token=token())["automations"]
+    at = automation["nextTime"]
+
+    async def move() -> None:
+        workspace, shift = await place.state.workspace("default"), at + 1_000 - now_ms()
+        for store in (workspace.worker.automations, workspace.automations.store):
+            store.clock = lambda: now_ms() + shift
+        place.state.scheduler.wake()
+
+    place.run(move)
+    deadline = time.monotonic() + PATIENCE_S
+    while automation["nextTime"] == at:
+        assert time.monotonic() < deadline, "the night brought nothing"
+        time.sleep(0.1)
+        (automation,) = place.rest("GET", "/api/automations", token=token())["automations"]
+    return automation
+
+
+def shown_run(page: Page, *, ended: bool = False) -> Locator:
+    """Open the last run of the only automation; return its view."""
+    page.get_by_role("button", name=f"{'Runs' if ended else 'Show the run'}: {NAME}").click()
+    if ended:
+        page.locator("article.auto .auto-run").first.click()
     view = page.locator(".auto-run-view")
     expect(view).to_have_attribute("aria-busy", "false")
     return view
@@ -100,11 +124,12 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
 
     key = key_of(place)
     reviewer = open_page(place, key, panel=PANEL, context=signed_in(contexts, "rev", "reviewer"))
-    view = begun(editor)
+    set_to_night(place)
+    view = shown_run(editor)
     expect(card(editor, "pending", PANEL)).to_have_count(2)
     assert three(view) == ["waits for people", "not known yet", "2 proposals"]
     expect(reviewer.locator("#tab-automations .badge")).to_have_text("2")
-    reviewer.get_by_role("button", name=f"Show the run: {NAME}").click()
+    shown_run(reviewer)
     second = reviewer.locator(f"#panel-{PANEL} .card").nth(1)
     second.hover()
     expect(reviewer.locator(".ghost")).not_to_have_count(0)
@@ -125,12 +150,14 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     assert "$('Read Order')" in json.dumps(charge, ensure_ascii=False)
 
     editor.get_by_role("button", name="Back to the automations").click()
-    view = begun(editor)  # the next night
+    assert set_to_night(place)["spentToday"]["runs"] == 1
+    view = shown_run(editor, ended=True)
     expect(view.locator(".auto-three")).to_contain_text("as planned")
     expect(view.locator(".auto-report")).to_be_visible()
     expect(view.locator(".card")).to_have_count(0)
     assert three(view) == ["as planned", "something to look at", "nothing"]
     expect(editor.locator("#tab-automations .badge")).to_have_count(0)
+    assert set_to_night(place)["skipped"][0]["reason"] == "unchanged"
 
     editor.locator("#tab-review").click()
     editor.get_by_role("button", name="History").last.click()
@@ -152,7 +179,6 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     row = row.filter(has_text=NAME)
     row.get_by_role("switch").click()
     expect(row).to_contain_text("paused")
-    row.get_by_role("button", name="Runs").click()
     expect(row.locator(".auto-run")).to_have_count(2)
     editor.set_viewport_size({"width": 390, "height": 800})
     assert editor.evaluate("() => document.querySelector('#panel-automations').scrollWidth") <= 390
