@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
-import signal
-import sqlite3
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from datasources.sqlite import SqliteDatabase, pool
+from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.importers.exchange import import_bytes
+from tests.concurrency.killing import die_for_each_line
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 
 WORKSPACE = "team"
-_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "COMMIT")
 
 
 def document(version: int) -> bytes:
@@ -40,34 +34,6 @@ async def import_version(path: Path, version: int) -> None:
         await import_bytes(approvals, document(version), person, file_name="flow.json", graph_key="flow")
 
 
-def die_at(write: int) -> None:
-    """End this process before its write of that number begins. Each SQL statement is one."""
-    counted, connect = [0], pool.connect
-
-    def watched(statement: str) -> None:
-        if statement.lstrip().upper().startswith(_WRITES):
-            counted[0] += 1
-            if counted[0] == write:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def watching(*args: Any, **more: Any) -> sqlite3.Connection:
-        connection = connect(*args, **more)
-        connection.set_trace_callback(watched)
-        return connection
-
-    pool.connect = watching  # type: ignore[assignment]
-
-
 def import_and_die(folder: str, version: str) -> None:
-    """Import a copy of `start.db` for each line that comes in, the number of a write; print how it ended."""
-    start = Path(folder) / "start.db"
-    while line := input():
-        path = Path(folder) / f"{line}.db"
-        shutil.copy(start, path)
-        child = os.fork()
-        if not child:
-            die_at(int(line))
-            asyncio.run(import_version(path, int(version)))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+    """Import into a copy of `start.db` for each line that comes in, and die as it says."""
+    die_for_each_line(folder, lambda path: import_version(path, int(version)))

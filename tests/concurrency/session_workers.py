@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +27,7 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.sessions.machine import SessionLimits
-from tests.concurrency.import_workers import die_at
+from tests.concurrency.killing import die_for_each_line
 from tests.concurrency.turn_workers import MOVE, READ
 from tests.support.agents import REVIEWER
 from tests.support.automations import Clock, Night, night_on
@@ -105,20 +103,8 @@ async def live_through(path: Path) -> None:
 
 
 def run_and_die(folder: str) -> None:
-    """Live a run of a copy of `start.db` through for each line that comes in, the number of a write."""
-    start = Path(folder) / "start.db"
-    while line := input():
-        path = Path(folder) / f"{line}.db"
-        for left in path.parent.glob(f"{path.name}-*"):  # the log of a child that was killed before
-            left.unlink()
-        shutil.copy(start, path)
-        child = os.fork()
-        if not child:
-            die_at(int(line))
-            asyncio.run(live_through(path))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+    """Live a run of a copy of `start.db` through for each line that comes in, and die as it says."""
+    die_for_each_line(folder, live_through)
 
 
 class Finisher(Worker):

@@ -11,7 +11,7 @@ from datasources.types import Mutation
 from graphrag.approvals import Approvals
 from graphrag.importers.exchange import export_document
 from tests.concurrency.import_workers import WORKSPACE, import_and_die, import_version
-from tests.datasources.sqlite.helpers import line_of, start
+from tests.concurrency.killing import killing, last_write
 
 KILLS = 50
 """Of each of the two imports: among all writes evenly, the first and the last included."""
@@ -58,23 +58,9 @@ async def test_an_import_killed_at_any_write_is_whole_or_absent(tmp_path: Path, 
         await import_version(path, 1)
         await _rename(path)
     before = await _stored(path)
-    process = start(import_and_die, tmp_path, version)
-    assert process.stdin is not None
-
-    async def killed_at(write: int) -> bool:
-        assert process.stdin is not None
-        process.stdin.write(f"{write}\n")
-        process.stdin.flush()
-        return await line_of(process) == "-9"
-
-    try:
-        last, unharmed = 1, 2
-        while await killed_at(unharmed):
-            last, unharmed = unharmed, 2 * unharmed
-        while unharmed - last > 1:  # the last write lies between
-            middle = (last + unharmed) // 2
-            last, unharmed = (middle, unharmed) if await killed_at(middle) else (last, middle)
-        after = await _stored(tmp_path / f"{unharmed}.db")
+    async with killing(import_and_die, tmp_path, version) as killed_at:
+        last = await last_write(killed_at)
+        after = await _stored(tmp_path / f"{last + 1}.db")
         found: list[bool] = []
         for number in range(KILLS):
             write = 1 + round(number * (last - 1) / (KILLS - 1))
@@ -82,9 +68,6 @@ async def test_an_import_killed_at_any_write_is_whole_or_absent(tmp_path: Path, 
             stored = await _stored(tmp_path / f"{write}.db")
             assert stored in (before, after), f"killed at write {write} of {last}"
             found.append(stored == after)
-    finally:
-        process.kill()
-        process.communicate()
     assert last > KILLS
     print(f"{len(found)} kills at {last} writes: {sum(found)} whole, {len(found) - sum(found)} as before")
     assert before != after

@@ -10,8 +10,8 @@ import pytest
 from datasources.sqlite import SqliteDatabase
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import EndReason
+from tests.concurrency.killing import killing, last_write
 from tests.concurrency.session_workers import USED, live_through, night, run_and_die
-from tests.datasources.sqlite.helpers import line_of, start
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import put_sample
 
@@ -48,7 +48,7 @@ async def _outcome(path: Path) -> tuple[dict[str, object], int]:
         (automation,) = await here.automations.list()
         assert run is not None
         assert automation.spent.sums()["tokens"] == run.usage.tokens
-        found = {
+        found: dict[str, object] = {
             "ends": [run.end_reason for run in runs if run],
             # How many proposals were decided by its end depends on when it was killed.
             "begun": automation.spent.runs,
@@ -63,26 +63,13 @@ async def _outcome(path: Path) -> tuple[dict[str, object], int]:
 @pytest.mark.slow
 async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path) -> None:
     await _begin(tmp_path / "start.db")
-    process = start(run_and_die, tmp_path)
-
-    async def killed_at(write: int) -> bool:
-        assert process.stdin is not None
-        process.stdin.write(f"{write}\n")
-        process.stdin.flush()
-        return await line_of(process) == "-9"
-
-    try:
-        last, unharmed = 1, 2
-        while await killed_at(unharmed):
-            last, unharmed = unharmed, 2 * unharmed
-        expected, tokens = await _outcome(tmp_path / f"{unharmed}.db")
+    async with killing(run_and_die, tmp_path) as killed_at:
+        last = await last_write(killed_at)
+        expected, tokens = await _outcome(tmp_path / f"{last + 1}.db")
         assert (expected["ends"], expected["approvals"]) == ([EndReason.COMPLETED], ["applied"])
         a_call = USED.prompt + USED.completion
         assert tokens == (CALLS - 1) * a_call
         most, kills, longest_s = 0, 0, 0.0
-        while unharmed - last > 1:  # the last write lies between
-            middle = (last + unharmed) // 2
-            last, unharmed = (middle, unharmed) if await killed_at(middle) else (last, middle)
         for number in range(KILLS):
             write = 1 + round(number * (last - 1) / (KILLS - 1))
             path = tmp_path / f"{write}.db"
@@ -97,9 +84,6 @@ async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path
             calls = len(path.with_suffix(".calls").read_text())
             assert calls <= CALLS + 1, f"killed at write {write} of {last}: {calls} calls of the model"
             most = max(most, calls)
-    finally:
-        process.kill()
-        process.communicate()
     assert kills >= KILLS - 5
     assert longest_s < RESUMED_IN_S
     print(f"{kills} kills at {last} writes, at most {most} calls of the model, over in {longest_s:.1f} s")

@@ -23,6 +23,7 @@ from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.making_way import SLOT
 from graphrag.automations.runner import Runner
 from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.session_control import SessionControl
 from graphrag.automations.session_events import session_of
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory, SentBlock
@@ -120,6 +121,12 @@ class Night:
 
     async def stored(self, automation: Automation) -> StoredAutomation:
         return await self.automations.get(automation.key)
+
+    @property
+    def control(self) -> SessionControl:
+        """What people do with runs; their conversations are not looked at."""
+        threads = Threads(self.automations.records)
+        return SessionControl(self.automations, self.agent.leases, chats=threads, approvals=self.approvals)
 
     async def activate(self, thread: Thread, event: EventName) -> AgentSession | None:
         return await self.worker.runner.run(thread.key, event)

@@ -24,14 +24,12 @@ from graphrag.agent.thread_store import (
     SESSION_KIND,
     StoredThread,
     ThreadBusy,
-    Threads,
     read_thread,
     thread_data,
 )
 from graphrag.approvals import AlreadyDecided, Approve, ProposalExpired, Reject
 from graphrag.automations.beginning import begin_run
 from graphrag.automations.errors import AutomationRefused, SessionRefused
-from graphrag.automations.session_control import SessionControl
 from graphrag.automations.session_events import session_of
 from graphrag.llm.base import Chunk
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
@@ -112,10 +110,6 @@ class AnyOrder(RuleBasedStateMachine):
             self.do(self.first.automation(name=f"check {number}", cron="0 */6 * * *", only_if_changed=False))
             for number in range(2)
         ]
-        threads = Threads(self.first.automations.records)
-        self.control = SessionControl(
-            self.first.automations, self.first.agent.leases, chats=threads, approvals=self.first.approvals
-        )
         self.calls: Counter[str] = Counter()
         self.ended: dict[str, EndReason | None] = {}
         self.went_back = False
@@ -189,7 +183,7 @@ class AnyOrder(RuleBasedStateMachine):
                     self.do(self.steered(what, run.thread.key))
 
     def steered(self, what: str, key: str) -> Any:
-        control = self.control
+        control = self.first.control
         match what:
             case "stop":
                 return control.stop(key, EDITOR)

@@ -9,11 +9,9 @@ import pytest
 
 from datasources.base import Record
 from datasources.mock.source import MemorySource
-from graphrag.agent.thread_store import Threads
 from graphrag.approvals import Reject
 from graphrag.automations.errors import SessionRefused
 from graphrag.automations.making_way import MakingWay
-from graphrag.automations.session_control import SessionControl
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.sessions.machine import EndReason, EventName, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
@@ -226,12 +224,7 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
         async with asyncio.timeout(10):
             while not await night.runs(made) or (await night.session(made)).phase is not phase:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        control = SessionControl(
-            night.automations,
-            night.agent.leases,
-            chats=Threads(night.automations.records),
-            approvals=night.approvals,
-        )
+        control = night.control
         (run,) = await night.runs(made)
         began = asyncio.get_running_loop().time()
         ended = await control.stop(run.key, EDITOR)
@@ -272,12 +265,7 @@ async def test_a_run_is_stopped_while_it_reads_and_once_it_has_acted(
         async with asyncio.timeout(10):
             while not await night.runs(made) or (await night.session(made)).phase is not phase:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        control = SessionControl(
-            night.automations,
-            night.agent.leases,
-            chats=Threads(night.automations.records),
-            approvals=night.approvals,
-        )
+        control = night.control
         (run,) = await night.runs(made)
         began = asyncio.get_running_loop().time()
         ended = await control.stop(run.key, EDITOR)

@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
-from graphrag.agent.thread_store import Thread, Threads
+from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
-from graphrag.automations.session_control import SessionControl
 from graphrag.llm.prices import Price, Pricing
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import EDITOR, REVIEWER
@@ -33,12 +32,7 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(end:
         night.worker.runner.sleep = asyncio.sleep  # the clock stands still: nothing ends by itself
         night.clock.now = TWO
         await night.scheduler.tick()
-        control = SessionControl(
-            night.automations,
-            night.agent.leases,
-            chats=Threads(night.automations.records),
-            approvals=night.approvals,
-        )
+        control = night.control
         (run,) = await night.runs(made)
 
         async def is_announced() -> None:

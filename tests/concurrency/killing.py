@@ -1,0 +1,83 @@
+"""Work in processes that are killed at a numbered write: whatever its number, what is left must be right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from datasources.sqlite import pool
+from tests.datasources.sqlite.helpers import line_of, start
+
+KilledAt = Callable[[int], Awaitable[bool]]
+"""Does the work on a copy of `start.db`, `NUMBER.db`; says whether it was killed before its end."""
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "COMMIT")
+
+
+def die_at(write: int) -> None:
+    """End this process before its write of that number begins. Each SQL statement is one."""
+    counted, connect = [0], pool.connect
+
+    def watched(statement: str) -> None:
+        if statement.lstrip().upper().startswith(_WRITES):
+            counted[0] += 1
+            if counted[0] == write:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def watching(*args: Any, **more: Any) -> sqlite3.Connection:
+        connection = connect(*args, **more)
+        connection.set_trace_callback(watched)
+        return connection
+
+    pool.connect = watching  # type: ignore[assignment]
+
+
+def die_for_each_line(folder: str, work: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
+    """Do the work in a child for each line that comes in, the number of a write; print how it ended."""
+    while line := input():
+        path = Path(folder) / f"{line}.db"
+        for left in path.parent.glob(f"{path.name}-*"):  # the log of a child that was killed before
+            left.unlink()
+        shutil.copy(Path(folder) / "start.db", path)
+        child = os.fork()
+        if not child:
+            die_at(int(line))
+            asyncio.run(work(path))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+@asynccontextmanager
+async def killing(function: Callable[..., None], *arguments: object) -> AsyncGenerator[KilledAt]:
+    """Run a function that calls `die_for_each_line` in a process of its own, until the end of the block."""
+    process = start(function, *arguments)
+
+    async def killed_at(write: int) -> bool:
+        assert process.stdin is not None
+        process.stdin.write(f"{write}\n")
+        process.stdin.flush()
+        return await line_of(process) == "-9"
+
+    try:
+        yield killed_at
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def last_write(killed_at: KilledAt) -> int:
+    """Return the number of the last write; what the work leaves unharmed is that of the next number."""
+    last, unharmed = 1, 2
+    while await killed_at(unharmed):
+        last, unharmed = unharmed, 2 * unharmed
+    while unharmed - last > 1:
+        middle = (last + unharmed) // 2
+        last, unharmed = (middle, unharmed) if await killed_at(middle) else (last, middle)
+    return last
