@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
+from typing import Annotated
 
 import click
 import orjson
+import typer
 
 from cli import render
 from cli.common import (
     Common,
-    GraphArgument,
     ModelOption,
     ProviderOption,
     RoleOption,
@@ -26,9 +28,17 @@ from cli.common import (
 from cli.line import read_line
 from cli.question_card import ask_card
 from cli.turn_display import Ending, TurnView, show_proposal
-from graphrag.agent.events import Event, Failed, ProposalPending, QuestionAsked, ToolLimit, TurnStarted
-from graphrag.agent.loop import Agent
+from graphrag.agent.events import (
+    Completed,
+    Event,
+    Failed,
+    ProposalPending,
+    QuestionAsked,
+    ToolLimit,
+    TurnStarted,
+)
 from graphrag.agent.thread_store import NothingToResume
+from graphrag.agents.chats import AgentChats
 from graphrag.app.wiring import Services, open_agent
 from graphrag.approvals import Approval, ApprovalError, Approve, ApproveEdited, Decision, Reject
 from graphrag.errors import describe
@@ -39,47 +49,88 @@ from tools.session_tools import QUESTIONS
 HELP = """\
 Ask anything about the graph, or for a change of it. Changes are proposed: you decide each.
   /retry   try a turn that failed again       /later   see what still waits for a decision
-  /help    this list                          /exit    end (Ctrl-D too); Ctrl-C stops a turn"""
+  /help    this list                          /end     end the conversation with an agent
+  /exit    leave (Ctrl-D too); Ctrl-C stops a turn"""
 SHOWN = frozenset({QUESTIONS})
 """What a terminal can show beyond what every client can."""
+E164 = re.compile(r"\+[1-9][0-9]{6,14}")
+OptionalGraph = Annotated[
+    str | None,
+    typer.Argument(metavar="[GRAPH]", help="A graph's key; with --agent, else the first of the agent's."),
+]
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", metavar="ID", help="Talk with this agent (see `nodius agents list`).")
+]
+CallerOption = Annotated[
+    str | None,
+    typer.Option("--caller", metavar="NUMBER", help="On whose behalf, as +33612345678 (editors and above)."),
+]
 _CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
 
 
 @command(json=False)
 def chat(
     common: Common,
-    graph: GraphArgument,
+    graph: OptionalGraph = None,
     thread: ThreadOption = None,
+    agent: AgentOption = None,
+    caller: CallerOption = None,
     role: RoleOption = "admin",
     provider: ProviderOption = None,
     model: ModelOption = None,
 ) -> None:
-    """Talk about a graph, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends."""
+    """Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends."""
     settings = common.settings(provider=provider, model=model)
     as_role = role_of(role)
+    if graph is None and agent is None and thread is None:
+        raise click.UsageError("name a graph (see `nodius graphs`), or an agent: --agent ID")
+    if caller is not None and not E164.fullmatch(caller):
+        raise click.UsageError(f"{caller!r} is no number: write it as +33612345678")
 
     async def work(services: Services) -> None:
-        await graph_or_fail(services.source, graph)
-        async with open_agent(services) as agent:
+        person = services.local_person(as_role)
+        about = graph or await _graph_of(services, person, thread, agent)
+        if about:
+            await graph_or_fail(services.source, about)
+        async with open_agent(services) as chats:
             view = TurnView(settings.language)
-            await Chat(agent, services.local_person(as_role), graph, view, thread).run()
+            await Chat(chats, person, about, view, thread, agent_id=agent, caller=caller).run()
 
     run(settings, work)
 
 
-class Chat:
-    """One conversation. `thread` None: a new one, made with the first message."""
+async def _graph_of(services: Services, person: Person, thread: str | None, agent: str | None) -> str:
+    """Return what a conversation is about for which no graph is named: the first of its agent, or none."""
+    if thread is not None:
+        return (await services.threads.get(thread, person)).thread.graph_key
+    compiled = await services.agents.running(agent or "")
+    return next(iter(compiled.document.graphs), "")
 
-    def __init__(self, agent: Agent, person: Person, graph: str, view: TurnView, thread: str | None) -> None:
+
+class Chat:
+    """One conversation. `thread` None: a new one, made with the first message; `graph` "": about none."""
+
+    def __init__(
+        self,
+        agent: AgentChats,
+        person: Person,
+        graph: str,
+        view: TurnView,
+        thread: str | None,
+        *,
+        agent_id: str | None = None,
+        caller: str | None = None,
+    ) -> None:
         self._agent, self._person, self._graph, self._view = agent, person, graph, view
         self._thread = thread
+        self._agent_id, self._caller, self._ended = agent_id, caller, False
 
     async def run(self) -> None:
         """Talk until the person ends it."""
         render.note("Ask about the graph, or for a change; /help lists the commands, /exit or Ctrl-D ends.")
         if self._thread is not None:
             await self._look()
-        while (text := read_line("> ")) is not None:
+        while not self._ended and (text := read_line("> ")) is not None:
             match text.strip():
                 case "":
                     continue
@@ -90,14 +141,44 @@ class Chat:
                         render.note(line)
                 case "/retry" | "/later":
                     await self._look()
+                case "/end":
+                    await self._end()
                 case message if message.startswith("/"):
                     render.fault(f"there is no command {message.split()[0]}; /help lists them")
                 case message:
-                    await self._turn(
-                        self._agent.run(self._thread, self._graph, message, self._person, features=SHOWN)
-                    )
-        if self._thread is not None:
-            render.note(f"To go on: nodius chat {self._graph} --thread {self._thread}")
+                    await self._turn(self._said(message))
+        if self._thread is not None and not self._ended:
+            about = f"{self._graph} " if self._graph else ""
+            render.note(f"To go on: nodius chat {about}--thread {self._thread}")
+
+    def _said(self, message: str) -> AsyncGenerator[Event]:
+        return self._agent.run(
+            self._thread,
+            self._graph,
+            message,
+            self._person,
+            agent_id=self._agent_id,
+            caller_phone=self._caller if self._thread is None else None,
+            features=SHOWN,
+        )
+
+    async def _end(self) -> None:
+        """End the conversation with an agent, and say how it ended."""
+        if self._thread is None:
+            render.note("There is no conversation yet.")
+            return
+        try:
+            ended = (await self._agent.end(self._thread, self._person)).agent
+        except Exception as exc:
+            if (known := describe(exc, self._view.language)) is None:
+                raise
+            render.fault(known.message)
+            return
+        self._over(ended.end_reason if ended else None, ended.outcome if ended else None)
+
+    def _over(self, reason: str | None, outcome: str | None) -> None:
+        self._ended = True
+        render.note(f"The conversation has ended ({reason}); outcome: {outcome or '–'}.")
 
     async def _look(self) -> None:
         """Take the thread up where it waits or broke off."""
@@ -120,6 +201,8 @@ class Chat:
                 going_on = self._answered(ending)
             elif isinstance(ending, Failed) and ending.fault.retryable:
                 render.note("/retry tries it again.")
+            elif isinstance(ending, Completed) and ending.end_reason is not None:
+                self._over(ending.end_reason, ending.outcome)
         if self._view.usage():
             render.note(self._view.usage())
         self._view.events.clear()

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from graphrag.agent.events import (
     ActionApplied,
+    Completed,
     Ending,
     Event,
     Failed,
@@ -95,13 +96,20 @@ class ContextNode(AnswerBody):
     reasons: list[str] = Field(default_factory=list[str])
 
 
+class ConversationEnd(AnswerBody):
+    """Why a conversation with an agent ended, and the outcome by its document's rules."""
+
+    reason: str
+    outcome: str | None = None
+
+
 class ChatAnswer(AnswerBody):
     """How a turn ended: with an answer, with proposals that wait, at the limit of tool rounds (if it is
     `interactive`), or with a question (to a client with the feature `questions`).
 
     `context` is what the model was shown of the graph, most relevant first; `words_only`: the embedding
     service failed, so it was found by its words alone. `module` is a question's kind and fields, `card` what
-    to show of it.
+    to show of it. `ended`: the agent ended the conversation with this answer.
     """
 
     thread_id: str
@@ -121,6 +129,7 @@ class ChatAnswer(AnswerBody):
     call_id: str | None = None
     module: dict[str, Any] | None = None
     card: dict[str, Any] | None = None
+    ended: ConversationEnd | None = None
 
 
 async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
@@ -195,6 +204,8 @@ def _waiting(ending: Ending, language: Language) -> dict[str, Any]:
         return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
     if isinstance(ending, QuestionAsked):
         return ending.asked.shown(ending.text)
+    if isinstance(ending, Completed) and ending.end_reason is not None:
+        return {"ended": {"reason": ending.end_reason, "outcome": ending.outcome}}
     return {}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.openapi.models import Example
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_messages import is_note
@@ -18,9 +18,10 @@ from server.chat_answer import ChatAnswer, collect
 from server.openapi_errors import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
 from server.resuming import resumed
+from server.thread_agent_view import ThreadAgentView
 from server.workspaces import WorkspaceContext
 from server.ws_events import interrupt_document
-from server.ws_messages import Features
+from server.ws_messages import CallerPhone, Features, about_something
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
@@ -30,16 +31,21 @@ MAX_MESSAGE = 100_000
 
 
 class ChatRequest(RequestBody):
-    """A message of a person about a graph; without `threadId` a new conversation.
+    """A message of a person about a graph; without `threadId` a new conversation, with `agentId` one with
+    that agent. `graphKey` may be empty only with an agent that reads no graph.
 
     `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in place of
     answering without tools. `features`: what else the client can show; `questions`: the model may ask
-    (`type: "question"`).
+    (`type: "question"`). `callerPhone` (E.164): on whose behalf an editor writes, with the first message.
     """
 
-    graph_key: Id
-    message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE, pattern=r"\S")]
     thread_id: Id | None = None
+    agent_id: Id | None = None
+    caller_phone: CallerPhone | None = None
+    graph_key: Annotated[
+        str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"), AfterValidator(about_something)
+    ]
+    message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE, pattern=r"\S")]
     context_type: ContextType | None = None
     interactive: bool = False
     blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
@@ -69,7 +75,7 @@ async def chat(
     if body.thread_id is not None:
         place, _ = await workspaces.of_thread(body.thread_id)
     else:
-        place, _ = await workspaces.of_graph(body.graph_key)
+        place = await workspaces.of_chat(body.graph_key, None, body.agent_id)
     state = state_of(request)
     state.limiter.spend(place.person.user_id)
     events = place.agent.run(
@@ -77,6 +83,8 @@ async def chat(
         body.graph_key,
         body.message,
         place.person,
+        agent_id=body.agent_id,
+        caller_phone=body.caller_phone,
         context_type=body.context_type,
         language=language,
         interactive=body.interactive,
@@ -168,7 +176,8 @@ class ThreadsRequest(RequestBody):
 
 
 class ThreadSummary(AnswerBody):
-    """Units: times in milliseconds since 1970, cost in US dollars. `status`: where the last turn stands."""
+    """Units: times in milliseconds since 1970, cost in US dollars. `status`: where the last turn stands.
+    `ended`: the conversation with its agent is over."""
 
     thread_id: str
     graph_key: str
@@ -183,6 +192,8 @@ class ThreadSummary(AnswerBody):
     created_time: int = 0
     last_updated_time: int = 0
     status: str = "idle"
+    agent_id: str | None = None
+    ended: bool = False
 
 
 class ThreadList(AnswerBody):
@@ -205,7 +216,8 @@ async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
 class ThreadMessages(AnswerBody):
     """Messages in OpenAI's form; `status` says where the last turn stands.
 
-    `notes` are those of the service between them, each `after` so many of the messages.
+    `notes` are those of the service between them, each `after` so many of the messages. `agent`: of a
+    conversation with one.
     """
 
     thread_id: str
@@ -213,6 +225,7 @@ class ThreadMessages(AnswerBody):
     notes: list[dict[str, Any]]
     pending_interrupt: dict[str, Any] | None = None
     status: str = "idle"
+    agent: ThreadAgentView | None = None
 
 
 _FEATURES = "What the client can show; `questions`: also a question that waits."
@@ -241,7 +254,17 @@ async def messages(
         notes=notes,
         pending_interrupt=await _pending(place, thread, language, asks=QUESTIONS in (features or ())),
         status=thread.turn.status,
+        agent=ThreadAgentView.of(thread),
     )
+
+
+@router.post("/thread/{thread_id}/end", **EXCLUDE_NONE)
+async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
+    """End a conversation with an agent; a turn of it is stopped first. Return what it knew at its end."""
+    place, _ = await workspaces.of_thread(thread_id)
+    shown = ThreadAgentView.of(await place.agent.end(thread_id, place.person))
+    assert shown is not None
+    return shown
 
 
 async def _pending(

@@ -17,9 +17,9 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from datasources.types import ROOT_WORKSPACE
-from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import Thread
 from graphrag.agents.agent_worker import AgentWorker, WorkspaceAgents
+from graphrag.agents.chats import AgentChats
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import (
     Model,
@@ -65,7 +65,7 @@ class Workspace:
     """One opened workspace. It stays open while something refers to it."""
 
     services: Services
-    agent: Agent
+    agent: AgentChats
     reviews: ReviewFeed
     worker: Worker
     automations: AutomationService

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from datasources.errors import GraphNotFound
 from datasources.types import Graph
-from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.agent.turn_lease import effective_status
 from graphrag.agents.agent_store import StoredAgent
+from graphrag.agents.chats import AgentChats
 from graphrag.agents.errors import AgentNotFound
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
@@ -39,7 +39,7 @@ class WorkspaceContext:
         return self.workspace.services
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> AgentChats:
         return self.workspace.agent
 
     @property
@@ -79,6 +79,17 @@ class WorkspaceResolver:
             except GraphNotFound:
                 continue
         raise GraphNotFound(graph_key=graph_key)
+
+    async def of_chat(self, graph_key: str, thread_id: str | None, agent_id: str | None) -> WorkspaceContext:
+        """Return where a message belongs: where its graph is, else its conversation, else its agent.
+
+        Raises: GraphNotFound, ThreadNotFound, AgentNotFound, ThreadVersion, BadDocument.
+        """
+        if graph_key:
+            return (await self.of_graph(graph_key))[0]
+        if thread_id is not None or agent_id is None:
+            return (await self.of_thread(thread_id or ""))[0]
+        return (await self.of_agent(agent_id))[0]
 
     async def of_thread(self, thread_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a thread of this person is. Raises: ThreadNotFound, ThreadVersion, BadDocument."""

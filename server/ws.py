@@ -34,6 +34,7 @@ from server.ws_events import Message, error_message
 from server.ws_messages import (
     AiAnswer,
     AiChat,
+    AiEnd,
     AiFollow,
     AiInterrupt,
     AiMessage,
@@ -261,11 +262,14 @@ class Connection:
             return
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):
-            place, _ = await places.of_graph(message.graph_key)
+            place = await places.of_chat(message.graph_key, message.thread_id, message.agent_id)
             await self._conversations.chat(place, message, sign_in)
         else:
             place = await places.with_thread(message.thread_id)
-            if isinstance(message, AiAnswer):
+            if isinstance(message, AiEnd):
+                self._turns.interrupt(identity, message.thread_id)
+                self._conversations.end(place, message)
+            elif isinstance(message, AiAnswer):
                 await self._conversations.answer(place, message, sign_in)
             else:
                 await self._conversations.resume(place, message, sign_in)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from graphrag.agent.events import Ending, Event, ProposalPending, TurnStarted
 from graphrag.agent.thread_store import NothingToResume, ThreadBusy
+from graphrag.agents.errors import ThreadEnded
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from server.resuming import resumed
@@ -22,8 +23,8 @@ from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
 from server.workspaces import WorkspaceContext
 from server.ws_errors import fault_message, is_unforeseen
-from server.ws_events import Message, WireTurn
-from server.ws_messages import AiAnswer, AiChat, AiResume
+from server.ws_events import Message, WireTurn, ended_document
+from server.ws_messages import AiAnswer, AiChat, AiEnd, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_sign_in import SignIn
 from server.ws_turns import ActiveTurn, RunningTurns, stop
@@ -72,6 +73,8 @@ class Conversations:
             asked.graph_key,
             asked.message,
             place.person,
+            agent_id=asked.agent_id,
+            caller_phone=asked.caller_phone,
             context_type=asked.context_type,
             language=self._language,
             blocks=asked.blocks,
@@ -100,6 +103,26 @@ class Conversations:
             features=features,
         )
         await self._begin(asked.id, place, events, asked.thread_id, sign_in, features=features)
+
+    def end(self, place: WorkspaceContext, asked: AiEnd) -> None:
+        """Begin to end a conversation with an agent: a turn of it stops first. Returns at once."""
+        name = f"end {asked.thread_id}"
+        if name not in self._waits and len(self._waits) < self.limits.waits:
+            task = self._waits[name] = asyncio.create_task(self._end(place, asked))
+            task.add_done_callback(lambda _: self._waits.pop(name, None))
+
+    async def _end(self, place: WorkspaceContext, asked: AiEnd) -> None:
+        """Say how a conversation ended, or why it cannot be ended."""
+        try:
+            thread = await place.agent.end(asked.thread_id, place.person)
+            ended = {"threadId": thread.key, **ended_document(thread)}
+            await self._outbox.put({"type": "ai:ended", "_id": asked.id, **ended})
+        except ClientGone:
+            return
+        except Exception as exc:  # every failure becomes an answer
+            log.info("ws_refused", extra={"type": asked.type, "error": type(exc).__name__},
+                     exc_info=exc if is_unforeseen(exc) else None)  # fmt: skip
+            await self._outbox.put(fault_message(asked.id, exc, self._language))
 
     def interrupt_asked(self, id_: float) -> bool:
         """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
@@ -239,5 +262,5 @@ class Conversations:
             async with aclosing(events) as stream:
                 async for event in stream:
                     yield event
-        except (ThreadBusy, NothingToResume):
+        except (ThreadBusy, NothingToResume, ThreadEnded):
             return

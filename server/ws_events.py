@@ -21,6 +21,7 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.agent.failures import TurnFault
+from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language
 from server.redaction import without_places
@@ -50,6 +51,10 @@ _CODES = {
     "context_length": "context_length",
     "invalid_message": "invalid_message",
     "too_large": "invalid_message",
+    "agent_not_found": "not_found",
+    "agent_state": "stale",
+    "invalid_agent": "invalid_message",
+    "capacity": "busy",
     "unauthorized": "auth_error",
 }
 """From what an error means to the codes that clients know; anything else is `internal`."""
@@ -58,6 +63,12 @@ _CODES = {
 def wire_code(code: str) -> str:
     """Return the code of `ai:error` for the code of a meaning or a fault."""
     return _CODES.get(code, "internal")
+
+
+def ended_document(thread: Thread) -> Message:
+    """Return how a conversation with an agent ended."""
+    part = thread.agent
+    return {"reason": part.end_reason if part else None, "outcome": part.outcome if part else None}
 
 
 class WireTurn:
@@ -108,7 +119,9 @@ class WireTurn:
             case QuestionAsked():
                 yield self.complete(event.thread_id, encode(event.asked.shown(event.text)))
             case Completed():
-                more = {"stopped": True} if event.stopped else {}
+                more: Message = {"stopped": True} if event.stopped else {}
+                if event.end_reason is not None:
+                    more["ended"] = {"reason": event.end_reason, "outcome": event.outcome}
                 yield {**self.complete(event.thread_id, event.text), **more}
             case Failed():
                 fault = event.fault

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast, get_args
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from graphrag.commands import SentBlock
 
@@ -61,11 +62,26 @@ class _AiMessage(_Message):
     token: Annotated[str | None, Field(max_length=20_000)] = None
 
 
+def about_something(graph_key: str, info: ValidationInfo) -> str:
+    """Return the key of a graph, which is empty only with an agent. Stands after the fields that name one."""
+    if not graph_key and not any(info.data.get(name) for name in ("thread_id", "agent_id")):
+        raise PydanticCustomError("no_graph", "empty: only an agent that reads no graph goes without one")
+    return graph_key
+
+
+CallerPhone = Annotated[str, Field(pattern=r"^\+[1-9][0-9]{6,14}$")]
+"""E.164: the number of the person on whose behalf somebody writes."""
+
+
 class AiChat(_AiMessage):
+    """`agent_id`, `caller_phone`: ours; with a new conversation. An agent may read no graph."""
+
     type: Literal["ai:chat"]
-    graph_key: Key
-    message: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
     thread_id: Key | None = None
+    agent_id: Key | None = None
+    caller_phone: CallerPhone | None = None
+    graph_key: Annotated[str, Field(max_length=400), AfterValidator(about_something)]
+    message: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
     context_type: Literal["graph", "nodeConfig", "htmlClass", "home"] | None = None
     blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
     features: Features
@@ -94,6 +110,13 @@ class AiInterrupt(_AiMessage):
 
     type: Literal["ai:interrupt"]
     thread_id: Annotated[str, Field(max_length=400)] = ""
+
+
+class AiEnd(_AiMessage):
+    """Ours: end a conversation with an agent."""
+
+    type: Literal["ai:end"]
+    thread_id: Key
 
 
 class AiFollow(_AiMessage):
@@ -204,7 +227,7 @@ class EditNodeType(_SyncMessage):
     type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
 
 
-AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiFollow | AiWatch | AiSessions
+AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiEnd | AiFollow | AiWatch | AiSessions
 SyncMessage = (
     RegisterUser
     | DisconnectUser

@@ -92,11 +92,14 @@ class ActionApplied:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
     """The answer. `text` is all of it since the person's message or decision. `stopped`: as far as it
-    had come when the person stopped it from elsewhere."""
+    had come when the person stopped it from elsewhere. `end_reason`, `outcome`: of the whole conversation,
+    where its agent ended it with this answer."""
 
     thread_id: str
     text: str
     stopped: bool = False
+    end_reason: str | None = None
+    outcome: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 
 from graphrag.agent.events import Ending, Event
@@ -46,6 +47,14 @@ FEATURES = frozenset({QUESTIONS})
 """What a client may be able to show beyond what every client can."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAsked:
+    """With which declarative agent a conversation is to be; `caller_phone`: on whose behalf it begins."""
+
+    agent_id: str | None = None
+    caller_phone: str | None = None
+
+
 Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
 """What a person answered to a waiting thread: a decision, and whether they grant more rounds of tools."""
 
@@ -65,6 +74,7 @@ class Agent(TurnSteps):
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
         blocks: Sequence[SentBlock] = (),
+        asked: AgentAsked | None = None,
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
@@ -78,39 +88,41 @@ class Agent(TurnSteps):
         message = clean(message)
         if not message.strip():
             raise EmptyMessage
+        language = language or self._context_options.language
         if thread_id is None:
-            stored = await self._begun(graph_key, person, message, context_type)
+            said = await self.blocks.checker.checked(graph_key, message, blocks, language)
+            stored = await self._begun(graph_key, person, message, context_type, asked)
         else:
             stored = await self._threads.get(thread_id, person)
-        thread = stored.thread
-        if thread.graph_key != graph_key:
-            raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=thread.graph_key, asked=graph_key)
-        language = language or self._context_options.language
-        said = await self.blocks.checker.checked(graph_key, message, blocks, language)
+            if stored.thread.graph_key != graph_key:
+                about = stored.thread.graph_key
+                raise ThreadOfOtherGraph(thread_id=thread_id, graph_key=about, asked=graph_key)
+            said = await self.blocks.checker.checked(graph_key, message, blocks, language)
+        thread, agent = stored.thread, await self._agent_of(stored.thread, asked)
         bind_log_context(threadId=thread.key)
         facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})
         last: Ending | None = None
         async with self.leases.held(thread.key, facts={"graphKey": graph_key}) as hold:
             self._turn_begins(graph_key)
-            if thread_id is not None:
-                stored = await take_over(self._threads, thread_id, person)
-            turn = self._turn_of(stored, person, language, hold)
+            if stored.version is not None:
+                stored = await take_over(self._threads, thread.key, person)
+            turn = agent._turn_of(stored, person, language, hold)
             turn.interactive, turn.features = interactive, features & FEATURES
             turn.answer_started()
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
-            await self._caller.prepare()
-            await self._open(turn, said)
+            await agent._caller.prepare()
+            await agent._open(turn, said)
             await begin(turn)
-            async with aclosing(watched(turn, events, self._loop(turn))) as watching:
+            async with aclosing(watched(turn, events, agent._loop(turn))) as watching:
                 async for event in watching:
                     if isinstance(event, Ending):
                         last = event
                     else:
                         yield event
         if last is not None:
-            yield last
+            yield await agent._finished(last)
 
     async def resume(
         self,
@@ -146,17 +158,18 @@ class Agent(TurnSteps):
             self._turn_begins(stored.thread.graph_key)
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
-            turn = self._turn_of(stored, person, language, hold)
+            agent = await self._agent_of(stored.thread)
+            turn = agent._turn_of(stored, person, language, hold)
             turn.interactive, turn.features = interactive, features & FEATURES
             turn.answer_started()
             turn.answer.append(turn.state.text)
             if response is None and turn.question is not None and QUESTIONS not in turn.features:
                 raise NothingToResume(thread_id=thread_id, status=turn.state.status)
-            events, waiting = await self._decide(turn, response, decision, approval_id)
+            events, waiting = await agent._decide(turn, response, decision, approval_id)
             status = turn.state.status
             if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
                 raise NothingToResume(thread_id=thread_id, status=status)
-            going_on = self._loop(turn, partial(self._take_up, turn, waiting, grant_rounds))
+            going_on = agent._loop(turn, partial(agent._take_up, turn, waiting, grant_rounds))
             async with aclosing(watched(turn, events, going_on)) as watching:
                 async for event in watching:
                     if isinstance(event, Ending):
@@ -164,13 +177,26 @@ class Agent(TurnSteps):
                     else:
                         yield event
         if last is not None:
-            yield last
+            yield await agent._finished(last)
 
     async def _begun(
-        self, graph_key: str, person: Person, message: str, context_type: str | None
+        self,
+        graph_key: str,
+        person: Person,
+        message: str,
+        context_type: str | None,
+        asked: AgentAsked | None,  # noqa: ARG002 - who has declarative agents looks at it
     ) -> StoredThread:
-        """Return a new thread that is not stored yet."""
+        """Return a new thread; it need not be stored yet."""
         return self._threads.begin(graph_key, person, title=message, context_type=context_type)
+
+    async def _agent_of(self, thread: Thread, asked: AgentAsked | None = None) -> Agent:  # noqa: ARG002
+        """Return who takes up a turn of a thread."""
+        return self
+
+    async def _finished(self, last: Ending) -> Ending:
+        """Return the last event of a turn, once its thread is free again."""
+        return last
 
     def _turn_of(
         self, stored: StoredThread, person: Person, language: Language, hold: TurnLease
@@ -207,7 +233,7 @@ class Agent(TurnSteps):
         return [*answered, *events, *decided], [] if answered else waiting
 
     def _turn_begins(self, graph_key: str) -> None:
-        if self.on_turn is not None:
+        if self.on_turn is not None and graph_key:
             calling = asyncio.ensure_future(self.on_turn(graph_key))
             self._calling.add(calling)
             calling.add_done_callback(self._calling.discard)

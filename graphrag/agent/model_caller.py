@@ -78,12 +78,27 @@ class ModelCaller:
         meter: UsageMeter,
         pricing: Pricing,
         history_turns: int = KEPT_TURNS,
+        temperature: float | None = None,
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
-        self._history_turns = history_turns
+        self._history_turns, self._temperature = history_turns, temperature
         self._known = box.names
         self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
+
+    def with_tools(
+        self, box: ToolBox, provider: LLMProvider, pricing: Pricing, *, temperature: float | None
+    ) -> ModelCaller:
+        """Return a caller of another model with other tools, whose calls are paid alike."""
+        return ModelCaller(
+            provider,
+            box,
+            self._source,
+            meter=self._meter,
+            pricing=pricing,
+            history_turns=self._history_turns,
+            temperature=temperature,
+        )
 
     async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
         """Yield what the model says and what it used; `turn.reply` is filled.
@@ -165,7 +180,7 @@ class ModelCaller:
         _log_prompt(messages, phrase)
         messages += notes
         # The tools stay in a final request: formats refuse calls of tools that are not declared.
-        options = ModelOptions(tool_choice="none") if final else ModelOptions()
+        options = ModelOptions(tool_choice="none" if final else "auto", temperature=self._temperature)
         return ModelRequest(messages=messages, tools=offered.schemas, options=options)
 
     def _offered(self, turn: RunningTurn) -> _Offered:

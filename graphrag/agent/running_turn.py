@@ -148,9 +148,9 @@ class RunningTurn(ConversationView):
         await self.save("running")
 
     async def end_act(self, answered: Answered, limits: CallLimits) -> None:
-        """Store what an act gave, with all that it changed, before the model is told."""
+        """Store what an act gave, with all that it changed, before the model gets it; also after a stop."""
         self.take_answer(answered, limits)
-        await self.save("running")
+        await self.save(self.state.status)
 
     def take_answer(self, answered: Answered, limits: CallLimits) -> None:
         """Make the answer to a call part of the conversation, once."""
@@ -288,14 +288,14 @@ class RunningTurn(ConversationView):
         """Remember proposals whose outcome the model is to get."""
         self.change(open=self.state.open | {approval.tool_call_id: approval.id for approval in approvals})
 
-    def begin(self, context: SystemMessage, question: UserMessage, *, rounds: int) -> None:
+    def begin(self, context: SystemMessage | None, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.repair_history()
         messages = past_turns(self.messages)
         said = [message for message in for_model(messages) if not isinstance(message, SystemMessage)]
         if said and not isinstance(said[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
-        self.messages = [*messages, context, question]
+        self.messages = [*messages, *([context] if context else ()), question]
         self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="", started=[])
 
     def answer_rest(self, phrase: str) -> None:

@@ -144,6 +144,8 @@ class Thread(Document):
             "createdTime": self.created_time,
             "lastUpdatedTime": self.last_updated_time,
             "status": self.turn.status,
+            "agentId": self.agent.agent_id if self.agent else None,
+            "ended": self.agent is not None and not self.agent.is_open,
         }
 
 

@@ -13,6 +13,12 @@ AgentError
 ├── AgentFull             it has as many conversations at once as it may have
 ├── AgentBlocked          a check of the document refuses this caller
 ├── AgentSessionFailed    its instructions were not to be had
+├── AgentNotInChat        its document answers on other channels only
+├── AgentGraphUnknown     it reads other graphs, or none
+├── CallerForbidden       a viewer may not speak on behalf of a caller's number
+├── CallerTooLate         a caller's number is given with the first message
+├── ThreadOfOtherAgent    the conversation has another agent, or none
+├── ThreadWithoutAgent    what is asked is for conversations with an agent
 ├── ThreadEnded           the conversation was ended
 ├── DeliveryNotFound      no such delivery in this workspace
 ├── DeliveryRefused       a delivery that is done, or is being sent, is not sent again
@@ -153,6 +159,43 @@ class AgentSessionFailed(AgentError):
 
     def __init__(self, *, agent_id: str) -> None:
         super().__init__(id=agent_id[:80])
+
+
+class AgentNotInChat(AgentError):
+    code = "agent_not_in_chat"
+
+    def __init__(self, *, agent_id: str) -> None:
+        super().__init__(id=agent_id[:80])
+
+
+class AgentGraphUnknown(AgentError):
+    """`graphs`: those that the agent reads."""
+
+    def __init__(self, *, agent_id: str, graphs: Sequence[str]) -> None:
+        super().__init__(id=agent_id[:80], graphs=", ".join(graphs))
+        self.code = "agent_reads_graphs" if graphs else "agent_reads_none"
+
+
+class CallerForbidden(AgentError):
+    code = "caller_forbidden"
+
+
+class CallerTooLate(AgentError):
+    code = "caller_too_late"
+
+
+class ThreadOfOtherAgent(AgentError):
+    code = "thread_of_other_agent"
+
+    def __init__(self, *, thread_id: str, agent_id: str) -> None:
+        super().__init__(thread=thread_id[:120], id=agent_id[:80])
+
+
+class ThreadWithoutAgent(AgentError):
+    code = "thread_without_agent"
+
+    def __init__(self, *, thread_id: str) -> None:
+        super().__init__(id=thread_id[:120])
 
 
 class ThreadEnded(AgentError):

@@ -267,12 +267,16 @@ class AgentManager:
 
     async def running(self, agent_id: str) -> CompiledAgent:
         """Return the agent with which a new conversation begins. Raises: AgentNotFound, AgentNotRunning."""
+        return (await self.running_version(agent_id))[0]
+
+    async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
+        """Return `running`, and which version that is. Raises: AgentNotFound, AgentNotRunning."""
         stored = await self.agents.get(agent_id)
         if stored.desired == "running" and (stored.check is None or stored.check.version != stored.version):
             stored = await self._look(stored)
         if not runs(stored):
             raise AgentNotRunning(agent_id=agent_id, state=await self._state(stored))
-        return await self.compiled(agent_id, stored.version)
+        return await self.compiled(agent_id, stored.version), stored.version
 
     async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
         """Return a version of an agent, running or stopped; of one not kept any more, the current one.

@@ -20,6 +20,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.agent_store import KIND as AGENT_KIND
 from graphrag.agents.agent_worker import WorkspaceAgents
+from graphrag.agents.chats import AgentChats
 from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
@@ -257,7 +258,7 @@ def rules_provider() -> LLMProvider:
 
 
 @asynccontextmanager
-async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[Agent]:
+async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[AgentChats]:
     """Yield the agent of the settings' provider, or of one that is given and stays open.
 
     Raises: SettingsError where the provider's key, model or address is missing.
@@ -268,10 +269,39 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The provider that answers, for all workspaces of a process, and its prices."""
+    """The provider that answers, for all workspaces of a process, and its prices.
+
+    `others` has those that agents name in its place; None: it answers for them too.
+    """
 
     provider: LLMProvider
     pricing: Pricing
+    others: OtherModels | None = None
+
+    def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
+        """Return the provider of a name, asked for a model; None: as here. Raises: SettingsError."""
+        if self.others is None or not (provider or model):
+            return self.provider, self.pricing
+        return self.others.of(provider, model)
+
+
+class OtherModels:
+    """The models that agents name, each made when it is first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: dict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = {}
+
+    def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
+        """Return a provider asked for a model, with its prices. Raises: SettingsError."""
+        if (provider, model) not in self._made:
+            made = make_provider(self._settings, offline=RulesProvider, name=provider, model=model)
+            self._made[provider, model] = made, choose(self._settings, provider, model).pricing
+        return self._made[provider, model]
+
+    async def aclose(self) -> None:
+        for provider, _ in self._made.values():
+            await provider.aclose()
 
 
 @asynccontextmanager
@@ -288,16 +318,19 @@ async def open_model(
     made = make_provider(settings, offline=RulesProvider)
     facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
     log.info("started", extra=facts)
+    others = OtherModels(settings)
     try:
-        yield Model(provider=made, pricing=choose(settings).pricing)
+        yield Model(provider=made, pricing=choose(settings).pricing, others=others)
     finally:
         await made.aclose()
+        await others.aclose()
 
 
-def agent_of(services: Services, model: Model) -> Agent:
-    """Return the agent of a workspace's conversations; the runs of automations make way for them."""
+def agent_of(services: Services, model: Model) -> AgentChats:
+    """Return who answers in a workspace's conversations; the runs of automations make way for them."""
     records = services.database.records(services.settings.workspace)
-    agent = _agent(Agent, services, model, services.threads, TurnLeases(records))
+    chats = partial(AgentChats, services.agents, services.life, model.of)
+    agent = _agent(chats, services, model, services.threads, TurnLeases(records))
     if services.settings.automations_yield:
         agent.on_turn = MakingWay(records).pause_run_of
     return agent
@@ -310,7 +343,9 @@ def session_agent_of(services: Services, model: Model, clock: Callable[[], int] 
     return _agent(SessionAgent, services, model, threads, TurnLeases(records))
 
 
-def _agent(kind: type[A], services: Services, model: Model, threads: Threads, leases: TurnLeases) -> A:
+def _agent(
+    kind: Callable[..., A], services: Services, model: Model, threads: Threads, leases: TurnLeases
+) -> A:
     caller = ModelCaller(
         model.provider,
         services.box,

@@ -103,8 +103,11 @@ def detect(settings: Settings) -> str:
     return COMPATIBLE if settings.llm_base_url else OFFLINE
 
 
-def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
-    """Return the provider of the settings, or of a name, with its settings. Raises: SettingsError."""
+def choose(settings: Settings, name: str | None = None, model: str | None = None) -> ProviderChoice:
+    """Return the provider of the settings, or of a name, with its settings; `model`: in place of theirs.
+
+    Raises: SettingsError.
+    """
     wanted = name or detect(settings)
     entry = ENTRIES.get(wanted)
     if entry is None:
@@ -116,7 +119,7 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
     # beside a detected key is that of another server, which must not see the key.
     in_use = wanted == detect(settings)
     mine = wanted == (COMPATIBLE if settings.provider == "auto" else settings.provider)
-    model = (settings.model if in_use else None) or entry.model
+    model = model or (settings.model if in_use else None) or entry.model
     base_url = (settings.llm_base_url if mine else None) or entry.base_url or ""
     if model is None:
         raise _missing("model", wanted, "name the model that the server serves")
@@ -153,13 +156,18 @@ def choose(settings: Settings, name: str | None = None) -> ProviderChoice:
 
 
 def make_provider(
-    settings: Settings, *, offline: Callable[[], LLMProvider], name: str | None = None
+    settings: Settings,
+    *,
+    offline: Callable[[], LLMProvider],
+    name: str | None = None,
+    model: str | None = None,
 ) -> LLMProvider:
-    """Return the provider of the settings, or of a name. `offline` makes the one that needs no model.
+    """Return the provider of the settings, or of a name; `model`: in place of theirs. `offline` makes the one
+    that needs no model.
 
     Raises: SettingsError for an unknown name or where a key, a model or an address is missing.
     """
-    choice = choose(settings, name)
+    choice = choose(settings, name, model)
     entry = choice.entry
     log.info("provider_chosen", extra={"provider": entry.name, "model": choice.model})
     if entry.kind == "offline":

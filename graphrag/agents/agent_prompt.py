@@ -1,0 +1,86 @@
+"""Writes the system prompt of an agent: our rules, the instructions of its document, its graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from datasources.base import GraphDataSource
+from datasources.errors import GraphNotFound
+from graphrag.i18n import Language
+from graphrag.llm.base import SystemMessage
+from graphrag.llm.tokens import count_tokens
+from graphrag.prompts.library import load_phrases
+from graphrag.retrieval.outline import build_outline
+from tools.compact import cut, cut_name
+from tools.toon import encode
+
+OUTLINE_TOKENS: Final = 1_500
+"""Of the outlines of all graphs of an agent together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPromptInputs:
+    """What the prompt is made of. The first of `graphs` is the one that the conversation is about.
+
+    `spoken`: BCP-47 code of the agent's language; `language`: that of our own words.
+    """
+
+    name: str
+    instructions: str
+    spoken: str
+    graphs: Sequence[str] = ()
+    proposes: bool = False
+    language: Language = "en"
+
+
+async def write_agent_prompt(source: GraphDataSource, inputs: AgentPromptInputs) -> SystemMessage:
+    """Return the system prompt of a conversation with an agent. Raises: PromptError, SourceError."""
+    phrases = load_phrases("agent", inputs.language)
+
+    def say(phrase: str, /, **values: str) -> str:
+        return phrases[phrase].render(values)
+
+    code = inputs.spoken.partition("-")[0].lower()
+    known = f"language_{code}"
+    spoken = say(known) if known in phrases else say("language_other", code=inputs.spoken)
+    rules = [say("rules", name=cut_name(inputs.name, 120), language=spoken)]
+    if inputs.graphs:
+        rules.append(say("graphs", graph=inputs.graphs[0]))
+        rules += [say("graph_argument", graph=inputs.graphs[0])] if len(inputs.graphs) > 1 else []
+        rules += [say("propose")] if inputs.proposes else []
+    if inputs.proposes:
+        rules.append(load_phrases("phrases", inputs.language)["argument_forms"].render({}))
+    parts = ["\n".join(rules), say("instructions", instructions=inputs.instructions)]
+    if outlines := await _outlines(source, inputs.graphs, inputs.language):
+        parts.append(say("outlines", outlines="\n\n".join(outlines)))
+    return SystemMessage(content="\n\n".join(parts))
+
+
+async def _outlines(source: GraphDataSource, graphs: Sequence[str], language: Language) -> list[str]:
+    """Return an outline of each graph, or its size where there is no room; of one that is gone, nothing."""
+    made: list[str] = []
+    left = OUTLINE_TOKENS
+    for place, key in enumerate(graphs):
+        share = left // (len(graphs) - place)
+        try:
+            graph = await source.get_graph(key)
+            outline = await build_outline(
+                source, graph, language=language, budget_tokens=share, count_tokens=count_tokens
+            )
+            if outline is None:
+                stats = await source.get_stats(key)
+                head = {
+                    "graph": key,
+                    "name": cut_name(graph.name, 120),
+                    "description": cut(graph.description or "", 120),
+                    "nodes": stats.nodes,
+                    "edges": stats.edges,
+                }
+                outline = encode(head)
+        except GraphNotFound:
+            continue
+        left = max(0, left - count_tokens(outline))
+        made.append(outline)
+    return made

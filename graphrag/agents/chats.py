@@ -1,0 +1,144 @@
+"""All conversations of a workspace, with and without an agent of a document: the way in for every channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Protocol
+
+from graphrag.agent.events import Event
+from graphrag.agent.loop import Agent, AgentAsked
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
+from graphrag.agents.chat_values import RunningAgents
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.document_agent import AgentParts, DocumentAgent
+from graphrag.agents.errors import (
+    AgentGraphUnknown,
+    AgentNotInChat,
+    CallerForbidden,
+    CallerTooLate,
+    ThreadEnded,
+    ThreadOfOtherAgent,
+    ThreadWithoutAgent,
+)
+from graphrag.agents.life import AgentLife
+from graphrag.approvals import Person
+from graphrag.llm.base import LLMProvider
+from graphrag.llm.prices import Pricing
+
+STOPPING_S = 15.0
+"""So long an end waits for the turn under way: an act that began is finished first."""
+_POLL_S = 0.1
+
+ModelOf = Callable[[str | None, str | None], tuple[LLMProvider, Pricing]]
+"""Gives the model of a provider's and a model's name; None: the service's. Raises: SettingsError."""
+
+
+class StartedAgents(RunningAgents, Protocol):
+    """Where conversations begin and go on."""
+
+    async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
+        """Return an agent for a new conversation, and its version. Raises: AgentNotFound, AgentNotRunning."""
+        ...
+
+
+class AgentChats(Agent):
+    """Answers in conversations, as their agent where they have one.
+
+    `life` is set where there are declarative agents.
+    """
+
+    def __init__(self, agents: StartedAgents, life: AgentLife, model: ModelOf, **of_agent: Any) -> None:
+        super().__init__(**of_agent)
+        self._agents, self.life, self._model, self._of_agent = agents, life, model, of_agent
+
+    def run(
+        self,
+        thread_id: str | None,
+        graph_key: str,
+        message: str,
+        person: Person,
+        *,
+        agent_id: str | None = None,
+        caller_phone: str | None = None,
+        **more: Any,
+    ) -> AsyncGenerator[Event]:
+        """Answer a message as `Agent.run`; with `agent_id` in a new conversation with that agent.
+
+        `caller_phone`: on behalf of whom, only with the first message.
+
+        Raises, before the first event, also: AgentError.
+        """
+        asked = AgentAsked(agent_id=agent_id, caller_phone=caller_phone)
+        return super().run(thread_id, graph_key, message, person, asked=asked, **more)
+
+    async def end(self, thread_id: str, person: Person) -> Thread:
+        """End a person's conversation with an agent; a turn of it is stopped first.
+
+        Raises: ThreadNotFound, ThreadWithoutAgent, ThreadEnded, ThreadBusy.
+        """
+        thread = (await self._threads.get(thread_id, person)).thread
+        if thread.agent is None:
+            raise ThreadWithoutAgent(thread_id=thread_id)
+        until = asyncio.get_running_loop().time() + STOPPING_S
+        while True:
+            try:
+                ended = await self.life.endings.end(thread_id, "ended_by_person")
+                break
+            except ThreadBusy:
+                if asyncio.get_running_loop().time() > until:
+                    raise
+            await self.leases.ask_to_stop(thread_id)
+            await asyncio.sleep(_POLL_S)
+        if ended is None:
+            raise ThreadEnded(thread_id=thread_id)
+        return ended
+
+    async def _begun(
+        self,
+        graph_key: str,
+        person: Person,
+        message: str,
+        context_type: str | None,
+        asked: AgentAsked | None,
+    ) -> StoredThread:
+        """Return a new conversation; with an agent it is stored. Raises: AgentError, GraphNotFound."""
+        new = self._threads.begin(graph_key, person, title=message, context_type=context_type)
+        if asked is None or asked.agent_id is None:
+            return new
+        agent, version = await self._agents.running_version(asked.agent_id)
+        document = agent.document
+        if "chat" not in document.channels:
+            raise AgentNotInChat(agent_id=asked.agent_id)
+        if graph_key not in (document.graphs or [""]):
+            raise AgentGraphUnknown(agent_id=asked.agent_id, graphs=document.graphs)
+        if asked.caller_phone is not None and person.role == "viewer":
+            raise CallerForbidden
+        if graph_key:
+            await self._source.get_graph(graph_key)
+        self._model(document.chat.provider, document.chat.model)  # what is missing is said before it begins
+        return await self.life.beginnings.begin(agent, version, new, caller_phone=asked.caller_phone)
+
+    async def _agent_of(self, thread: Thread, asked: AgentAsked | None = None) -> Agent:
+        """Return who answers the next turn of a conversation. Raises: AgentError, SettingsError."""
+        part = thread.agent
+        wanted = asked.agent_id if asked else None
+        if wanted is not None and (part is None or part.agent_id != wanted):
+            raise ThreadOfOtherAgent(thread_id=thread.key, agent_id=wanted)
+        caller = asked.caller_phone if asked else None
+        if caller is not None and (part is None or part.caller_phone != caller):
+            raise CallerTooLate
+        if part is None:
+            return self
+        if not part.is_open:
+            raise ThreadEnded(thread_id=thread.key)
+        compiled = await self._agents.compiled(part.agent_id, part.version)
+        provider, pricing = self._model(compiled.document.chat.provider, compiled.document.chat.model)
+        parts = AgentParts(
+            compiled=compiled,
+            executor=self._agents.executor(compiled),
+            life=self.life,
+            provider=provider,
+            pricing=pricing,
+        )
+        return DocumentAgent(parts, **self._of_agent)

@@ -1,0 +1,149 @@
+"""The agent of one conversation with a declarative agent: the loop of every agent, with the document's
+prompt, tools, model and bounds.
+
+Decision: it is made for one turn, because its tools read and change the values of one conversation. What
+they change is stored with the thread before the model sees it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+from datasources.errors import SourceError
+from graphrag.agent.events import Completed, Ending
+from graphrag.agent.loop import Agent
+from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.thread_agent import ThreadAgent
+from graphrag.agent.thread_store import StoredThread, ThreadBusy
+from graphrag.agent.turn_lease import TurnLease
+from graphrag.agent.turn_steps import AgentLimits
+from graphrag.agents.agent_prompt import AgentPromptInputs, write_agent_prompt
+from graphrag.agents.chat_values import agent_part, values_of
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.document_turn import DocumentTurn
+from graphrag.agents.errors import ThreadEnded
+from graphrag.agents.life import AgentLife
+from graphrag.agents.toolbox import AgentTools, GraphToolCalls
+from graphrag.approvals import Person
+from graphrag.i18n import Language
+from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
+from graphrag.llm.prices import Pricing
+from tools.http.executor import HttpExecutor
+from tools.http.tool import Declaration
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """A version of an agent, who sends its requests, and the model that answers for it."""
+
+    compiled: CompiledAgent
+    executor: HttpExecutor
+    life: AgentLife
+    provider: LLMProvider
+    pricing: Pricing
+
+
+class DocumentAgent(Agent):
+    """Takes up one turn of a conversation with an agent."""
+
+    def __init__(self, parts: AgentParts, **of_agent: Any) -> None:
+        rounds = parts.compiled.document.chat.max_rounds
+        super().__init__(**of_agent, limits=AgentLimits(rounds=rounds, max_rounds=rounds))
+        self._parts = parts
+        self.turn: DocumentTurn | None = None
+        """The turn, once it is taken up."""
+
+    def _turn_of(
+        self, stored: StoredThread, person: Person, language: Language, hold: TurnLease
+    ) -> RunningTurn:
+        """Return the turn, with the tools of its conversation as that stands now. Raises: ThreadEnded."""
+        part, parts = agent_part(stored.thread), self._parts
+        if not part.is_open:
+            raise ThreadEnded(thread_id=stored.thread.key)
+        turn = DocumentTurn(
+            self._threads,
+            stored,
+            stored.thread.messages,
+            person,
+            language,
+            hold,
+            agent=parts.compiled,
+            values=values_of(parts.compiled, stored.thread, parts.life.locale),
+            deliveries=parts.life.deliveries,
+        )
+        graphs = _graphs(parts.compiled, turn.graph_key)
+        box = AgentTools(
+            agent=parts.compiled,
+            declarations=_declarations(parts.compiled, part),
+            values=turn.values,
+            executor=parts.executor,
+            take_start=turn.take_start,
+            graphs=graphs,
+            proposes=turn.role == "editor",
+            outcomes=turn.outcomes,
+        ).box()
+        temperature = parts.compiled.document.chat.temperature
+        self._caller = self._caller.with_tools(box, parts.provider, parts.pricing, temperature=temperature)
+        self._calls = GraphToolCalls.of(self._calls, box, graphs)
+        self.turn = turn
+        return turn
+
+    async def _finished(self, last: Ending) -> Ending:
+        """Return the last event; a conversation that its agent ended in the turn is ended before."""
+        if not isinstance(last, Completed) or self.turn is None or not self.turn.hung_up:
+            return last
+        try:
+            thread = await self._parts.life.endings.end(last.thread_id, "agent_hung_up")
+        except (ThreadBusy, SourceError) as exc:  # it is found again: its time is over
+            log.warning("end_put_off", extra={"thread_id": last.thread_id, "error": type(exc).__name__})
+            return last
+        part = None if thread is None else thread.agent
+        return last if part is None else replace(last, end_reason=part.end_reason, outcome=part.outcome)
+
+    async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
+        assert isinstance(turn, DocumentTurn)
+        await turn.take_start(wait_ms=0)
+        if not any(isinstance(message, SystemMessage) and message.stable for message in turn.messages):
+            turn.messages.insert(0, await self._instructions(turn))
+        if turn.graph_key:
+            await super()._open(turn, said)
+        else:
+            turn.always_sent = ()
+            turn.begin(None, said, rounds=self.limits.rounds)
+
+    async def _instructions(self, turn: RunningTurn) -> SystemMessage:
+        assert isinstance(turn, DocumentTurn)
+        inputs = AgentPromptInputs(
+            name=turn.agent.document.agent.name,
+            instructions=turn.part.instructions,
+            spoken=turn.values.agent["language"],
+            graphs=_graphs(turn.agent, turn.graph_key),
+            proposes=turn.role == "editor" and bool(turn.graph_key),
+            language=turn.language,
+        )
+        return await write_agent_prompt(self._source, inputs)
+
+
+def _graphs(agent: CompiledAgent, about: str) -> tuple[str, ...]:
+    """Return the graphs of an agent, that of the conversation first."""
+    return tuple(sorted(agent.document.graphs, key=lambda key: key != about))
+
+
+def _declarations(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
+    """Return how the functions of a conversation are declared: in the document, or where it was fetched."""
+    written = [each.model_dump() for each in agent.declarations]
+    found = written if part.declarations is None else part.declarations
+    handlers = agent.document.tools
+    return [
+        Declaration(
+            name=each["name"],
+            description=each.get("description") or handlers[each["name"]].description,
+            parameters=each.get("parameters") or {"type": "object", "properties": {}},
+        )
+        for each in found
+        if each["name"] in handlers
+    ]

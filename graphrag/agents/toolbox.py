@@ -1,0 +1,153 @@
+"""The tools of one conversation with an agent: those of its document, of its graphs, and for proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, Literal, cast
+
+from pydantic import Field, create_model
+
+from graphrag.agent.tool_calls import Answered, CallPlace, ToolCalls
+from graphrag.agents.chat_values import waiting_tools
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.llm.base import ToolCall
+from tools.arguments import MalformedArguments, parse_arguments
+from tools.base import DescribedArguments, Role, Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.scope import ConversationValues
+from tools.http.tool import Declaration, http_tool
+from tools.read_tools import READ_TOOLS
+from tools.write_tools import WRITE_TOOLS
+
+GRAPH: Final = "graph"
+HANGUP: Final = "hangup"
+_BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS)}
+_ENDS = "End the conversation, once the person has what they came for or takes leave. Say goodbye as well."
+
+TakeStart = Callable[[], Awaitable[None]]
+"""Waits for what the API gave when the conversation began, and puts it into ctx."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTools:
+    """What the tools of a conversation work with. The first of `graphs` is the one it is about.
+
+    `declarations` are those of its session. `outcomes` receives what HTTP tools gave, by call id.
+    """
+
+    agent: CompiledAgent
+    declarations: Sequence[Declaration]
+    values: ConversationValues
+    executor: HttpExecutor
+    take_start: TakeStart
+    graphs: tuple[str, ...]
+    proposes: bool
+    outcomes: dict[str, ToolOutcome]
+
+    def box(self) -> ToolBox:
+        """Return the tools, those of the document first."""
+        return ToolBox([*self._declared(), *self._of_graphs()])
+
+    def _declared(self) -> list[Tool[Any]]:
+        declared = {each.name: each for each in self.declarations}
+        waiting = waiting_tools(self.agent)
+        made: list[Tool[Any]] = []
+        for name, compiled in self.agent.tools.items():
+            if name in declared:
+                tool = http_tool(
+                    compiled,
+                    declared[name],
+                    self.executor,
+                    self.values,
+                    after=self._noted,
+                )
+                made.append(self._waits(tool) if name in waiting else tool)
+        for name, builtin in self.agent.builtins.items():
+            if builtin.action == HANGUP:
+                made.append(self._hangup(name, declared.get(name), builtin.description))
+        return made
+
+    async def _noted(self, _name: str, call_id: str, outcome: ToolOutcome) -> None:
+        self.outcomes[call_id] = outcome
+
+    def _waits(self, tool: Tool[Any]) -> Tool[Any]:
+        async def run(arguments: Any, context: ToolContext) -> ToolResult:
+            await self.take_start()
+            return await tool.run(arguments, context)
+
+        return replace(tool, run=run)
+
+    def _hangup(self, name: str, declared: Declaration | None, description: str) -> Tool[Any]:
+        async def run(_: DescribedArguments, __: ToolContext) -> ToolResult:
+            self.values.ctx["should_hangup"] = True
+            return ToolResult(text='{"status":"ok"}', data={"status": "ok"})
+
+        said = declared.description if declared else ""
+        return Tool(
+            name=name,
+            description=said or description or _ENDS,
+            arguments=DescribedArguments,
+            parameters=declared.parameters if declared else {"type": "object", "properties": {}},
+            run=run,
+            reusable=False,
+        )
+
+    def _of_graphs(self) -> list[Tool[Any]]:
+        if not self.graphs:
+            return []
+        chosen = self.agent.document.graph_tools
+        reads = [tool for tool in READ_TOOLS if chosen == "all" or tool.name in chosen]
+        tools = [*reads, *(WRITE_TOOLS if self.proposes else ())]
+        return tools if len(self.graphs) == 1 else [_on_named_graph(tool, self.graphs) for tool in tools]
+
+
+class GraphToolCalls(ToolCalls):
+    """Runs the calls of an agent of several graphs: what is proposed is stored for the graph it names."""
+
+    graphs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, calls: ToolCalls, box: ToolBox, graphs: tuple[str, ...]) -> GraphToolCalls:
+        """Return what runs calls of other tools, and stores proposals and notes calls where these do."""
+        made = cls(box, calls._approvals, limits=calls.limits, log=calls._log)
+        made.graphs = graphs
+        return made
+
+    async def _propose(self, call: ToolCall, place: CallPlace) -> Answered:
+        try:
+            named = parse_arguments(call.arguments).values.get(GRAPH)
+        except MalformedArguments:
+            named = None
+        if named in self.graphs:
+            place = replace(place, context=replace(place.context, graph_key=named))
+        return await super()._propose(call, place)
+
+
+def agent_role(agent: CompiledAgent, person: Role) -> Role:
+    """Return what an agent's tools may do for a person: the lesser of both roles."""
+    permissions = agent.document.permissions
+    may_write = permissions.propose and permissions.role == "editor" and person != "viewer"
+    return "editor" if may_write else "viewer"
+
+
+def _on_named_graph(tool: Tool[Any], graphs: tuple[str, ...]) -> Tool[Any]:
+    """Return a tool whose calls name one of several graphs. Its reads are not remembered: the memory knows
+    the state of one graph only."""
+
+    async def run(arguments: Any, context: ToolContext) -> ToolResult:
+        said = arguments.model_dump(mode="json", by_alias=True, exclude={GRAPH}, exclude_unset=True)
+        here = replace(context, graph_key=arguments.graph)
+        return await tool.run(tool.arguments.model_validate(said), here)
+
+    return replace(tool, arguments=_arguments_with_graph(tool.name, graphs), run=run, reusable=False)
+
+
+@lru_cache(maxsize=512)
+def _arguments_with_graph(name: str, graphs: tuple[str, ...]) -> type[ToolArguments]:
+    arguments = _BY_NAME[name].arguments
+    choice = cast(Any, Literal)[graphs]
+    said = Field(default=graphs[0], description=f"Which graph; default {graphs[0]}.")
+    made: Any = create_model(f"{arguments.__name__}OnGraph", __base__=arguments, graph=(choice, said))
+    return made
