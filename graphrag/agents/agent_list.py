@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,18 +74,23 @@ class AgentList:
         return cast(list[Any], found)
 
     def wanted(self, items: Sequence[Any]) -> list[WantedAgent | BrokenItem]:
-        """Return the agents that the items ask for, without those that `when` leaves out."""
-        found: list[WantedAgent | BrokenItem] = []
-        seen: set[str] = set()
-        for number, item in enumerate(items):
-            if self.when is not None and not self.when.holds(Scope({RESPONSE: item})):
-                continue
-            made = self._agent(number, item)
-            if isinstance(made, WantedAgent) and made.agent_id in seen:
-                made = BrokenItem(agent_id=made.agent_id, what=f"item {number} repeats its id")
-            seen.add(made.agent_id)
-            found.append(made)
-        return found
+        """Return the agents that the items ask for, without those that `when` leaves out.
+
+        Items that share an id are all broken: which of them is meant is not known.
+        """
+        when = self.when
+        found: list[WantedAgent | BrokenItem] = [
+            self._agent(number, item)
+            for number, item in enumerate(items)
+            if when is None or when.holds(Scope({RESPONSE: item}))
+        ]
+        times = Counter(each.agent_id for each in found)
+        return [
+            BrokenItem(agent_id=each.agent_id, what="several items have this id")
+            if isinstance(each, WantedAgent) and times[each.agent_id] > 1
+            else each
+            for each in found
+        ]
 
     def _agent(self, number: int, item: Any) -> WantedAgent | BrokenItem:
         agent_id = _text(self.id.first(item, _NO_SCOPE))

@@ -68,7 +68,8 @@ class AgentLists:
         self._person = Person(SYNC_USER, "admin", manager.agents.workspace)
         self._files = [Path(file) for file in files]
         self._owner = new_owner()
-        self._running: asyncio.Task[None] | None = None
+        self.round: asyncio.Task[None] | None = None
+        """The round that a tick began."""
 
     async def reports(self) -> list[dict[str, Any]]:
         """Return what the last round of each list did."""
@@ -214,8 +215,8 @@ class AgentLists:
 
     def tick(self, now: int) -> None:
         """Begin a round of the settings' lists where one is due, beside everything else."""
-        if self._files and (self._running is None or self._running.done()):
-            self._running = asyncio.create_task(self._due(now))
+        if self._files and (self.round is None or self.round.done()):
+            self.round = asyncio.create_task(self._due(now))
 
     async def _due(self, now: int) -> None:
         times = {str(report.get("source")): int(report.get("time", 0)) for report in await self.reports()}
@@ -232,9 +233,9 @@ class AgentLists:
 
     async def aclose(self) -> None:
         """Stop a round that is under way; what it did stays."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        if self.round is not None:
+            self.round.cancel()
+            await asyncio.gather(self.round, return_exceptions=True)
 
 
 def _check_size(
