@@ -24,6 +24,7 @@ MAX_PATTERN: Final = 500
 _PATTERN_PART: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|.", re.DOTALL
 )
+_COUNTS: Final = "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains"
 _KEYWORDS: Final[Mapping[str, tuple[type, ...]]] = {
     keyword: kinds
     for kinds, keywords in (
@@ -32,7 +33,7 @@ _KEYWORDS: Final[Mapping[str, tuple[type, ...]]] = {
         ((list,), "allOf anyOf oneOf prefixItems enum examples required"),
         ((dict,), "properties patternProperties $defs definitions dependentSchemas dependentRequired"),
         ((str,), "title description format pattern $ref $id $anchor $schema $comment"),
-        ((int,), "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains"),
+        ((int,), _COUNTS),
         ((int, float), "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
         ((bool,), "uniqueItems deprecated readOnly writeOnly"),
     )
@@ -88,17 +89,30 @@ _WORDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true o
 
 
 def _check_values(schema: Mapping[str, Any], at: str, root: Mapping[str, Any]) -> None:
-    kinds = schema.get("type", [])
-    for kind in cast(list[Any], kinds if isinstance(kinds, list) else [kinds]):
-        if not isinstance(kind, str) or kind not in _TYPES:
-            raise BadText("bad_schema", f"type{at} is none", allowed=", ".join(sorted(_TYPES)))
-    if not all(isinstance(name, str) for name in schema.get("required", ())):
-        raise BadText("bad_schema", f"required{at} holds what is no name", allowed="names of properties")
+    kinds = schema.get("type", "object")
+    if not set(_names(kinds if isinstance(kinds, list) else [kinds]) or [""]) <= _TYPES:
+        raise BadText("bad_schema", f"type{at} is none", allowed=", ".join(sorted(_TYPES)))
+    for needed in (schema.get("required", []), *schema.get("dependentRequired", {}).values()):
+        if needed != [] and not _names(needed):
+            what = f"required{at} holds what is no name, or one twice"
+            raise BadText("bad_schema", what, allowed="a list of names of properties")
+    for keyword in (*_COUNTS.split(), "multipleOf"):
+        if schema.get(keyword, 1) < (keyword == "multipleOf" and 1e-300):
+            raise BadText("bad_schema", f"{keyword}{at} is too small", allowed="a positive number")
+    if any(schema.get(keyword) == [] for keyword in _INNER_LISTS):
+        raise BadText("bad_schema", f"an empty list of schemas{at}", allowed="one schema or more")
     if "$ref" in schema and not _is_inside(schema["$ref"], root):
         raise BadText("bad_schema", f"$ref{at} leads nowhere in this schema", allowed="#/$defs/NAME")
     for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
         if pattern is not None:
             _check_pattern(pattern, at)
+
+
+def _names(values: Any) -> list[str]:
+    """Return texts that are all different; nothing where they are not."""
+    listed = cast(list[Any], values) if isinstance(values, list) else []
+    names = [value for value in listed if isinstance(value, str)]
+    return names if len(set(names)) == len(listed) else []
 
 
 def _check_pattern(pattern: str, at: str) -> None:

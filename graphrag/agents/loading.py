@@ -43,8 +43,13 @@ class _Pairs(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names = Counter(name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
-        self.twice = sorted(name for name, times in names.items() if times > 1)[:MAX_TWICE]
+        self.twice = _twice(pairs) if len(self) < len(pairs) else []
+
+
+def _twice(pairs: list[tuple[str, Any]]) -> list[str]:
+    """Return the first names that stand more than once."""
+    times = Counter(name for name, _ in pairs)
+    return sorted(name for name in times if times[name] > 1)[:MAX_TWICE]
 
 
 def read_document(

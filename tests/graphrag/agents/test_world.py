@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graphrag.agents.declared_tools import checked_declarations
+from jsonschema import Draft202012Validator
+
+from graphrag.agents.declared_tools import checked_declarations, parameters_problem
 from graphrag.agents.document_check import WARNINGS, WORLD_ERRORS, check_document
 from graphrag.agents.world import check_variables, check_world
 from tests.support.agent_documents import agent_document
@@ -102,3 +105,40 @@ def test_of_fetched_declarations_only_those_are_kept_that_a_document_could_have(
     assert all(reason for _, reason in dropped)
     for hostile in (None, 3, "x", {"a": 1}, [[[]]] * 1_000):
         assert checked_declarations(hostile, {"ask"})[0] == []
+
+
+def test_a_schema_that_is_taken_is_one_of_draft_2020_12() -> None:
+    chance = random.Random(0)
+    words: list[Any] = [
+        "a",
+        1,
+        -1,
+        1.5,
+        True,
+        None,
+        [],
+        ["a"],
+        {},
+        {"a": {}},
+        {"a": 1},
+        [{}],
+        "#/$defs/a",
+        "object",
+    ]
+    taken = 0
+    for _ in range(150):
+        inner = {name: chance.choice(words) for name in chance.sample(KEYWORDS, chance.choice((1, 1, 2)))}
+        schema = {"type": "object", "$defs": {"a": {}}, "properties": {"x": inner}}
+        if parameters_problem(schema) is None:
+            taken += 1
+            Draft202012Validator.check_schema(schema)
+    assert taken > 10
+
+
+KEYWORDS = (
+    *("type", "items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"),
+    *("allOf", "anyOf", "oneOf", "prefixItems", "enum", "examples", "required", "properties", "const"),
+    *("patternProperties", "dependentSchemas", "dependentRequired", "title", "description", "format"),
+    *("pattern", "$ref", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "default"),
+)
