@@ -115,12 +115,9 @@ class ToolCalls:
         Stopped early (closed or cancelled), it stops the reads that are under way, and begins no further act.
         """
         refused = left_out(requested, self._box, place.context, limit=self.limits.calls_a_step)
-        state = await self._state(place)
-        reads = {
-            call.id: asyncio.create_task(self._read(call, place, state))
-            for call in requested.calls
-            if call.id not in refused and self._effect(call) == "read"
-        }
+        asked = [call for call in requested.calls if call.id not in refused and self._effect(call) == "read"]
+        state = await self._state(place) if any(self._reusable(call) for call in asked) else None
+        reads = {call.id: asyncio.create_task(self._read(call, place, state)) for call in asked}
         try:
             for call in requested.calls:
                 if call.id in refused:
