@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ MAX_DETAIL_CHARS = 500
 MAX_TEXT_CHARS = 4_000
 MAX_HEADER_CHARS = 8_000
 MAX_URL_CHARS = 8_000
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class Sentence(Protocol):
@@ -205,12 +207,7 @@ class HttpExecutor:
         """Return a request as it is sent. Raises: RequestFailed, TemplateFailed."""
         if request.body is not None:
             body = request.body.render(scope, drop_null=True)
-        target = request.prefix + quote(request.path.render(scope, insert="url"), safe=KEPT_IN_URL)
-        query = _query(request.params.render(scope, drop_null=True))
-        if query:
-            target += f"{'&' if '?' in target else '?'}{query}"
-        if len(target) > MAX_URL_CHARS:
-            raise TemplateFailed("template_error", "the address is too long")
+        target = _target(request, scope)
         return PreparedRequest(
             method=request.method,
             origin=request.origin,
@@ -234,7 +231,7 @@ class HttpExecutor:
                     raise RequestFailed("secret_missing", fact=", ".join(missing))
             value = header.template.render(Scope({**scope.roots, "secret": secrets}))
             text = as_text(value).strip(" ")
-            if len(text) > MAX_HEADER_CHARS or any(ord(c) < 32 or ord(c) == 127 for c in text):
+            if len(text) > MAX_HEADER_CHARS or _UNSENDABLE.search(text):
                 raise TemplateFailed("template_error", f"{header.name} cannot hold this value")
             if value is not None:
                 headers.append((header.name, text))
@@ -288,6 +285,20 @@ def _unrendered(failed: TemplateFailed) -> RequestFailed:
     if failed.code == "missing_value":
         return RequestFailed("missing_value", fact=failed.path)
     return RequestFailed("template_error")
+
+
+def _target(request: CompiledRequest, scope: Scope) -> str:
+    """Return the path and query of a request. Raises: TemplateFailed."""
+    try:
+        target = request.prefix + quote(request.path.render(scope, insert="url"), safe=KEPT_IN_URL)
+        query = _query(request.params.render(scope, drop_null=True))
+    except UnicodeEncodeError:
+        raise TemplateFailed("template_error", "a value of the address is no valid text") from None
+    if query:
+        target += f"{'&' if '?' in target else '?'}{query}"
+    if len(target) > MAX_URL_CHARS:
+        raise TemplateFailed("template_error", "the address is too long")
+    return target
 
 
 def _query(params: Any) -> str:

@@ -36,6 +36,7 @@ FailCode = Literal[
 
 MAX_ANSWER_BYTES = 256 * 1024
 MAX_DEPTH = 100
+CHUNKS_AT_ONCE = 200
 MAX_CONNECTIONS = 20
 MAX_REDIRECTS = 3
 MAX_ADDRESSES = 4
@@ -270,7 +271,9 @@ def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
         origin, parts = origin_of(url), urlsplit(url)
     except ValueError:
         raise RequestFailed("address_not_allowed", sent=True) from None
-    target = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=KEPT_IN_URL)
+    target = quote(
+        f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=KEPT_IN_URL, encoding="latin-1"
+    )
     headers, secret = request.headers, request.secret_headers
     if origin != request.origin:
         headers, secret = tuple(pair for pair in headers if pair[0] not in secret), frozenset[str]()
@@ -285,7 +288,11 @@ async def _bounded(response: httpcore2.Response, encoding: str) -> bytes:
     elif encoding.strip().lower() not in ("", "identity"):
         raise RequestFailed("not_json", sent=True)
     read = bytearray()
+    chunks = 0
     async for chunk in response.aiter_stream():
+        chunks += 1
+        if chunks % CHUNKS_AT_ONCE == 0:  # thousands of tiny ones come without a wait between them
+            await asyncio.sleep(0)
         try:
             data = decoder.decompress(chunk, MAX_ANSWER_BYTES + 1 - len(read)) if decoder else chunk
         except zlib.error:

@@ -23,6 +23,8 @@ class Secrets:
             if len(value) >= MASKED_FROM
             for form in _forms(value)
         }
+        self._probes = {json.dumps(form, ensure_ascii=False)[1:-1] for form in forms}
+        self._numbers = any(form.lstrip("-").replace(".", "", 1).isdigit() for form in forms)
         self._forms = sorted(forms.items(), key=lambda pair: len(pair[0]), reverse=True)
 
     def __repr__(self) -> str:
@@ -49,16 +51,18 @@ class Secrets:
 
     def mask_value(self, value: Any) -> Any:
         """Return a JSON value with every text, name and number in it masked. Depth: that of an answer."""
-        if not self._forms:
-            return value
+        whole = json.dumps(value, ensure_ascii=False) if self._forms else ""
+        return self._masked(value) if any(probe in whole for probe in self._probes) else value
+
+    def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.mask(value)
+            return self.mask(value) if len(value) >= MASKED_FROM else value
         if isinstance(value, list):
-            return [self.mask_value(inner) for inner in cast(list[Any], value)]
+            return [self._masked(inner) for inner in cast(list[Any], value)]
         if isinstance(value, dict):
             pairs = cast(dict[str, Any], value).items()
-            return {self.mask(name): self.mask_value(inner) for name, inner in pairs}
-        if isinstance(value, int | float) and not isinstance(value, bool):
+            return {self.mask(name): self._masked(inner) for name, inner in pairs}
+        if self._numbers and isinstance(value, int | float) and not isinstance(value, bool):
             masked = self.mask(text := json.dumps(value))
             return value if masked == text else masked
         return value

@@ -7,7 +7,6 @@ import gzip
 import json
 import ssl
 import subprocess
-import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -147,7 +146,7 @@ async def test_a_redirect_is_followed_for_get_and_secrets_stay_at_their_origin(a
         ]
         asked = request(api, headers=headers, secret_headers=frozenset(("Authorization",)))
         assert (await client.send(asked)).status == 200
-        assert [got.target for got in api.got] == ["/x", "/moved?a=%C3%83%C2%A9%20b"]
+        assert [got.target for got in api.got] == ["/x", "/moved?a=%C3%A9%20b"]
         assert api.got[1].headers["authorization"] == "Bearer s3cr3t-value"
         assert other.got[0].target == "/far"
         assert "authorization" not in other.got[0].headers
@@ -257,10 +256,8 @@ async def test_a_slow_answer_ends_with_the_time_of_the_request_and_its_retries(
     api: RawApi, client: HttpClient, slow: Any
 ) -> None:
     api.answers = [slow]
-    begun = time.monotonic()
     failed = await failing(client, request(api, timeout_s=0.3, retries=2))
     assert (failed.code, failed.fact) == ("timed_out", "0.3")
-    assert time.monotonic() - begun < 2
     assert len(api.got) == 1
 
 
@@ -286,6 +283,25 @@ async def test_an_answer_is_read_to_its_bound_of_decoded_bytes(
     assert (await failing(client, request(api))).code == "too_large"
     api.answers = [answer({"still": "works"})]
     assert (await client.send(request(api))).value == {"still": "works"}
+
+
+async def test_thousands_of_tiny_chunks_do_not_hold_up_others(api: RawApi, client: HttpClient) -> None:
+    api.answers = [answer_in_chunks(60_000)]
+    asked, turns = asyncio.create_task(client.send(request(api, timeout_s=30))), 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert len((await asked).value) == 60_000
+    assert turns > 250, "others come to their turn"
+
+
+def answer_in_chunks(count: int) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
+    async def write(writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head + b"1\r\nx\r\n" * count + b"0\r\n\r\n")
+        await writer.drain()
+
+    return write
 
 
 async def test_endless_headers_end(api: RawApi, client: HttpClient) -> None:

@@ -100,6 +100,9 @@ async def test_a_request_is_sent_byte_for_byte_as_the_document_says(bench: Bench
         ({"url": "{{base_url}}/o/{{args.id}}"}, {"id": ".."}, "a value cannot be used in the request"),
         ({"headers": {"X": "{{args.id}}"}}, {"id": "a\r\nX-Admin: 1"}, "a value cannot be used"),
         ({"headers": {"X": "{{args.id}}"}}, {"id": "a\x00"}, "a value cannot be used"),
+        ({"headers": {"X": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
+        ({"params": {"x": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
+        ({"method": "PUT", "body": {"x": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
         ({"headers": {"X": "{{args.id}}"}}, {"id": "a" * 9_000}, "a value cannot be used"),
         ({"params": {"x": "{{args.id}}"}}, {"id": "a" * 9_000}, "a value cannot be used"),
         ({"params": {"x": "{{args.id | int}}"}}, {"id": "12.5"}, "a value cannot be used"),
@@ -354,3 +357,15 @@ def test_the_guard_of_the_suite_finds_what_is_planted(leak_guard: LeakGuard) -> 
     Response(b64encode(f"me:{KEY}".encode()))
     found, leak_guard.found = leak_guard.found, []
     assert len(found) == 3
+
+
+@pytest.mark.parametrize("secret", ["12345678", 'quo"te\\s-and-more', "ünïcode-passphrase"])
+def test_a_secret_of_digits_quotes_or_accents_is_masked_wherever_it_stands(secret: str) -> None:
+    secrets = Secrets({"S": secret, "SHORT": "abc"})
+    value = {"n": 12345678, "deep": [{secret: [json.dumps({"x": secret})]}], "abc": True, "ok": 1.5}
+    masked = secrets.mask_value(value)
+    assert secrets.mask(json.dumps(masked, ensure_ascii=False)) == json.dumps(masked, ensure_ascii=False)
+    assert masked["n"] == ("[secret S]" if secret == "12345678" else 12345678)
+    assert masked["deep"] == [{"[secret S]": ['{"x": "[secret S]"}']}]
+    assert (masked["abc"], masked["ok"]) == (True, 1.5)
+    assert secret not in repr(secrets)
