@@ -1,0 +1,144 @@
+"""Where a call stands, and the steps that all sides of it share: asking, saying, losing, ending."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import orjson
+
+from graphrag.voice import model_messages as wire
+from graphrag.voice.call_timers import CallTimers
+from graphrag.voice.call_transcript import CallTranscript
+from graphrag.voice.gate import ResponseGate
+from graphrag.voice.playback import Playback
+from graphrag.voice.signals import Action, CallOver, Counted, EndReason, Reconnect, SendModel, SendPhone
+from graphrag.voice.tool_rounds import ToolRounds
+from graphrag.voice.voice_session import VoiceSession
+
+RECONNECT_S = 60.0
+"""A second loss within so many seconds ends the call."""
+GOODBYE_S = 10.0
+KNOWN_EVENTS = 200
+
+CallPhase = Literal["opening", "open", "leaving", "ended"]
+Event = Mapping[str, Any]
+
+
+class CallState:
+    """One call. `wall`: what to add to its time for seconds since 1970. `out`: what is wanted, in order.
+
+    `interrupted`: responses of which nothing is played any more. `fillers`: responses beside the
+    conversation. `greeting`: the response that greets, "" before it began, None without one.
+    """
+
+    def __init__(self, session: VoiceSession, now: float, *, wall: float = 0.0) -> None:
+        self.session, self.began, self.wall = session, now, wall
+        self.transcript = CallTranscript()
+        self.playback, self.gate = Playback(), ResponseGate()
+        self.tools = ToolRounds(session)
+        self.timers = CallTimers(session, now)
+        self.phase: CallPhase = "opening"
+        self.caller_speaks = False
+        self.out: list[Action] = []
+        self.stream = ""
+        self.kept: deque[str] = deque()
+        self.kept_ms = 0
+        self.interrupted: set[str] = set()
+        self.fillers: set[str] = set()
+        self.greeting: str | None = None
+        self.confirm_at: float | None = None
+        self.playing_since: float | None = None
+        self.unanswered = False
+        self.spoke_text = False
+        self.failed = 0
+        self.lost_at: float | None = None
+        self.was_open = False
+        self.digits = ""
+        self.leaving: EndReason = "agent_hung_up"
+        self.leave_at: float | None = None
+        self.destination: str | None = None
+        self.said_goodbye = False
+        self.sent: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self.number = 0
+
+    def send(self, kind: str, **fields: Any) -> str:
+        self.number += 1
+        event_id = f"n{self.number}"
+        self.out.append(
+            SendModel(orjson.dumps({"type": kind, "event_id": event_id, **fields}).decode("utf-8"))
+        )
+        self.sent[event_id] = {"type": kind}
+        while len(self.sent) > KNOWN_EVENTS:
+            self.sent.popitem(last=False)
+        return event_id
+
+    def say_to_model(self, role: str, text: str) -> None:
+        if self.phase != "opening":
+            self.send("conversation.item.create", item=wire.text_item(role, text))
+        else:
+            self.tools.keep_text(text)
+
+    def ask(self, now: float) -> None:
+        if self.phase == "leaving":
+            return
+        if self.phase == "opening":
+            self.gate.wanted = True
+        elif self.gate.ask(now, caller_speaks=self.caller_speaks):
+            self.send("response.create")
+
+    def ask_if_wanted(self, now: float) -> None:
+        if self.phase == "open" and self.gate.take_wanted(now, caller_speaks=self.caller_speaks):
+            self.send("response.create")
+
+    def play(self, pieces: Iterator[tuple[str, str]], now: float) -> None:
+        for payload, mark in pieces:
+            if self.playing_since is None:
+                self.playing_since = now
+            self.out.append(SendPhone(wire.media_frame(self.stream, payload)))
+            self.out.append(SendPhone(wire.mark_frame(self.stream, mark)))
+
+    def send_outputs(self, now: float) -> None:
+        if self.phase == "opening":
+            return  # kept for the next connection
+        for call_id, output in self.tools.outputs():
+            self.send("conversation.item.create", item=wire.output_item(call_id, output))
+        if self.tools.take_round_done() and self.phase == "open":
+            self.ask(now)
+
+    def lost(self, now: float, *, fatal: bool = False) -> None:
+        """Open the model side anew, once in a while; else the call is over."""
+        if self.phase == "leaving":
+            self.end(self.leaving)
+            return
+        if fatal or (self.lost_at is not None and now - self.lost_at < RECONNECT_S):
+            self.end("model_unreachable")
+            return
+        self.lost_at, self.phase, self.failed = now, "opening", 0
+        self.gate.lose()
+        self.interrupted.clear()
+        self.fillers.clear()
+        self.caller_speaks, self.confirm_at, self.unanswered = False, None, False
+        self.tools.lose_session()
+        self.timers.opening(now)
+        self.out += [Counted("voice_reconnects"), Reconnect()]
+
+    def leave_politely(self, reason: EndReason, now: float) -> None:
+        """Have the model say goodbye, then end."""
+        if self.phase == "leaving":
+            return
+        if self.phase == "opening":
+            self.end(reason)
+            return
+        self.leaving, self.said_goodbye = reason, True
+        self.leave_at = now + GOODBYE_S
+        self.say_to_model("system", self.session.texts.goodbye)
+        self.gate.wanted = True
+        self.ask_if_wanted(now)
+        self.phase = "leaving"
+
+    def end(self, reason: EndReason) -> None:
+        if self.phase != "ended":
+            self.phase = "ended"
+            self.out.append(CallOver(reason, self.destination, self.said_goodbye))

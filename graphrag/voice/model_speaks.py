@@ -1,0 +1,203 @@
+"""What is done about the events of the model side: its sound, words, responses, tool calls, faults."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from graphrag.voice import model_messages as wire
+from graphrag.voice.barge_in import CallerSpeaks
+from graphrag.voice.call_state import Event
+from graphrag.voice.signals import Counted, SendModel, Spoken
+
+_SHORTER = re.compile(r"(\d+)\s*ms")
+_FATAL = frozenset(("invalid_api_key", "model_not_found", "insufficient_quota", "session_limit_reached"))
+
+
+class ModelSpeaks(CallerSpeaks):
+    """Reacts to what the model side says."""
+
+    def take_event(self, event: Event, now: float) -> None:
+        """React to an event; those that mean nothing here are ignored."""
+        handler = _HANDLERS.get(event["type"])
+        if handler is not None:
+            handler(self, event, now)
+
+    def on_audio(self, event: Event, now: float) -> None:
+        response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
+        if response_id in self.interrupted:
+            return
+        try:
+            audio = base64.b64decode(event["delta"])
+        except (binascii.Error, KeyError, TypeError, ValueError):
+            self.out.append(Counted("voice_errors"))
+            return
+        self.timers.answered()
+        filler = response_id in self.fillers
+        self.play(self.playback.received(item_id, response_id, audio, now, is_filler=filler), now)
+
+    def on_audio_done(self, event: Event, now: float) -> None:
+        if str(event.get("response_id")) not in self.interrupted:
+            self.play(self.playback.completed(str(event.get("item_id")), now), now)
+
+    def on_words(self, event: Event, now: float) -> None:
+        response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
+        if response_id in self.interrupted or response_id in self.fillers:
+            return
+        self.transcript.begin(item_id, "assistant", now - self.began)
+        if self.transcript.add(item_id, str(event.get("delta", ""))):
+            self.out.append(Spoken(item_id, is_final=False))
+
+    def on_words_done(self, event: Event, now: float) -> None:
+        item_id = str(event.get("item_id"))
+        self.timers.answered()
+        words = event.get("transcript", event.get("text"))
+        if event["type"] == "response.output_text.done":
+            self.transcript.begin(item_id, "assistant", now - self.began)
+            if not self.spoke_text:  # words alone: it is asked to speak, once
+                self.spoke_text = self.gate.wanted = True
+        if self.transcript.finish(item_id, str(words or "")):
+            self.out.append(Spoken(item_id, is_final=True))
+
+    def on_caller_words(self, event: Event, now: float) -> None:
+        item_id = str(event.get("item_id"))
+        self.transcript.begin(item_id, "user", now - self.began)
+        final = not event["type"].endswith(".delta")
+        if final:
+            failed = event["type"].endswith(".failed")
+            changed = self.transcript.finish(item_id, None if failed else str(event.get("transcript", "")))
+        else:
+            changed = self.transcript.add(item_id, str(event.get("delta", "")))
+        if changed:
+            self.out.append(Spoken(item_id, is_final=final))
+
+    def on_created(self, event: Event, now: float) -> None:  # noqa: ARG002 - one form for all
+        response = cast(Event, event.get("response") or {})
+        response_id = str(response.get("id"))
+        if wire.is_filler(response):
+            self.fillers.add(response_id)
+            return
+        self.unanswered = False
+        self.gate.created(response_id)
+        if self.greeting == "":
+            self.greeting = response_id
+
+    def on_response_done(self, event: Event, now: float) -> None:
+        response = cast(Event, event.get("response") or {})
+        response_id, status = str(response.get("id")), response.get("status")
+        if response_id in self.fillers:
+            self.fillers.discard(response_id)
+            return
+        self.gate.done(response_id)
+        self.interrupted.discard(response_id)
+        self.failed = self.failed + 1 if status == "failed" else 0
+        if status == "failed":
+            self.out.append(Counted("voice_responses_failed"))
+            if self.failed >= 2:
+                self.lost(now)
+                return
+            self.ask(now)
+        elif status == "completed":
+            self.timers.answered()
+        if self.unanswered and not self.session.server_interrupts and not self.caller_speaks:
+            self.unanswered = False
+            self.gate.wanted = True
+        self.ask_if_wanted(now)
+
+    def on_item_done(self, event: Event, now: float) -> None:
+        item = cast(Event, event.get("item") or {})
+        if item.get("type") != "function_call" or item.get("status") != "completed":
+            return
+        self.timers.answered()
+        response_id = str(event.get("response_id"))
+        self.out += self.tools.called(item, response_id, now)
+        self.send_outputs(now)
+
+    def on_silence(self, event: Event, now: float) -> None:  # noqa: ARG002
+        if self.timers.asked_silent():
+            self.leave_politely("caller_silent", now)
+
+    def on_session_created(self, event: Event, now: float) -> None:
+        expires = cast(Event, event.get("session") or {}).get("expires_at")
+        if isinstance(expires, int | float):
+            self.timers.shorten(expires - self.wall)
+        self.timers.opening(now)
+        self.send("session.update", session=self.session.update())
+
+    def on_session_updated(self, event: Event, now: float) -> None:  # noqa: ARG002
+        if self.phase != "opening":
+            return
+        self.timers.opened()
+        again, self.was_open = self.was_open, True
+        self.phase = "leaving" if self.leave_at is not None else "open"
+        if again:
+            self.restore()
+        audio, self.kept_ms = b"".join(_decoded(payload) for payload in self.kept), 0
+        self.kept.clear()
+        if audio:
+            self.out.append(SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii"))))
+        if again:
+            self.tools.take_round_done()  # what it gave stands in the texts
+            self.say_to_model("system", self.session.texts.go_on)
+            self.ask(now)
+        elif self.session.greeting:
+            self.greeting = ""
+            self.timers.greeting(now)
+            self.say_to_model("user", self.session.greeting)
+            self.ask(now)
+
+    def restore(self) -> None:
+        """Give a new session what was said; outputs of tools that the old one called become texts."""
+        for entry in self.transcript.ordered():
+            self.send("conversation.item.create", item=wire.text_item(entry.role, entry.text))
+        for output in self.tools.orphaned():
+            self.say_to_model("system", output)
+
+    def on_error(self, event: Event, now: float) -> None:
+        error = cast(Event, event.get("error") or {})
+        code, caused = str(error.get("code")), self.sent.get(str(error.get("event_id")))
+        self.out.append(Counted(f"voice_errors.{code}"))
+        if code == "conversation_already_has_active_response":
+            self.gate.refused()
+        elif code == "session_expired" or code in _FATAL:
+            self.lost(now, fatal=code in _FATAL)
+        elif caused is not None and caused["type"] == "conversation.item.truncate":
+            found = _SHORTER.search(str(error.get("message")))
+            if found is not None and int(found[1]) < caused["audio_end_ms"]:
+                self.truncate(caused["item_id"], int(found[1]), again=True)
+        elif caused is None:
+            self.gate.doubt(now)
+
+
+def _decoded(payload: str) -> bytes:
+    try:
+        return base64.b64decode(payload)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+_HANDLERS: Mapping[str, Callable[[ModelSpeaks, Event, float], None]] = {
+    "response.output_audio.delta": ModelSpeaks.on_audio,
+    "response.output_audio.done": ModelSpeaks.on_audio_done,
+    "response.output_audio_transcript.delta": ModelSpeaks.on_words,
+    "response.output_audio_transcript.done": ModelSpeaks.on_words_done,
+    "response.output_text.delta": ModelSpeaks.on_words,
+    "response.output_text.done": ModelSpeaks.on_words_done,
+    "response.created": ModelSpeaks.on_created,
+    "response.done": ModelSpeaks.on_response_done,
+    "response.output_item.done": ModelSpeaks.on_item_done,
+    "input_audio_buffer.speech_started": ModelSpeaks.on_speech_started,
+    "input_audio_buffer.speech_stopped": ModelSpeaks.on_speech_stopped,
+    "input_audio_buffer.committed": ModelSpeaks.on_committed,
+    "input_audio_buffer.timeout_triggered": ModelSpeaks.on_silence,
+    "conversation.item.input_audio_transcription.delta": ModelSpeaks.on_caller_words,
+    "conversation.item.input_audio_transcription.completed": ModelSpeaks.on_caller_words,
+    "conversation.item.input_audio_transcription.failed": ModelSpeaks.on_caller_words,
+    "session.created": ModelSpeaks.on_session_created,
+    "session.updated": ModelSpeaks.on_session_updated,
+    "error": ModelSpeaks.on_error,
+}
+"""What is done about each event of the model side; all others are ignored."""
