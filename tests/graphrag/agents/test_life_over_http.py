@@ -10,13 +10,14 @@ from datasources.mock import MemoryDatabase
 from graphrag.agents.errors import AgentSessionFailed
 from tests.support.agent_life import Api, compiled, document, server_on
 from tests.support.automations import Clock
+from tests.support.planted import PLANTED_SECRET
 from tests.support.scripted_http import Answer, ScriptedServer
 from tools.http.addresses import AddressRules
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpClient
 from tools.http.secret_values import Secrets
 
-SECRET = "s3cret-value-of-the-shop"
+SECRET = PLANTED_SECRET
 SESSION = {
     "mode": "config_url",
     "url": "{{base_url}}/session",
