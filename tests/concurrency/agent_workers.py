@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from datasources.sqlite import SqliteDatabase
-from tests.concurrency.import_workers import die_at
+from tests.concurrency.killing import die_at
 from tests.support.agent_life import Api, Sent, Server, server_on
 from tests.support.automations import Clock
 from tools.http.fetch import HttpAnswer
