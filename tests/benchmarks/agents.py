@@ -89,12 +89,12 @@ def timed(work: Callable[[], Any], times: int) -> float:
 def values() -> tuple[Any, Any]:
     """Return a scope, and a response of 200 orders."""
     response = {"ok": True, "orders": [{"number": n, "id": f"id-{n}", "status": "done"} for n in range(200)]}
-    told = ConversationValues(
+    known = ConversationValues(
         agent={"id": "bench"}, ctx={f"field_{n}": n for n in range(20)} | {"had_conversation": True}
     )
     args = {f"field_{n}": "x" * 20 for n in range(0, 20, 2)} | {"number": 199}
     pre = {"target_order": {"status": "done"}}
-    return told.scope(1_736_960_400_000, args=args, pre=pre, response=response), response
+    return known.scope(1_736_960_400_000, args=args, pre=pre, response=response), response
 
 
 async def sync_seconds(agents: int) -> tuple[float, float]:

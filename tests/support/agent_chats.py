@@ -114,7 +114,7 @@ class ChatSetting:
         return (await self.thread(thread_id)).messages
 
     async def settled(self, thread_id: str) -> None:
-        await self.chats.life.deliveries.settled([thread_id], timeout_s=5)
+        await self.chats.life.deliveries.wait_until_sent([thread_id], timeout_s=5)
 
 
 def chats_on(
