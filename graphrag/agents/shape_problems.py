@@ -223,7 +223,8 @@ def allowed_by(shape: Mapping[str, Any]) -> str:
         case "array":
             return "a list" + _bounds(shape, "minItems", "maxItems", unit=" elements")
         case "object":
-            return "an object" + _bounds(shape, "minProperties", "maxProperties", unit=" members")
+            needed = f" with {', '.join(shape['required'])}" if "required" in shape else ""
+            return "an object" + needed + _bounds(shape, "minProperties", "maxProperties", unit=" members")
         case "null":
             return "null"
         case _:
