@@ -75,6 +75,8 @@ class DocumentAgent(Agent):
             values=values_of(parts.compiled, stored.thread, parts.life.locale),
             deliveries=parts.life.deliveries,
         )
+        if not turn.graph_key:
+            turn.always_sent = ()
         graphs = _graphs(parts.compiled, turn.graph_key)
         box = AgentTools(
             agent=parts.compiled,
@@ -112,7 +114,6 @@ class DocumentAgent(Agent):
         if turn.graph_key:
             await super()._open(turn, said)
         else:
-            turn.always_sent = ()
             turn.begin(None, said, rounds=self.limits.rounds)
 
     async def _instructions(self, turn: RunningTurn) -> SystemMessage:

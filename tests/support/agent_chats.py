@@ -133,7 +133,7 @@ def chats_on(
     approvals = Approvals(source, records)
     running = ToolCalls(box, approvals)
     agents = FewAgents(documents, executor)
-    leases = TurnLeases(records, look_s=0.05)
+    leases = TurnLeases(records, look_s=0.05, **timed)
     pricing = Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
     life = life_of(records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed)
     chats = AgentChats(
