@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -31,12 +31,12 @@ from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
 from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
-from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.sessions.machine import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
 
+T = TypeVar("T")
 automations = typer.Typer(help="Prepare tasks that run at set times, and run them.", no_args_is_help=True)
 
 IdArgument = Annotated[
@@ -104,11 +104,13 @@ def add(
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
         fail("say what the automation is called", code=EXIT_USAGE)
+    made = _asked(common, lambda service, person: service.add(draft_of(fields), person, language))
+    show_changed(common, made, language)
 
-    async def work(services: Services) -> AutomationView:
-        return await automation_service(services).add(draft_of(fields), services.local_person(), language)
 
-    show_changed(common, common.run(work), language)
+def _asked(common: Common, ask: Callable[[AutomationService, Person], Coroutine[Any, Any, T]]) -> T:
+    """Return what is asked of the automations, as the person of the command line."""
+    return common.run(lambda services: ask(automation_service(services), services.local_person()))
 
 
 def _fields(
@@ -158,13 +160,8 @@ def list_automations(
 ) -> None:
     """List automations: when each runs next, how it ended last, what waits, and what today's runs used."""
     language = common.settings().language
-
-    async def work(services: Services) -> list[AutomationView]:
-        return await automation_service(services).list(
-            services.local_person(), graph_key=graph, limit=limit, language=language
-        )
-
-    found = common.run(work)
+    wanted: dict[str, Any] = {"graph_key": graph, "limit": limit, "language": language}
+    found = _asked(common, lambda service, person: service.list(person, **wanted))
     if common.as_json:
         render.json([view.to_document(now_ms()) for view in found])
     elif found:
@@ -185,12 +182,11 @@ def show(common: Common, automation_id: IdArgument) -> None:
     """Show an automation: its message, schedule, limits and what it skipped."""
     language = common.settings().language
 
-    async def work(services: Services) -> tuple[AutomationView, list[str]]:
-        service, person = automation_service(services), services.local_person()
+    async def read(service: AutomationService, person: Person) -> tuple[AutomationView, list[str]]:
         view = await service.get(automation_id, person, language)
         return view, [message.content for message in await service.messages(automation_id, person)]
 
-    view, said = common.run(work)
+    view, said = _asked(common, read)
     document = view.to_document(now_ms())
     if common.as_json:
         render.json({**document, "messages": said})
@@ -234,24 +230,19 @@ def edit(
     if not fields:
         fail("say what to change, as --cron or --message", code=EXIT_USAGE)
 
-    async def work(services: Services) -> AutomationView:
-        service, person = automation_service(services), services.local_person()
+    async def change(service: AutomationService, person: Person) -> AutomationView:
         seen = await service.get(automation_id, person, language)
         changes = changes_of({**fields, "version": seen.automation.version})
         return await service.edit(automation_id, changes, person, language)
 
-    show_changed(common, common.run(work), language)
+    show_changed(common, _asked(common, change), language)
 
 
 @automations.command("remove")
 @command()
 def remove(common: Common, automation_id: IdArgument) -> None:
     """Remove an automation. Open runs are stopped; its runs and proposals stay."""
-
-    async def work(services: Services) -> None:
-        await automation_service(services).remove(automation_id, services.local_person())
-
-    common.run(work)
+    _asked(common, lambda service, person: service.remove(automation_id, person))
     if common.as_json:
         render.json({"success": True})
     else:
@@ -262,27 +253,18 @@ def remove(common: Common, automation_id: IdArgument) -> None:
 @command()
 def enable(common: Common, automation_id: IdArgument) -> None:
     """Let an automation run at its times, counted from now."""
-    _switch(common, automation_id, AutomationService.enable)
+    language = common.settings().language
+    enabled = _asked(common, lambda service, person: service.enable(automation_id, person, language))
+    show_changed(common, enabled, language)
 
 
 @automations.command("pause")
 @command()
 def pause(common: Common, automation_id: IdArgument) -> None:
     """Let an automation begin no run until it is enabled."""
-    _switch(common, automation_id, AutomationService.pause)
-
-
-def _switch(
-    common: Common,
-    automation_id: str,
-    change: Callable[[AutomationService, str, Person, Language], Awaitable[AutomationView]],
-) -> None:
     language = common.settings().language
-
-    async def work(services: Services) -> AutomationView:
-        return await change(automation_service(services), automation_id, services.local_person(), language)
-
-    show_changed(common, common.run(work), language)
+    paused = _asked(common, lambda service, person: service.pause(automation_id, person, language))
+    show_changed(common, paused, language)
 
 
 @automations.command("run")
@@ -322,11 +304,7 @@ def run(
 @command()
 def runs(common: Common, automation_id: IdArgument, limit: LimitOption = 20) -> None:
     """List an automation's runs, newest first."""
-
-    async def work(services: Services) -> list[Thread]:
-        return await automation_service(services).runs(automation_id, services.local_person(), limit=limit)
-
-    run_rows(common, common.run(work))
+    run_rows(common, _asked(common, lambda service, person: service.runs(automation_id, person, limit=limit)))
 
 
 @automations.command("next")
@@ -338,12 +316,7 @@ def coming(
 ) -> None:
     """Print when an automation runs next."""
     language = common.settings().language
-
-    async def work(services: Services) -> AutomationView:
-        service = automation_service(services)
-        return await service.get(automation_id, services.local_person(), language)
-
-    view = common.run(work)
+    view = _asked(common, lambda service, person: service.get(automation_id, person, language))
     when = view.automation.schedule
     times = next_times(when, now_ms(), count) if view.automation.enabled else []
     if common.as_json:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -11,13 +11,13 @@ from cli import render
 from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, LimitOption, command, fail, local_time
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
-from graphrag.app.wiring import Services
-from graphrag.approvals import Approval
 from graphrag.automations.automation_view import run_summary
-from graphrag.automations.session_control import decided_documents
+from graphrag.automations.session_control import SessionControl, decided_documents
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from graphrag.roles import Person
 from graphrag.sessions.machine import Phase
 
+T = TypeVar("T")
 sessions = typer.Typer(help="See and steer runs of automations.", no_args_is_help=True)
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A run's id (see `nodius sessions list`).")]
@@ -36,17 +36,17 @@ def list_sessions(
     known = [each.value for each in Phase]
     if phase is not None and phase not in known:
         fail(f"no phase {phase!r}; there are {', '.join(known)}", code=EXIT_USAGE)
+    wanted: dict[str, Any] = {
+        "graph_key": graph,
+        "phase": Phase(phase) if phase else None,
+        "is_open": is_open or None,
+    }
+    run_rows(common, _asked(common, lambda control, person: control.list(person, limit=limit, **wanted)))
 
-    async def work(services: Services) -> list[Thread]:
-        return await automation_service(services).sessions.list(
-            services.local_person(),
-            graph_key=graph,
-            phase=Phase(phase) if phase else None,
-            is_open=True if is_open else None,
-            limit=limit,
-        )
 
-    run_rows(common, common.run(work))
+def _asked(common: Common, ask: Callable[[SessionControl, Person], Coroutine[Any, Any, T]]) -> T:
+    """Return what is asked of the runs, as the person of the command line."""
+    return common.run(lambda services: ask(automation_service(services).sessions, services.local_person()))
 
 
 def run_rows(common: Common, found: Sequence[Thread]) -> None:
@@ -80,11 +80,7 @@ def _row(thread: Thread) -> list[Any]:
 @command()
 def show(common: Common, session_id: IdArgument) -> None:
     """Show a run: where it stands, its report and messages."""
-
-    async def work(services: Services) -> Thread:
-        return await automation_service(services).sessions.get(session_id, services.local_person())
-
-    thread = common.run(work)
+    thread = _asked(common, lambda control, person: control.get(session_id, person))
     if common.as_json:
         render.json({**run_summary(thread), "conversationHistory": thread.conversation_history})
         return
@@ -123,22 +119,14 @@ def show_run(thread: Thread) -> None:
 @command()
 def stop(common: Common, session_id: IdArgument) -> None:
     """Stop a run. What it proposed stays to be decided."""
-
-    async def work(services: Services) -> Thread:
-        return await automation_service(services).sessions.stop(session_id, services.local_person())
-
-    _show(common, common.run(work))
+    _show(common, _asked(common, lambda control, person: control.stop(session_id, person)))
 
 
 @sessions.command("resume")
 @command()
 def resume(common: Common, session_id: IdArgument) -> None:
     """Let a run that waits for the network, or ended for lack of it, go on."""
-
-    async def work(services: Services) -> Thread:
-        return await automation_service(services).sessions.resume(session_id, services.local_person())
-
-    _show(common, common.run(work))
+    _show(common, _asked(common, lambda control, person: control.resume(session_id, person)))
 
 
 def _show(common: Common, thread: Thread) -> None:
@@ -163,13 +151,8 @@ def answer(
     """Decide everything that a run proposed and that is still open."""
     if approve is None:
         fail("say --approve or --reject", code=EXIT_USAGE)
-
-    async def work(services: Services) -> tuple[Thread, list[Approval]]:
-        return await automation_service(services).sessions.answer(
-            session_id, services.local_person(), approved=approve, feedback=feedback
-        )
-
-    thread, decided = common.run(work)
+    said: dict[str, Any] = {"approved": approve, "feedback": feedback}
+    thread, decided = _asked(common, lambda control, person: control.answer(session_id, person, **said))
     if common.as_json:
         render.json({**run_summary(thread), "decided": decided_documents(decided)})
         return
