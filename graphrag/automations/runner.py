@@ -118,7 +118,10 @@ class Runner:
             except TimeoutError:
                 overdue = SessionEvent(name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"}))
                 await self.events.apply(thread.key, overdue, language=language or "en")
-            thread = await self._confirmed(thread.key)
+            thread = (await self.automations.session(thread.key)).thread
+            if session_of(thread).phase is Phase.WAITING_COMPLETION_CONFIRMATION:
+                await self._count(thread)  # what it used is known, whenever this process dies
+                thread = await self._confirmed(thread.key)
             session = session_of(thread)
             await self.account(thread)
             if session.phase is not Phase.CALLING_AI or session.end_reason is not None:
@@ -171,14 +174,24 @@ class Runner:
             self.on_paused(automation, reason)
 
     async def account(self, thread: Thread) -> None:
-        """Note on the automation what the run used so far, and how it ended."""
+        """Note on the automation what the run used so far, and how it ended; tell who listens."""
+        await self._count(thread)
+        session = session_of(thread)
+        if session.phase is Phase.COMPLETED:
+            before = self.automations.clock() - self.keep_ms
+            await self.automations.prune(session.automation_id, keep=self.keep, before=before)
+        if self.on_changed is not None:
+            self.on_changed(thread)
+
+    async def _count(self, thread: Thread) -> None:
         session = session_of(thread)
 
         def noted(automation: Automation) -> Automation:
             usage = session.usage
             used = RunUsage(session_id=thread.key, tokens=usage.tokens, cost_usd=usage.cost_usd)
-            spent = automation.spent_on(self.automations.clock()).counted(used)
-            changes: dict[str, Any] = {"spent": spent, "last_session_id": thread.key}
+            now, changes = self.automations.clock(), dict[str, Any](last_session_id=thread.key)
+            if automation.day_of(session.ended_time or now) == automation.day_of(now):
+                changes["spent"] = automation.spent_on(now).counted(used)
             if session.phase is Phase.COMPLETED and automation.last_ended_id != thread.key:
                 failures = automation.failures + 1 if session.end_reason in FAILED_ENDS else 0
                 changes |= {"failures": failures, "last_ended_id": thread.key}
@@ -189,11 +202,6 @@ class Runner:
 
         with suppress(AutomationError):  # it may be deleted: its runs stay
             await self.update(session.automation_id, noted)
-        if session.phase is Phase.COMPLETED:
-            before = self.automations.clock() - self.keep_ms
-            await self.automations.prune(session.automation_id, keep=self.keep, before=before)
-        if self.on_changed is not None:
-            self.on_changed(thread)
 
     async def _automation(self, thread: Thread) -> Automation | None:
         try:

@@ -230,6 +230,7 @@ class Worker:
 
     async def _begin(self, stored: StoredAutomation, now: int, busy: frozenset[str]) -> Start | None:
         """Claim the occurrence of a due automation, or note why it makes no run."""
+        stored = await self._with_last_run(stored)
         automation = stored.automation
         next_time = automation.next_time or now
         first = self._first_seen.setdefault((automation.key, next_time), now)
@@ -281,6 +282,16 @@ class Worker:
         self._counted(moved, "run")
         event = EventName.SESSION_ACTIVATION_REQUESTED
         return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
+
+    async def _with_last_run(self, stored: StoredAutomation) -> StoredAutomation:
+        """Return an automation that knows how its last run ended, also where the process died just then."""
+        key = stored.automation.key
+        for last in await self.automations.sessions({"automationId": key, "open": False}, limit=1):
+            ended = session_of(last.thread).phase is Phase.COMPLETED
+            if ended and last.thread.key != stored.automation.last_ended_id:
+                await self.runner.account(last.thread)
+                return await self.automations.get(key)
+        return stored
 
     def _counted(self, automation: Automation, result: str) -> None:
         if self.on_occurrence is not None:

@@ -152,3 +152,22 @@ async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failu
             stored = (await night.stored(fails)).automation
             await night.run_at((stored.next_time or 0) + 1)
         assert paused == [(fails.key, "failures")]
+
+
+async def test_how_a_run_ended_is_known_where_its_process_died_just_then() -> None:
+    provider = ScriptedProvider(*[READ] * 6)
+    async with night_of(provider) as night:
+        made = await night.automation(budget={"tokens": 150}, only_if_changed=False)
+        for day in range(3):
+            account = night.worker.runner.account
+            if day == 1:
+
+                async def dies(_: Thread) -> None:
+                    raise asyncio.CancelledError
+
+                night.worker.runner.account = dies  # type: ignore[method-assign]
+            await night.run_at(TWO + day * DAY)
+            night.worker.runner.account = account  # type: ignore[method-assign]
+            stored = (await night.stored(made)).automation
+            assert stored.spent.sums()["tokens"] == 2 * ASKED, "what it used is counted before it ends"
+        assert (stored.enabled, stored.paused_reason) == (False, "failures")
