@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 from datasources.base import RecordStore
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
 from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen
 from graphrag.automations.automation_store import Automations, StoredAutomation
-from graphrag.automations.errors import SessionRefused
+from graphrag.automations.errors import AutomationRefused, AutomationsSpent, SessionRefused
 from graphrag.automations.session_events import SessionEvents
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import Trigger
 from graphrag.sessions.machine import EndReason, EventName, SessionEvent
+from graphrag.sessions.schedules import zone_of
 
 MAX_REPLACED = 500
 """Proposals of a run that is replaced: more than its calls of the model can make."""
+
+
+def check_may_run(automation: Automation, now: int) -> None:
+    """Raises: AutomationRefused for a paused one, AutomationsSpent where a limit of its day is reached."""
+    if not automation.enabled:
+        raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
+    day = datetime.fromtimestamp(now / 1000, zone_of(automation.timezone)).date()
+    facts = {"day": day.isoformat(), "free": f"{day + timedelta(days=1)} 00:00 {automation.timezone}"}
+    match automation.used_up(now):
+        case "runs":
+            raise AutomationsSpent("automation_runs_spent", most=automation.budget.day_runs, **facts)
+        case "cost":
+            raise AutomationsSpent("automation_cost_spent", most=automation.budget.day_cost_usd, **facts)
+        case None:
+            return
 
 
 async def begin_run(

@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from datasources.base import GraphDataSource
@@ -17,7 +16,7 @@ from graphrag.approvals import Approvals
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
 from graphrag.automations.automation_view import AutomationView
-from graphrag.automations.beginning import begin_run
+from graphrag.automations.beginning import begin_run, check_may_run
 from graphrag.automations.drafts import (
     AutomationChanges,
     AutomationDraft,
@@ -45,7 +44,7 @@ from graphrag.llm.base import UsageReport, UserMessage
 from graphrag.llm.prices import Pricing
 from graphrag.roles import Person
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
-from graphrag.sessions.schedules import check_distance, schedule, zone_of
+from graphrag.sessions.schedules import check_distance, schedule
 from tools.base import Role
 
 log = logging.getLogger(__name__)
@@ -260,7 +259,7 @@ class AutomationService:
         for _ in range(_TRIES):
             # Read before the open runs: a run that is claimed after them makes this claim fail.
             stored = await self._changeable(automation_id, person)
-            now = self._check_may_run(stored.automation)
+            check_may_run(stored.automation, now := self.store.clock())
             await self._source.get_graph(stored.automation.graph_key)
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
@@ -287,21 +286,6 @@ class AutomationService:
                 self.on_changed()
                 return begun
         raise AutomationRefused("automation_changed", id=automation_id)
-
-    def _check_may_run(self, automation: Automation) -> int:
-        """Return the time of a run that a person starts. Raises: AutomationRefused, AutomationsSpent."""
-        now = self.store.clock()
-        if not automation.enabled:
-            raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
-        facts = {"day": automation.day_of(now), "free": _tomorrow(automation, now)}
-        budget = automation.budget
-        match automation.used_up(now):
-            case "runs":
-                raise AutomationsSpent("automation_runs_spent", most=budget.day_runs, **facts)
-            case "cost":
-                raise AutomationsSpent("automation_cost_spent", most=budget.day_cost_usd, **facts)
-            case None:
-                return now
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any
@@ -405,9 +389,3 @@ def _words(said: Sequence[UserMessage]) -> str:
 def _check_role(person: Person, needed: Role) -> None:
     if not person.at_least(needed):
         raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
-
-
-def _tomorrow(automation: Automation, now: int) -> str:
-    zone = zone_of(automation.timezone)
-    day = datetime.fromtimestamp(now / 1000, zone).date() + timedelta(days=1)
-    return f"{day.isoformat()} 00:00 {automation.timezone}"
