@@ -25,6 +25,9 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
 
 
+MAX_AGENT_TOOLS = 200
+
+
 class Metrics:
     """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch)."""
 
@@ -55,6 +58,9 @@ class Metrics:
         self._sessions = counter("sessions", "Runs of automations that ended", "kind", "reason")
         self._start_delay = seconds("session_start_delay", "From the time of a run to its start")
         self._occurrences = counter("occurrences", "Times of automations by what became of them", "result")
+        self._agent_tool_s = seconds("agent_tool", "Time of a tool of an agent", "agent", "tool", "ok")
+        self._agent_tools: set[tuple[str, str]] = set()
+        self._deliveries = counter("deliveries", "Attempts to send what APIs of agents are owed", "status")
         self._decisions = counter("approval_decisions", "Decisions by what became of them", "status")
         self._proposals = counter("proposals", "Proposals that wait for people")
         self._edits = counter("live_edits", "Messages of live editing", "kind", "ok")
@@ -117,6 +123,19 @@ class Metrics:
             self._refused.labels(call.refused).inc()
         elif call.outcome != "reused":
             self._tool_s.labels(call.tool if call.tool in known_tools else "other").observe(call.ms / 1000)
+
+    def agent_tool(self, agent: str, tool: str, seconds: float, ok: bool) -> None:
+        """Count a run of a tool; those of the first MAX_AGENT_TOOLS have labels of their own."""
+        if (agent, tool) not in self._agent_tools:
+            if len(self._agent_tools) < MAX_AGENT_TOOLS:
+                self._agent_tools.add((agent, tool))
+            else:
+                agent = tool = "other"
+        self._agent_tool_s.labels(agent, tool, str(ok).lower()).observe(seconds)
+
+    def delivery(self, status: str) -> None:
+        """Count an attempt to send a delivery, by the status that it has then."""
+        self._deliveries.labels(status).inc()
 
     def decided(self, approval: Approval) -> None:
         """Count a decision, wherever it was made in this server; an undo is `undone`."""

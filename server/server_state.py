@@ -152,6 +152,8 @@ class ServerState:
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
         services.approvals.on_decided = partial(self._decided, name)
+        services.agents.on_tool = self.metrics.agent_tool
+        services.life.deliveries.on_tried = self.metrics.delivery
         agent = agent_of(services, self._answering)
         automations = automation_service(
             services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing

@@ -111,6 +111,8 @@ class Deliveries:
         locale: Locale,
         clock: Callable[[], int] = now_ms,
     ) -> None:
+        self.on_tried: Callable[[str], None] | None = None
+        """Is given the status after each attempt; may not raise."""
         self._records, self._threads, self._agents = records, threads, agents
         self._workspace, self._locale, self._clock = workspace, locale, clock
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -228,6 +230,8 @@ class Deliveries:
         tried = self._after(claim, **await self._attempt(claim, earlier))
         facts = {"agent_id": claim.agent_id, "call_id": claim.call_id, "delivery": claim.event}
         log.info("delivery", extra=facts | {"status": tried.status, "http": tried.http_status})
+        if self.on_tried is not None:
+            self.on_tried(tried.status)
         await self._put(record, tried)
         return tried
 

@@ -36,7 +36,7 @@ from graphrag.agents.kept_agents import AgentClients, CompiledDocuments
 from graphrag.agents.loading import MAX_BYTES, read_document
 from graphrag.agents.world import World, check_variables, check_world
 from graphrag.roles import Person
-from tools.http.executor import HttpExecutor
+from tools.http.executor import HttpExecutor, OnTool
 from tools.http.fetch import HttpClient
 from tools.http.problems import DocumentProblem
 
@@ -91,6 +91,7 @@ class AgentManager:
         self.agents, self.setting = agents, setting
         self.endings: EndsConversations | None = None
         self.lists: KeepsInStep | None = None
+        self.on_tool: OnTool | None = None
         self.activity = ActivityReader(agents.records, agents.clock)
         self.clients = AgentClients(setting.new_client, setting.new_executor, agents.clock)
         self._compiled = CompiledDocuments()
@@ -298,7 +299,9 @@ class AgentManager:
 
     def executor(self, agent: CompiledAgent) -> HttpExecutor:
         """Return what sends an agent's requests; its connections are its own, and kept."""
-        return self.clients.executor(agent.agent_id)
+        executor = self.clients.executor(agent.agent_id)
+        executor.on_tool = self.on_tool
+        return executor
 
     async def open_conversations(self, agent_id: str) -> int:
         """Return how many conversations of an agent are open."""

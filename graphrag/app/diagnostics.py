@@ -13,6 +13,9 @@ from importlib.metadata import version
 from datasources.base import Database, Finding
 from datasources.errors import SourceError
 from datasources.types import ROOT_WORKSPACE, GraphStats
+from graphrag.agents.agent_store import Agents
+from graphrag.agents.agent_view import runs
+from graphrag.app.agent_services import load_secrets, rules_of
 from graphrag.app.databases import database_file, open_database
 from graphrag.app.wiring import rules_provider
 from graphrag.automations.automation_store import Automations
@@ -36,6 +39,7 @@ MAX_GRAPHS = 500
 """Graphs of which the models of vectors are counted."""
 
 _MODEL = "models"
+_AGENTS = "agents"
 _FILL = "nodius demo, or nodius import FILE"
 
 
@@ -71,6 +75,7 @@ async def _database(settings: Settings) -> list[Finding]:
             stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
             vectors = await _vectors(settings, database, stats)
             ticks = await _automations(settings, database)
+            agents = await _agents(settings, database)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
@@ -82,9 +87,34 @@ async def _database(settings: Settings) -> list[Finding]:
             Finding(name="workspace", status="ok", detail=detail),
             *vectors,
             *ticks,
+            *agents,
         ]
     detail = f"{settings.workspace!r} holds no graph yet"
-    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL)]
+    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL), *agents]
+
+
+async def _agents(settings: Settings, database: Database) -> list[Finding]:
+    """Say which agents should run and do not, whether secrets are readable, and what may be reached."""
+    records = database.records(settings.workspace)
+    known = await Agents(records, settings.workspace).list()
+    allowed = ", ".join(("public addresses", *settings.agent_http_allow))
+    if settings.agent_http_only:
+        allowed = ", ".join(settings.agent_http_only)
+    try:
+        load_secrets(settings)
+        rules_of(settings)
+    except SettingsError as exc:
+        return [Finding(name=_AGENTS, status="error", detail=str(exc), fix="correct the setting")]
+    if not known:
+        return []
+    wanted = [each for each in known if each.desired == "running"]
+    down = [each.agent_id for each in wanted if not runs(each)]
+    detail = f"{len(known)} agents, {len(wanted)} should run; they reach {allowed}"
+    if down:
+        detail += f"; these do not run: {', '.join(down[:5])}"
+        fix = "`nodius agents health` says why"
+        return [Finding(name=_AGENTS, status="error", detail=detail, fix=fix)]
+    return [Finding(name=_AGENTS, status="ok", detail=detail)]
 
 
 async def _automations(settings: Settings, database: Database) -> list[Finding]:

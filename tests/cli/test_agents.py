@@ -81,6 +81,9 @@ def test_what_an_agent_lacks_is_said_when_it_is_started(place: Path) -> None:
     assert "graphs.0" in done.stderr
     assert invoke("agents", "health").exit_code == 1
     assert said("list")["agents"][0]["health"] == "failed"
+    found = {each["name"]: each for each in json.loads(invoke("doctor", "--json").stdout)}
+    assert found["agents"]["status"] == "error"
+    assert "helpdesk" in found["agents"]["detail"]
 
 
 def test_a_tool_is_tried_without_sending(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

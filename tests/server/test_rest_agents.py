@@ -105,6 +105,15 @@ async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
         assert secret not in refused.text
 
 
+async def test_tools_and_deliveries_of_agents_are_counted() -> None:
+    async with service() as running, running.as_("ann", "admin") as ann:
+        await stored(ann, tools={"look": {"type": "http", "url": "http://127.0.0.1:9/x"}})
+        sent = await ann.post(f"{AT}/tools/look/try", json={"dryRun": False})
+        assert sent.json()["ok"] is False
+        counted = (await ann.get("/metrics")).text
+        assert 'nodius_agent_tool_seconds_count{agent="helpdesk",ok="false",tool="look"} 1.0' in counted
+
+
 READS = [("GET", "/api/agents"), ("GET", AT), ("GET", "/api/agents/schema")]
 WRITES = [
     ("PUT", AT, {"document": document()}),

@@ -79,6 +79,10 @@ class _Run:
         return quote(f"{self.values.call_id}:{self.call_id}:{step}", safe=":")[:250]
 
 
+OnTool = Callable[[str, str, float, bool], None]
+"""Is given agent, tool, seconds and success of each run; may not raise."""
+
+
 class HttpExecutor:
     """Runs the tools and the other requests of one agent. `clock`: milliseconds since 1970."""
 
@@ -86,6 +90,7 @@ class HttpExecutor:
         self, client: HttpClient, secrets: Secrets, clock: Callable[[], int], sentence: Sentence
     ) -> None:
         self.secrets = secrets
+        self.on_tool: OnTool | None = None
         self._client, self._clock, self._sentence = client, clock, sentence
 
     async def run(
@@ -107,6 +112,8 @@ class HttpExecutor:
         facts = {"tool": tool.where.rpartition(".")[2], "agent_id": values.agent.get("id")}
         facts |= {"call_id": values.call_id, "duration_ms": outcome.ms, "ok": outcome.ok}
         log.info("tool_call", extra={**facts, "status": outcome.status})
+        if self.on_tool is not None:
+            self.on_tool(str(facts["agent_id"]), str(facts["tool"]), outcome.ms / 1e3, outcome.ok)
         return outcome
 
     async def request(
