@@ -118,6 +118,61 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "live editing of node types is done, or refused by name": (
         "server/test_ws_sync.py::test_live_edits_of_node_types_are_refused_by_name_and_change_nothing",
     ),
+    "a session follows one table, which is written down apart from the code": (
+        "graphrag/sessions/test_machine.py::test_every_event_in_every_phase_with_every_guard_follows_the_table",
+        "graphrag/sessions/test_machine.py::test_every_phase_can_be_reached",
+        "graphrag/sessions/test_machine.py::test_an_open_phase_of_a_run_has_a_way_out_without_a_person_unless_it_waits_for_one",
+        "graphrag/sessions/test_machine.py::test_no_order_of_events_breaks_a_rule",
+    ),
+    "runs keep their rules in any order of events, on every store": (
+        "graphrag/automations/test_any_order.py::test_the_rules_hold_in_any_order_often",
+        "graphrag/automations/test_any_order.py::test_the_rules_hold_in_any_order_in_a_file",
+        "graphrag/automations/test_any_order.py::test_the_rules_hold_in_any_order_in_arangodb",
+    ),
+    "a run killed at any write ends as without the kill": (
+        "concurrency/test_session_kill.py::test_a_run_killed_at_any_write_ends_as_without_the_kill",
+        "graphrag/automations/test_interruptions.py::test_a_process_that_was_frozen_for_longer_than_its_lease_stores_nothing",
+    ),
+    "each occurrence becomes one run, however many servers tick and die": (
+        "concurrency/test_session_servers.py::test_each_occurrence_becomes_one_run_on_four_servers_that_die",
+        "concurrency/test_session_servers.py::test_so_it_does_on_four_servers_of_one_arangodb",
+    ),
+    "no zone and no change of clocks loses or doubles a run; what was missed is caught up as asked": (
+        "graphrag/sessions/test_schedules.py::test_no_zone_of_2020_to_2035_loses_or_doubles_an_occurrence",
+        "graphrag/sessions/test_schedules.py::test_a_clock_that_is_set_back_runs_nothing_again",
+        "graphrag/automations/test_runs.py::test_what_was_missed_in_47_days",
+        "graphrag/automations/test_runs.py::test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level",
+    ),
+    "a run ends within its calls, tokens, time and the day's cost, also across servers that die": (
+        "graphrag/automations/test_runs.py::test_endless_calls_end_at_the_limit_with_what_was_said",
+        "graphrag/automations/test_runs.py::test_three_answers_of_wrong_form_end_a_run",
+        "graphrag/automations/test_runs.py::test_endless_actions_that_fail_end_at_the_limit",
+        "graphrag/automations/test_runs.py::test_a_model_that_never_finishes_is_timed_out",
+        "graphrag/automations/test_limits.py::test_budgets_hold_on_two_servers_that_die",
+        "graphrag/automations/test_limits.py::test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used",
+        "graphrag/automations/test_limits.py::test_how_a_run_ended_is_known_where_its_process_died_just_then",
+    ),
+    "a run waits for its model's service without its slot, and is stopped in two seconds in any phase": (
+        "graphrag/automations/test_runs.py::test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later",
+        "graphrag/automations/test_interruptions.py::test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay",
+        "graphrag/automations/test_interruptions.py::test_a_run_is_stopped_while_it_reads_and_once_it_has_acted",
+    ),
+    "a conversation goes before a run of its graph, which goes on by itself": (
+        "graphrag/automations/test_interruptions.py::test_a_conversation_goes_first_and_the_run_goes_on_by_itself",
+        "graphrag/automations/test_interruptions.py::test_however_often_it_makes_way_a_run_ends_as_without",
+    ),
+    "an automation asks for the same once, and runs without a model": (
+        "graphrag/automations/test_rules_runs.py::test_nightly_check_proposes_reports_what_was_approved_and_skips_an_unchanged_graph",
+        "graphrag/automations/test_rules_runs.py::test_what_was_rejected_is_not_asked_again_and_the_report_says_so",
+        "e2e/test_automations.py::test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_again",
+    ),
+    "most of a run's prompt is read from the provider's cache": (
+        "graphrag/automations/test_cache_share.py::test_from_its_second_call_on_a_run_reads_nine_tenths_of_its_prompt_from_the_cache",
+    ),
+    "a run is followed live by who may see it": (
+        "server/test_ws_sessions.py::test_a_run_is_followed_live_by_who_may_see_it_from_its_beginning",
+        "server/test_ws_sessions.py::test_a_run_is_seen_by_who_may_see_it_until_it_ends",
+    ),
 }
 """Tests by file and name, relative to this folder."""
 

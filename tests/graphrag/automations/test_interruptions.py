@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from tests.support.scripted_provider import Asked, Says, ScriptedProvider, Step,
 
 TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
+INTERRUPTIONS = int(os.environ.get("INTERRUPTIONS", "200"))
 
 
 async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None:
@@ -176,7 +178,7 @@ async def test_a_process_that_was_frozen_for_longer_than_its_lease_stores_nothin
         assert after.session.report.text == "By another."
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [5, pytest.param(INTERRUPTIONS, marks=pytest.mark.slow)])
 async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> None:
     steps = [Says(text="Looking", held=asyncio.Event(), reading=(1, 2)) for _ in range(times)]
     provider = ScriptedProvider(*steps, finish("ok", "At last."))
