@@ -6,6 +6,7 @@ answer of the server: none may hold the secret, and no event at info or above th
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -51,6 +52,7 @@ def leak_guard() -> Iterator[LeakGuard]:
         guard.look_at_event(record)
         handle(self, record)
 
+    @functools.wraps(begin)  # FastAPI reads its signature
     def begun(self: Response, *args: Any, **more: Any) -> None:
         begin(self, *args, **more)
         guard.look("an answer", bytes(self.body).decode(errors="replace"))
