@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
 from tests.e2e.talk import CHANGE, answered, ask, card, node, press, proposes
+from tests.e2e.test_agents import document as desk
 from tests.e2e.test_automation_form import add_block
 from tests.e2e.test_drafts import rename
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -19,6 +20,13 @@ GRAVE = ("serious", "critical")
 MARKDOWN = (
     "See {{node:fetch-api}} “Fetch NBA players”.\n\n| a | b |\n|---|---|\n| 1 | `2` |\n\n```js\nlet x;\n```"
 )
+
+ALONE = {
+    "lifecycle": {},
+    "secrets": [],
+    "tools": {},
+    "session": {"mode": "inline", "instructions": "Be brief."},
+}
 
 Scene = Callable[[OpenPage, Site, ScriptedProvider, str], Page]
 
@@ -131,6 +139,32 @@ def policy_levels(open_page: OpenPage, site: Site, script: ScriptedProvider, the
     return page
 
 
+def agent_document(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    """A document with what is wrong marked in it, a tool that is tried, no deliveries."""
+    site.rest("PUT", "/api/agents/desk", json={"document": desk("http://127.0.0.1:9")})
+    page = opened(open_page, site, theme, panel="agents")
+    page.get_by_role("button", name="Show: Desk").click()
+    for closed in ("Versions", "Try a tool without sending"):
+        page.get_by_text(closed).click()
+    press(page.locator("#panel-agents"), "Check")
+    expect(page.locator(".doc-marks mark").first).to_be_attached()
+    return page
+
+
+def agent_chat(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    """A conversation with an agent, which was ended."""
+    site.rest("PUT", "/api/agents/desk", json={"document": {**desk("http://127.0.0.1:9"), **ALONE}})
+    site.rest("POST", "/api/agents/desk/start")
+    script.play("Good day.")
+    said = {"graphKey": "", "agentId": "desk", "message": "Hello"}
+    site.rest("POST", f"/api/ai/thread/{site.rest('POST', '/api/ai/chat', json=said)['threadId']}/end")
+    page = opened(open_page, site, theme, panel="threads")
+    page.locator("#panel-threads select").select_option("all")
+    page.locator(".thread").click()
+    page.get_by_text("What the conversation knows").click()
+    return page
+
+
 def inspector(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = opened(open_page, site, theme)
     node(page, "fetch-api").focus()
@@ -157,6 +191,8 @@ SCENES: tuple[Scene, ...] = (
     automation,
     automation_form,
     policy_levels,
+    agent_document,
+    agent_chat,
     inspector,
     remark,
     history_and_audit,

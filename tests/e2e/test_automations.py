@@ -127,6 +127,7 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     set_to_night(place)
     view = shown_run(editor)
     expect(card(editor, "pending", PANEL)).to_have_count(2)
+    expect(view.locator(".auto-three")).to_contain_text("waits for people")
     assert three(view) == ["waits for people", "not known yet", "2 proposals"]
     expect(reviewer.locator("#tab-automations .badge")).to_have_text("2")
     shown_run(reviewer)

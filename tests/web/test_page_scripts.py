@@ -24,6 +24,7 @@ from graphrag.sessions.machine import EndReason, Phase
 from graphrag.sessions.periods import Calendar, resolve
 from graphrag.sessions.schedules import zone_of
 from tests.datasources import test_instructions as operations
+from tests.support.agent_documents import agent_document
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -67,6 +68,11 @@ def test_schedules_and_where_a_run_of_the_server_stands() -> None:
         named |= {f"auto.found.{outcome}" for outcome in get_args(Outcome)}
         named |= {f"auto.trigger.{trigger}" for trigger in get_args(Trigger)}
         assert named <= set(known)
+
+
+def test_documents_of_agents_and_who_may_be_chosen() -> None:
+    documents = [agent_document()]
+    run("agents.test.mjs", DOCUMENTS=json.dumps(documents))
 
 
 def test_blocks_of_a_message_and_their_periods() -> None:

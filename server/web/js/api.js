@@ -16,12 +16,12 @@ const PASSING = [502, 503, 504];
 
 export function createApi({ token, language, t, onSignInNeeded }) {
   // `isLong`: its answer or what it sends is a whole graph; `isRead`: it may be tried again.
-  async function call(method, path, { query, body, raw, isLong = false, isRead = method === "GET" } = {}) {
+  async function call(method, path, { query, body, raw, headers: more = {}, isLong = false, isRead = method === "GET" } = {}) {
     const url = new URL(path, location.origin);
     for (const [name, value] of Object.entries(query ?? {})) {
       if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
     }
-    const headers = { Accept: "application/json", "Accept-Language": language() };
+    const headers = { Accept: "application/json", "Accept-Language": language(), ...more };
     if (token()) headers.Authorization = `Bearer ${token()}`;
     if (body !== undefined || raw !== undefined) headers["Content-Type"] = "application/json";
     const request = { method, headers, credentials: "omit", cache: "no-store", body: raw ?? (body === undefined ? undefined : JSON.stringify(body)) };

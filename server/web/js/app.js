@@ -35,6 +35,8 @@ const store = createStore({
   panel: "chat",
   automations: null, // of this graph, or of all
   runShown: null, // the run that is to be shown
+  agents: null, // of the workspace, as the service lists them
+  agentChosen: null, // the agent of the next new conversation
   threadId: null,
   offline: false,
   usage: null,
@@ -75,6 +77,7 @@ async function mountParts() {
     ["./chat/index.js", "mountChat", "panel-chat"],
     ["./review/index.js", "mountReview", "panel-review"],
     ["./automations/index.js", "mountAutomations", "panel-automations"],
+    ["./agents/index.js", "mountAgents", "panel-agents"],
     ["./chat/threads.js", "mountThreads", "panel-threads"],
   ];
   await Promise.all(parts.map(async ([module, name, id]) => {

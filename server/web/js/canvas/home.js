@@ -24,15 +24,23 @@ export function createHome(element, app) {
     const failed = graphsError ?? (me ? null : graphError);
     if (failed) return showNotice(element, { name: "error", title: t("graphs.failed"), text: failed.message, actions: [h("button", { type: "button", onclick: () => location.reload() }, t("app.retry"))] });
     if (!found) return showNotice(element, { busy: true, text: t("graphs.loading") });
-    if (!found.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true)] });
+    if (!found.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true), agentsButton()] });
     if (element.firstChild !== home) replace(element, home);
     title.textContent = t("graphs.title");
     intro.textContent = t("graphs.intro");
     field.placeholder = t("graphs.search");
     field.setAttribute("aria-label", field.placeholder);
     search.hidden = found.length <= SEARCHABLE;
-    drawTools([{ key: "search", facts: [], make: () => search }, { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
+    drawTools([{ key: "search", facts: [], make: () => search }, { key: "import", facts: [store.get().lang], make: () => importButton(false) }, { key: "agents", facts: [store.get().lang], make: agentsButton }]);
     return cards();
+  }
+
+  // Agents may answer about no graph: the panels are shown beside the graphs too.
+  function agentsButton() {
+    return h("button", { type: "button", onclick: () => {
+      document.body.dataset.aside = "";
+      store.set({ panel: "agents" });
+    } }, icon("agents"), t("panel.agents"));
   }
 
   function importButton(isFirst) {

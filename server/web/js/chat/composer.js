@@ -18,6 +18,7 @@ export function createComposer(app, { onSend, onStop }) {
   const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, restore, last: "", get text() { return field.value; } };
   let isBusy = false;
   let isEnabled = true;
+  let reason = "chat.no_graph";
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -78,8 +79,10 @@ export function createComposer(app, { onSend, onStop }) {
     render();
   }
 
-  function setEnabled(value) {
+  // `why`: the text in place of a message that cannot be written.
+  function setEnabled(value, why = "chat.no_graph") {
     isEnabled = value;
+    reason = why;
     render();
   }
 
@@ -91,8 +94,9 @@ export function createComposer(app, { onSend, onStop }) {
 
   function render() {
     label.textContent = t("chat.message");
-    field.placeholder = t(isEnabled ? "chat.placeholder" : "chat.no_graph");
-    field.disabled = blocks.button.disabled = !isEnabled;
+    field.placeholder = t(isEnabled ? "chat.placeholder" : reason);
+    field.disabled = !isEnabled;
+    blocks.button.disabled = !isEnabled || !app.store.get().graphKey;
     const text = t(isBusy ? "chat.stop" : "chat.send");
     button.setAttribute("aria-label", text);
     button.title = text;

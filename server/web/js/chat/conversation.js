@@ -7,13 +7,14 @@ import { h, replace } from "../dom.js";
 import { keptInTab } from "../kept.js";
 import { fromDocument, isOpen } from "../review/approvals.js";
 import { getApproval } from "../review/service.js";
+import { chosenAgent } from "./agent.js";
 import { createAskedCard } from "./asked.js";
 import { endingOf } from "./ending.js";
 import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
 import { createFollowing } from "./following.js";
 import { nextPhase } from "./phases.js";
 import { createProposals } from "./proposals.js";
-import { getMessages, listThreads } from "./service.js";
+import { endThread, getMessages, listThreads } from "./service.js";
 import { showStored } from "./stored.js";
 import { createQuestion, createTurn } from "./turn.js";
 
@@ -34,10 +35,20 @@ export function createConversation(app, { log, composer, onChange }) {
     get graphKey() {
       return app.store.get().graphKey;
     },
+    // Who answers: the agent of the conversation, of a new one the chosen one; null: the assistant of the graph.
+    get agentId() {
+      return conversation.threadId ? conversation.agent?.agentId ?? null : chosenAgent(app.store.get())?.id ?? null;
+    },
+    get agentName() {
+      return app.store.get().agents?.find((one) => one.id === conversation.agentId)?.name ?? conversation.agentId;
+    },
+    get mayAsk() {
+      return !conversation.agent?.endedTime && Boolean(conversation.graphKey || conversation.agentId);
+    },
   };
   Object.assign(conversation, {
     clear, compose: composer.fill, enterGraph, startNew, tryOut, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
-    groupOf, allDecided, open, keep, watchElsewhere,
+    groupOf, allDecided, open, keep, watchElsewhere, end,
   });
   const following = createFollowing(conversation);
   clear();
@@ -49,7 +60,7 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.earlier?.close();
     clearTimeout(conversation.timer);
     conversation.groups?.forEach((group) => group.destroy());
-    Object.assign(conversation, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: nextPhase(conversation.phase ?? "idle", "clear"), groups: [], limit: null, request: null, stamp: "", tried: null });
+    Object.assign(conversation, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: nextPhase(conversation.phase ?? "idle", "clear"), groups: [], limit: null, request: null, stamp: "", tried: null, agent: null });
     replace(log.content);
   }
 
@@ -92,7 +103,7 @@ export function createConversation(app, { log, composer, onChange }) {
 
   // `blocks` of the message, and its text as it is read with them.
   function ask(text, { blocks = [], read = text } = {}) {
-    if (conversation.isBusy || !conversation.graphKey) return;
+    if (conversation.isBusy || !conversation.mayAsk) return;
     if (conversation.phase === "question") conversation.turn?.showAfter(); // the message takes the answer's place
     log.content.append(createQuestion(app, read));
     conversation.title ||= text.slice(0, TITLE_CHARS);
@@ -110,7 +121,9 @@ export function createConversation(app, { log, composer, onChange }) {
   }
 
   function sendChat(text, blocks = []) {
-    const message = { type: "ai:chat", graphKey: conversation.graphKey, message: text, features: FEATURES, ...(blocks.length ? { blocks } : {}) };
+    const agent = conversation.threadId ? null : chosenAgent(app.store.get());
+    const graphKey = agent && !agent.graphs?.length ? "" : conversation.graphKey ?? "";
+    const message = { type: "ai:chat", graphKey, ...(agent ? { agentId: agent.id } : {}), message: text, features: FEATURES, ...(blocks.length ? { blocks } : {}) };
     send(conversation.threadId ? { ...message, threadId: conversation.threadId } : message, { kind: "chat", text, blocks });
   }
 
@@ -215,6 +228,7 @@ export function createConversation(app, { log, composer, onChange }) {
     if (ending.kind === "question") showAsked(turn, event.fullText);
     if (ending.kind === "proposals") showProposals(turn, ending, event.fullText);
     refreshTotals();
+    refreshAgent();
   }
 
   function answered(turn, { text, isStopped }) {
@@ -327,6 +341,7 @@ export function createConversation(app, { log, composer, onChange }) {
     replace(log.content);
     conversation.phase = nextPhase(conversation.phase, "shown");
     conversation.stamp = stampOf(stored);
+    conversation.agent = stored.agent ?? null;
     await showStored(conversation, stored);
     keep(threadId);
     onChange();
@@ -375,11 +390,40 @@ export function createConversation(app, { log, composer, onChange }) {
     if (app.store.get().threadId !== threadId) app.store.set({ threadId });
   }
 
+  // What the conversation's agent knows now.
+  async function refreshAgent() {
+    const { threadId } = conversation;
+    if (!threadId || !(conversation.agent || chosenAgent(app.store.get()))) return;
+    try {
+      const { agent } = await getMessages(app.api, threadId);
+      if (conversation.threadId === threadId) conversation.agent = agent ?? null;
+      onChange();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error; // shown with the next answer
+    }
+  }
+
+  // Ends the conversation with its agent.
+  async function end(button) {
+    const { threadId } = conversation;
+    button.disabled = true;
+    try {
+      const agent = await endThread(app.api, threadId);
+      if (conversation.threadId === threadId) conversation.agent = agent;
+      onChange();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      app.toast("error", error.message);
+      button.disabled = false;
+      refreshAgent();
+    }
+  }
+
   async function refreshTotals() {
     const { threadId } = conversation;
     if (!threadId) return;
     try {
-      const mine = (await listThreads(app.api, conversation.graphKey)).find((one) => one.threadId === threadId);
+      const mine = (await listThreads(app.api, conversation.agent ? null : conversation.graphKey)).find((one) => one.threadId === threadId);
       if (!mine || conversation.threadId !== threadId) return;
       conversation.title = mine.title || conversation.title;
       app.store.set({ usage: { tokens: mine.totalTokens, cost: mine.totalCost } });

@@ -6,6 +6,7 @@ import { isPaused } from "../automations/standing.js";
 import { icon } from "../icons.js";
 import { costText } from "../names.js";
 import { mayEdit } from "../roles.js";
+import { agentPicker, agentsFor, chosenAgent, createAgentFacts } from "./agent.js";
 import { createComposer } from "./composer.js";
 import { createConversation } from "./conversation.js";
 import { renameChips } from "./links.js";
@@ -24,9 +25,10 @@ export function mountChat(app, element) {
   const log = createLog(app);
   const composer = createComposer(app, { onSend: (text, more) => conversation.ask(text, more), onStop: () => conversation.stop() });
   const conversation = createConversation(app, { log, composer, onChange: draw });
+  const facts = createAgentFacts(app, conversation);
   app.chat = conversation;
   element.classList.add("chat");
-  replace(element, head, banner, paused, log.element, composer.element);
+  replace(element, head, banner, paused, facts.element, log.element, composer.element);
 
   store.on((state) => [state.me, state.usage, state.lang, state.offline].map(String).join() + (state.me?.model ?? "") + (state.usage?.tokens ?? ""), draw);
   store.on("graphKey", () => conversation.enterGraph());
@@ -37,6 +39,7 @@ export function mountChat(app, element) {
   store.on("threadId", (threadId) => threadId && threadId !== conversation.threadId && conversation.open(threadId));
   store.on("nodes", () => renameChips(app, log.content));
   store.on("lang", () => drawWelcome());
+  for (const part of ["agents", "agentChosen"]) store.on(part, draw);
   for (const part of ["automations", "lang"]) store.on(part, drawPaused);
   draw();
   return conversation;
@@ -45,23 +48,27 @@ export function mountChat(app, element) {
     drawHead();
     drawBanner();
     drawWelcome();
-    composer.setEnabled(Boolean(store.get().graphKey));
+    facts.draw();
+    composer.setEnabled(conversation.mayAsk, conversation.agent?.endedTime ? "agents.is_over" : "chat.no_graph");
     composer.setBusy(conversation.isBusy);
   }
 
   function drawHead() {
-    const { me, usage, lang, graphKey } = store.get();
+    const { me, usage, lang, graphKey, agents } = store.get();
     const { t } = app;
-    const facts = [
-      me && t("chat.answers", { model: me.offline ? t("chat.offline_model") : me.model }),
+    const chosen = conversation.isEmpty && chosenAgent(store.get());
+    const said = [
+      conversation.agentId ? conversation.agentName : me && t("chat.answers", { model: me.offline ? t("chat.offline_model") : me.model }),
       usage?.tokens && t("chat.thread_tokens", { n: usage.tokens }),
       usage?.cost > 0 && costText(usage.cost, lang),
     ].filter(Boolean);
     const title = conversation.title || t("chat.new_title");
-    const isNew = !graphKey || conversation.isEmpty;
-    const mayKeep = !isNew && conversation.threadId && mayEdit(me);
+    const isNew = conversation.isEmpty;
+    const mayKeep = !isNew && graphKey && conversation.threadId && !conversation.agent && mayEdit(me);
+    const choices = isNew ? agentsFor(agents, graphKey).map((one) => `${one.id} ${one.name}`).join() : "";
     drawParts([
-      { key: "title", facts: [title, facts.join()], make: () => h("div.chat-title", h("h2", { title }, title), h("p.chat-facts", facts.join(" · "))) },
+      { key: "title", facts: [title, said.join()], make: () => h("div.chat-title", h("h2", { title }, title), h("p.chat-facts", said.join(" · "))) },
+      ...(choices ? [{ key: "who", facts: [lang, choices, chosen?.id, graphKey], make: () => agentPicker(app) }] : []),
       ...(conversation.tried && !conversation.isBusy ? [{ key: "tried", facts: [lang, conversation.tried], make: () => h("button", { type: "button", onclick: () => app.automations.open(conversation.tried) }, icon("automations"), t("auto.tried")) }]
         : mayKeep ? [{ key: "keep", facts: [lang], make: () => iconButton("automations", t("auto.save_as"), keepAsAutomation) }] : []),
       ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => iconButton("plus", t("chat.new"), () => conversation.startNew()) }]),
@@ -107,7 +114,7 @@ export function mountChat(app, element) {
     if (!conversation.isEmpty) old?.remove();
     else {
       old?.remove();
-      log.content.append(createWelcome(app, (text) => conversation.ask(text)));
+      log.content.append(createWelcome(app, (text) => conversation.ask(text), chosenAgent(store.get())));
     }
   }
 }

@@ -10,4 +10,7 @@ export async function listThreads(api, graphKey, limit = LISTED) {
 // A conversation: `{threadId, conversationHistory, status, pendingInterrupt?}`.
 export const getMessages = (api, threadId) => api.get(`/api/ai/thread/${encodeURIComponent(threadId)}/messages?features=questions`);
 
+// Ends a conversation with an agent; returns what is known of the agent then.
+export const endThread = (api, threadId) => api.post(`/api/ai/thread/${encodeURIComponent(threadId)}/end`);
+
 export const deleteThread = (api, threadId) => api.delete(`/api/ai/thread/${encodeURIComponent(threadId)}`);

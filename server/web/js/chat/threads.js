@@ -69,8 +69,8 @@ export function mountThreads(app, element) {
   function row(thread) {
     const { t } = app;
     const { lang, threadId, graphs, graphKey } = store.get();
-    const graph = thread.graphKey === graphKey ? "" : (graphs ?? []).find((one) => one.graphKey === thread.graphKey)?.name ?? thread.graphKey;
-    const facts = [timeText(thread.lastUpdatedTime, lang), graph, t("threads.messages", { n: thread.messageCount }), thread.totalTokens && t("chat.tokens", { n: thread.totalTokens }), thread.totalCost > 0 && costText(thread.totalCost, lang)].filter(Boolean);
+    const graph = thread.graphKey === graphKey || !thread.graphKey ? "" : (graphs ?? []).find((one) => one.graphKey === thread.graphKey)?.name ?? thread.graphKey;
+    const facts = [timeText(thread.lastUpdatedTime, lang), thread.agentId && (store.get().agents?.find((one) => one.id === thread.agentId)?.name ?? thread.agentId), thread.ended && t("agents.over"), graph, t("threads.messages", { n: thread.messageCount }), thread.totalTokens && t("chat.tokens", { n: thread.totalTokens }), thread.totalCost > 0 && costText(thread.totalCost, lang)].filter(Boolean);
     const title = thread.title || t("threads.untitled");
     const isCurrent = thread.threadId === threadId;
     return h("li", { class: isCurrent ? "is-current" : undefined },
@@ -79,7 +79,7 @@ export function mountThreads(app, element) {
   }
 
   async function open(thread) {
-    if (thread.graphKey !== store.get().graphKey) await app.live.open(thread.graphKey);
+    if (thread.graphKey && thread.graphKey !== store.get().graphKey) await app.live.open(thread.graphKey);
     store.set({ panel: "chat", threadId: thread.threadId });
   }
 

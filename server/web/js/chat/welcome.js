@@ -7,9 +7,10 @@ import { mayEdit } from "../roles.js";
 
 const MAX_NAME = 60;
 
-// Returns the welcome of a graph; `onAsk(text)` is called with the question that was chosen.
-export function createWelcome(app, onAsk) {
+// Returns the welcome of a graph, or of the agent that was chosen; `onAsk(text)` is called with the question that was chosen.
+export function createWelcome(app, onAsk, agent) {
   const { t } = app;
+  if (agent) return h("div.welcome", h("p.welcome-title", agent.name), h("p.note", agent.opening ?? t("agents.welcome")));
   const { graph, graphKey, graphState, me } = app.store.get();
   if (!graphKey) return h("div.welcome", h("p.welcome-title", t("chat.no_graph")), h("p.note", t("chat.no_graph_hint")));
   const questions = (graphState === "ready" ? firstQuestions(app) : []).map((text) => h("li", h("button.suggestion", { type: "button", onclick: () => onAsk(text) }, text)));
