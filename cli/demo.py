@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import typer
 
 from cli import render
 from cli.common import Common, command, fail, run
+from cli.demo_agent import chat_with_helpdesk
 from cli.demo_nightly import draw_edge_twice, nightly_check, show_nights
 from cli.diff import print_preview
 from cli.embed_nodes import show_report
@@ -75,6 +77,9 @@ def demo(
     """Import sample graphs, ask, change one and undo it, then serve the page. Safe to run again."""
     settings = common.settings(port=port)
     question = QUESTIONS[settings.language]
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{listening.getsockname()[1]}"
+    own = settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
 
     async def work(services: Services) -> None:
         render.heading(f"1. Import into {services.database.url}, workspace {settings.workspace}")
@@ -83,9 +88,10 @@ def demo(
         await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
         await _show(services, question)
-        await _tour(services, GRAPH, first=4)
+        await _tour(services, GRAPH, first=4, listening=listening)
 
-    run(settings, work, creates=True)
+    with listening:
+        run(own, work, creates=True)
     given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
     flags = [part for name, value in given.items() if value is not None for part in (name, value)]
     _try_next(question, SECOND_QUESTIONS[settings.language], flags)
@@ -166,7 +172,7 @@ SCRIPTS: dict[Language, _Script] = {
 }
 
 
-async def _tour(services: Services, graph: str, *, first: int) -> None:
+async def _tour(services: Services, graph: str, *, first: int, listening: socket.socket) -> None:
     """Ask, have a change proposed, approve it and undo it: the graph is as before.
 
     Rules answer, without a model, so that it is the same on every machine. `first` numbers its first part.
@@ -197,6 +203,8 @@ async def _tour(services: Services, graph: str, *, first: int) -> None:
         if checked.thread is not None:
             await show_nights(services, graph, checked.thread, first=first + 5)
         await checked.delete(services)
+        render.heading(f"{first + 6}. Chat with an agent of a document, which tells its API how it ended")
+        await chat_with_helpdesk(services, agent, listening, graph, script.question)
 
 
 class _Conversation:

@@ -10,7 +10,9 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from socket import socket
 from typing import Any, cast
 
 import uvicorn
@@ -255,6 +257,22 @@ def _parsed(raw: bytes) -> Any:
         return json.loads(raw) if raw else None
     except (ValueError, RecursionError):
         return None
+
+
+@asynccontextmanager
+async def demo_api_on(listening: socket) -> AsyncGenerator[DemoApi]:
+    """Yield the API, which answers on a socket that listens, until the block ends."""
+    api = DemoApi()
+    config = uvicorn.Config(api.app(), lifespan="off", log_level="error", access_log=False)
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup([listening])
+    try:
+        yield api
+    finally:
+        server.should_exit = True
+        await server.shutdown([listening])
 
 
 def serve_demo_api(port: int = DEFAULT_PORT) -> None:

@@ -18,6 +18,15 @@ def test_the_demo_works_in_an_empty_folder(folder: Path) -> None:
     assert (folder / ".nodius" / "nodius.db").is_file()
 
 
+@pytest.mark.slow
+def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(demo_db: str) -> None:
+    for _ in range(2):  # it leaves nothing behind, so that it can be run again
+        shown = invoke("demo").output
+        assert "POST /conversations" in shown
+        assert '"outcome": "answered"' in " ".join(shown.split())
+    assert "demo-helpdesk" not in invoke("agents", "list").output
+
+
 def test_the_demos_question_finds_where_errors_go(demo_db: str) -> None:
     found = printed(
         invoke("context", "testgraph001", "What happens when fetching the players fails?", "--json")

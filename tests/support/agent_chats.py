@@ -113,7 +113,7 @@ class ChatSetting:
     async def messages(self, thread_id: str) -> list[Message]:
         return (await self.thread(thread_id)).messages
 
-    async def settled(self, thread_id: str) -> None:
+    async def all_sent(self, thread_id: str) -> None:
         await self.chats.life.deliveries.wait_until_sent([thread_id], timeout_s=5)
 
 

@@ -116,7 +116,7 @@ class Drive:
         self.model.play(*steps)
         events = await self.setting.say(message, agent_id=self.agent_id, caller_phone=caller)
         self.thread_id = only(events, TurnStarted).thread_id
-        await self.setting.settled(self.thread_id)
+        await self.setting.all_sent(self.thread_id)
         return events
 
     async def tools(self, *calls: Any) -> list[Any]:
@@ -130,7 +130,7 @@ class Drive:
     async def end(self) -> ThreadAgent:
         """End the conversation and wait for what is owed."""
         await self.setting.chats.end(self.thread_id, EDITOR)
-        await self.setting.settled(self.thread_id)
+        await self.setting.all_sent(self.thread_id)
         return await self.setting.part(self.thread_id)
 
     def bodies(self, what: str) -> list[bytes]:
@@ -409,7 +409,7 @@ async def test_an_api_that_goes_down_is_said_and_what_is_owed_arrives_later() ->
         first = [each.headers["idempotency-key"] for each in run.api.of("PATCH /api/calls")]
         run.clock.now += 24 * 3_600_000 - 120_000
         await run.setting.chats.life.deliveries.send_due()
-        await run.setting.settled(run.thread_id)
+        await run.setting.all_sent(run.thread_id)
     assert checked["available"] is False
     assert order["success"] is False
     assert len(run.api.of("POST /api/orders")) == 1  # an act that may have been carried out is not repeated
@@ -512,7 +512,7 @@ async def test_the_switchboard_transfers_and_hangs_up() -> None:
         )
         run.model.play(Says(calls=[call("end_call", {})]), "Au revoir.")
         await run.setting.say("Merci", run.thread_id)
-        await run.setting.settled(run.thread_id)
+        await run.setting.all_sent(run.thread_id)
         part = await run.setting.part(run.thread_id)
     assert "commercial" in wrong  # what is allowed is said
     assert made == {"queued": True}
