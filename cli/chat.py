@@ -83,9 +83,9 @@ def chat(
     settings = common.settings(provider=provider, model=model)
     as_role = role_of(role)
     if graph is None and agent is None and thread is None:
-        raise click.UsageError("name a graph (see `nodius graphs`), or an agent: --agent ID")
+        raise typer.BadParameter("name a graph (see `nodius graphs`), or an agent: --agent ID")
     if caller is not None and not E164.fullmatch(caller):
-        raise click.UsageError(f"{caller!r} is no number: write it as +33612345678")
+        raise typer.BadParameter(f"{caller!r} is no number: write it as +33612345678")
 
     async def work(services: Services) -> None:
         person = services.local_person(as_role)
