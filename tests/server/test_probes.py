@@ -37,6 +37,9 @@ MADE_UP: Keys = {
     "sheet_id": "888001",
     "automation_id": "au_00000000",
     "session_id": "auto/au_00000000/1700000000000",
+    "agent_id": "no-agent",
+    "name": "no_tool",
+    "delivery_id": "no-delivery",
 }
 AT_ONCE = 40
 PARTS = 4
@@ -93,6 +96,9 @@ async def case() -> AsyncIterator[Case]:
             "edge_key": "the-hidden-edge",
             "sheet_id": "777001",
             **await with_a_run(ed),
+            "agent_id": "nobodys-agent",
+            "name": "nobodys_tool",
+            "delivery_id": "nobodys-delivery",
         }
         yield Case(running=running, real=real, own_graph=own)
 
