@@ -41,6 +41,10 @@ class StartedAgents(RunningAgents, Protocol):
         """Return an agent for a new conversation, and its version. Raises: AgentNotFound, AgentNotRunning."""
         ...
 
+    async def model_unreachable(self, agent_id: str) -> None:
+        """Note that the model of an agent could not be reached. Raises: AgentNotFound."""
+        ...
+
 
 class AgentChats(Agent):
     """Answers in conversations, as their agent where they have one.
@@ -140,5 +144,6 @@ class AgentChats(Agent):
             life=self.life,
             provider=provider,
             pricing=pricing,
+            on_unreachable=self._agents.model_unreachable,
         )
         return DocumentAgent(parts, **self._of_agent)

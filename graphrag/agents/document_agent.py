@@ -8,13 +8,16 @@ they change is stored with the thread before the model sees it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from datasources.errors import SourceError
-from graphrag.agent.events import Completed, Ending
+from graphrag.agent.events import Completed, Ending, Failed
 from graphrag.agent.loop import Agent
 from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.session_turn import NETWORK_CODES
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import StoredThread, ThreadBusy
 from graphrag.agent.turn_lease import TurnLease
@@ -23,7 +26,7 @@ from graphrag.agents.agent_prompt import AgentPromptInputs, write_agent_prompt
 from graphrag.agents.chat_values import agent_part, values_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_turn import DocumentTurn
-from graphrag.agents.errors import ThreadEnded
+from graphrag.agents.errors import AgentError, ThreadEnded
 from graphrag.agents.life import AgentLife
 from graphrag.agents.toolbox import AgentTools, GraphToolCalls
 from graphrag.approvals import Person
@@ -38,13 +41,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """A version of an agent, who sends its requests, and the model that answers for it."""
+    """A version of an agent, who sends its requests, and the model that answers for it.
+
+    `on_unreachable` notes that the model could not be reached.
+    """
 
     compiled: CompiledAgent
     executor: HttpExecutor
     life: AgentLife
     provider: LLMProvider
     pricing: Pricing
+    on_unreachable: Callable[[str], Awaitable[None]]
 
 
 class DocumentAgent(Agent):
@@ -96,6 +103,9 @@ class DocumentAgent(Agent):
 
     async def _finished(self, last: Ending) -> Ending:
         """Return the last event; a conversation that its agent ended in the turn is ended before."""
+        if isinstance(last, Failed) and last.fault.code in NETWORK_CODES:
+            with suppress(AgentError, SourceError):  # it is for the agent's health only
+                await self._parts.on_unreachable(self._parts.compiled.agent_id)
         if not isinstance(last, Completed) or self.turn is None or not self.turn.hung_up:
             return last
         try:

@@ -58,6 +58,7 @@ class FewAgents:
     documents: Mapping[str, Mapping[str, Any]]
     executor_: HttpExecutor
     stopped: set[str] = field(default_factory=set[str])
+    unreachable: list[str] = field(default_factory=list[str])
     _compiled: dict[str, CompiledAgent] = field(default_factory=dict[str, CompiledAgent])
 
     async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
@@ -74,6 +75,9 @@ class FewAgents:
             assert checked.agent is not None, checked.errors
             self._compiled[agent_id] = checked.agent
         return self._compiled[agent_id]
+
+    async def model_unreachable(self, agent_id: str) -> None:
+        self.unreachable.append(agent_id)
 
     def executor(self, agent: CompiledAgent) -> HttpExecutor:
         return self.executor_

@@ -23,6 +23,7 @@ from graphrag.agents.errors import (
 )
 from graphrag.approvals import Approve, Person
 from graphrag.llm.base import SystemMessage, ToolMessage
+from graphrag.llm.errors import ModelUnreachable
 from graphrag.llm.prompt_tokens import prompt_tokens
 from tests.support.agent_chats import OTHER, ChatSetting, agent_document, chats_of
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, VIEWER, of, only, shown
@@ -262,6 +263,15 @@ async def test_of_two_clients_at_once_one_finds_the_conversation_busy() -> None:
                 await setting.say("b", thread_id)
             held.set()
             assert shown(await first) == "First."
+
+
+async def test_a_model_that_cannot_be_reached_is_noted_for_its_agent() -> None:
+    with ScriptedProvider(ModelUnreachable(provider="scripted", reason="down"), "Here again.") as model:
+        async with chats_of(model) as setting:
+            events = await setting.say()
+            assert only(events, Failed).fault.retryable
+            assert setting.agents.unreachable == ["desk"]
+            assert shown(await setting.resume(only(events, TurnStarted).thread_id)) == "Here again."
 
 
 async def test_orders_in_what_a_person_says_change_neither_tools_nor_prompt() -> None:
