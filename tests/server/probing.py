@@ -91,6 +91,8 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/sessions/{session_id}/answer no": {"approved": False, "feedback": "no"},
         "/api/sessions/{session_id}/confirm": {"end": True},
         "/api/schedules/preview": {"cron": "0 2 * * *", "timezone": "UTC"},
+        "/api/agents/{agent_id}/rollback": {"version": 1},
+        "/api/agents/{agent_id}/tools/{name}/try": {},
     }
 
 

@@ -19,7 +19,7 @@ from graphrag.live.edits import rename_sheet
 from server.app import create_app
 from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, Service, service, settings_of, with_a_run
+from tests.support.service import CHANGE, GRAPH, Service, service, settings_of, with_a_run, with_an_agent
 
 Asked = tuple[str, str, Any, dict[str, str]]
 MARK = "NBA"
@@ -47,7 +47,7 @@ class Secrets:
 async def kept() -> AsyncIterator[Secrets]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
     async with service(provider, rate_limit=0, automations_at_once=0) as running, running.as_() as ed:
-        run = await with_a_run(ed)
+        run = {**await with_a_run(ed), **await with_an_agent(running.state)}
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": f"{MARK}: warn"})).json()
         live = await running.state.live.open("default", GRAPH)
         edit = (await live.edit("ed", None, rename_sheet, "0", f"{MARK} sheet")).timestamp
@@ -114,6 +114,8 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
         "/api/sessions/{session_id}/answer": {"approved": True},
         "/api/sessions/{session_id}/confirm": {"end": True},
         "/api/schedules/preview": {"cron": "0 2 * * *", "timezone": "UTC"},
+        "/api/agents/{agent_id}/rollback": {"version": 1},
+        "/api/agents/{agent_id}/tools/{name}/try": {},
     }
 
 
@@ -147,6 +149,9 @@ async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist()
         "approval_id": f"ap_{'0' * 24}",
         "edit_id": "1700000000000",
         "automation_id": "au_00000000",
+        "agent_id": "hiddem-agent",
+        "name": "hiddem_tool",
+        "delivery_id": "hiddem:on_end",
         "session_id": "auto/au_00000000/1700000000000",
     }
     async with kept() as secrets:

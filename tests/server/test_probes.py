@@ -22,7 +22,7 @@ from tests.server.test_isolation import described
 from tests.server.test_ws_sync import edge, node
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH, SECRET, token, with_a_run
+from tests.support.service import CHANGE, GRAPH, SECRET, token, with_a_run, with_an_agent
 
 MARK = "NBA"
 """Stands in the sample graph, and nowhere else."""
@@ -36,10 +36,10 @@ MADE_UP: Keys = {
     "edge_key": "the-hidden-edga",
     "sheet_id": "888001",
     "automation_id": "au_00000000",
+    "agent_id": "hiddem-agent",
+    "name": "hiddem_tool",
+    "delivery_id": "hiddem:on_end",
     "session_id": "auto/au_00000000/1700000000000",
-    "agent_id": "no-agent",
-    "name": "no_tool",
-    "delivery_id": "no-delivery",
 }
 AT_ONCE = 40
 PARTS = 4
@@ -96,9 +96,7 @@ async def case() -> AsyncIterator[Case]:
             "edge_key": "the-hidden-edge",
             "sheet_id": "777001",
             **await with_a_run(ed),
-            "agent_id": "nobodys-agent",
-            "name": "nobodys_tool",
-            "delivery_id": "nobodys-delivery",
+            **await with_an_agent(running.state),
         }
         yield Case(running=running, real=real, own_graph=own)
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
+from graphrag.roles import Person
 from server.app import create_app
 from server.server_state import ServerState
 
@@ -82,3 +83,17 @@ async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
     made = (await client.post("/api/automations", json=AUTOMATION)).json()["id"]
     run = (await client.post(f"/api/automations/{made}/run")).json()["sessionId"]
     return {"automation_id": made, "session_id": run}
+
+
+async def with_an_agent(state: ServerState) -> dict[str, str]:
+    """Store a declarative agent with a tool, and start it; return its keys and that of a delivery."""
+    tool = {"type": "http", "url": "https://api.example.com/hidden"}
+    document = {
+        "version": "2.0",
+        "agent": {"id": "hidden-agent", "name": "NBA help desk"},
+        "session": {"mode": "inline", "instructions": "Help about the NBA."},
+        "tools": {"hidden_tool": tool},
+    }
+    agents = (await state.services("default")).agents
+    await agents.apply(document, Person("ann", "admin", "default"))
+    return {"agent_id": "hidden-agent", "name": "hidden_tool", "delivery_id": "hidden:on_end"}
