@@ -54,6 +54,7 @@ def test_blocks_and_periods_of_a_conversation_become_an_automation_that_was_trie
     expect(chips.last.get_by_label("Period")).to_have_count(0)  # it takes none
     form.get_by_label("Name", exact=True).fill("Weekly look")
     form.locator("#auto-when").select_option("weekly")
+    expect(form.locator(".auto-next li")).to_have_count(5)
     form.get_by_role("radio", name="Look and report only").check()
 
     form.get_by_role("button", name="Try it").press("Enter")

@@ -31,7 +31,7 @@ export function createHome(element, app) {
     field.placeholder = t("graphs.search");
     field.setAttribute("aria-label", field.placeholder);
     search.hidden = found.length <= SEARCHABLE;
-    drawTools([{ key: "search", facts: [], make: () => search }, { key: "import", facts: [store.get().lang], make: () => importButton(false) }, { key: "agents", facts: [store.get().lang], make: agentsButton }]);
+    drawTools([{ key: "search", facts: [], make: () => search }, { key: "agents", facts: [store.get().lang], make: agentsButton }, { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
     return cards();
   }
 
