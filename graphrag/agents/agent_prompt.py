@@ -24,12 +24,12 @@ OUTLINE_TOKENS: Final = 1_500
 class AgentPromptInputs:
     """What the prompt is made of. The first of `graphs` is the one that the conversation is about.
 
-    `spoken`: BCP-47 code of the agent's language; `language`: that of our own words.
+    `locale`: BCP-47 code of the agent's language; `language`: that of our own words.
     """
 
     name: str
     instructions: str
-    spoken: str
+    locale: str
     graphs: Sequence[str] = ()
     proposes: bool = False
     language: Language = "en"
@@ -42,10 +42,10 @@ async def write_agent_prompt(source: GraphDataSource, inputs: AgentPromptInputs)
     def say(phrase: str, /, **values: str) -> str:
         return phrases[phrase].render(values)
 
-    code = inputs.spoken.partition("-")[0].lower()
+    code = inputs.locale.partition("-")[0].lower()
     known = f"language_{code}"
-    spoken = say(known) if known in phrases else say("language_other", code=inputs.spoken)
-    rules = [say("rules", name=cut_name(inputs.name, 120), language=spoken)]
+    speaks = say(known) if known in phrases else say("language_other", code=inputs.locale)
+    rules = [say("rules", name=cut_name(inputs.name, 120), language=speaks)]
     if inputs.graphs:
         rules.append(say("graphs", graph=inputs.graphs[0]))
         rules += [say("graph_argument", graph=inputs.graphs[0])] if len(inputs.graphs) > 1 else []

@@ -131,7 +131,7 @@ class DocumentAgent(Agent):
         inputs = AgentPromptInputs(
             name=turn.agent.document.agent.name,
             instructions=turn.part.instructions,
-            spoken=turn.values.agent["language"],
+            locale=turn.values.agent["language"],
             graphs=_graphs(turn.agent, turn.graph_key),
             proposes=turn.role == "editor" and bool(turn.graph_key),
             language=turn.language,

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("db")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> str:
+def agent(tmp_path: Path) -> str:
     """An agent that is started; its id."""
     document = agent_document(
         graphs=[GRAPH], lifecycle={"outcome_rules": [{"flag": None, "outcome": "talked"}]}
@@ -37,10 +37,10 @@ def sent(server: ScriptedServer, number: int) -> dict[str, Any]:
 
 
 def test_an_agent_answers_with_its_own_prompt_and_tools_and_hangs_up(
-    server: ScriptedServer, desk: str
+    server: ScriptedServer, agent: str
 ) -> None:
     server.play(says("Hello, what can I do?"), calls("bye"), says("Goodbye."))
-    result = typed("hello", "that was all", command=("chat", "--agent", desk, "--caller", "+33612345678"))
+    result = typed("hello", "that was all", command=("chat", "--agent", agent, "--caller", "+33612345678"))
     assert result.exit_code == 0, result.output
     assert "Hello, what can I do?" in result.stdout
     assert "agent_hung_up" in result.stderr
@@ -51,10 +51,10 @@ def test_an_agent_answers_with_its_own_prompt_and_tools_and_hangs_up(
 
 
 def test_a_person_ends_the_conversation_and_it_is_not_taken_up_again(
-    server: ScriptedServer, desk: str
+    server: ScriptedServer, agent: str
 ) -> None:
     server.play(says("Hello."))
-    left = typed("hello", command=("chat", GRAPH, "--agent", desk))
+    left = typed("hello", command=("chat", GRAPH, "--agent", agent))
     found = re.search(r"--thread (\w+)", left.stderr)
     assert found, left.stderr
     again = ("chat", "--thread", found[1])
@@ -67,5 +67,5 @@ def test_a_person_ends_the_conversation_and_it_is_not_taken_up_again(
 @pytest.mark.parametrize(
     ("options", "code"), [((), 2), (("--agent", "nobody"), 3), (("--agent", "desk", "--caller", "12"), 2)]
 )
-def test_what_cannot_begin_says_why(desk: str, options: tuple[str, ...], code: int) -> None:
+def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int) -> None:
     assert invoke("chat", *options, typed="hello\n").exit_code == code
