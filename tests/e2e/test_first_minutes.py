@@ -26,7 +26,7 @@ def test_a_node_is_found_by_its_name_and_by_its_code_on_any_sheet(
     expect(dialog).to_contain_text("on data-processing")
     field.press("Enter")
     expect(page.locator(".node.selected")).to_have_attribute("data-key", "sort-stats")
-    page.get_by_label("Find a node").click()
+    page.get_by_role("button", name="Find a node").click()
     field.fill("incoming.data;")
     expect(dialog.locator("button.palette-type").first).to_contain_text("Log fetch error")
     field.fill("<b>nothing of the kind")
