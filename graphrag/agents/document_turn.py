@@ -55,7 +55,7 @@ class DocumentTurn(RunningTurn):
         return self.hung_up and bool(self.text.strip())
 
     def begin(self, context: SystemMessage | None, question: UserMessage, *, rounds: int) -> None:
-        """Begin with the person's message; the time for which the chat may be idle begins anew."""
+        """Begin with the person's message; the chat may be idle for its whole time again."""
         now = self.threads.clock()
         self.stored = replace(self.stored, thread=said(self.stored.thread, self.agent, now))
         self.values.transcript.append(

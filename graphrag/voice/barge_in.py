@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphrag.voice import model_messages as wire
 from graphrag.voice.call_state import CallState, Event
 from graphrag.voice.playback import ItemSound
-from graphrag.voice.signals import Counted, SendPhone, Spoken
+from graphrag.voice.signals import Counted, SendPhone, WordsChanged
 
 
 class CallerSpeaks(CallState):
@@ -45,7 +45,7 @@ class CallerSpeaks(CallState):
         return playing or self.greeting in ("", self.gate.response_id)
 
     def interrupt(self, now: float) -> None:
-        """Stop what the caller hears, and tell the model how much of it they heard."""
+        """Stop the sound, and have the model know how much of it was played."""
         self.confirm_at = None
         heard = {item.item_id: self.playback.heard_ms(item, now) for item in self.playback.items.values()}
         self.out.append(SendPhone(wire.clear_frame(self.stream)))
@@ -70,7 +70,7 @@ class CallerSpeaks(CallState):
         else:
             self.send("conversation.item.delete", item_id=item.item_id)
         if self.transcript.interrupt(item.item_id, end, item.received_ms):
-            self.out.append(Spoken(item.item_id, is_final=True))
+            self.out.append(WordsChanged(item.item_id, is_final=True))
 
     def truncate(self, item_id: str, end_ms: int, *, again: bool = False) -> None:
         facts = {"item_id": item_id, "content_index": 0, "audio_end_ms": end_ms}

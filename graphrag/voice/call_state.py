@@ -108,7 +108,7 @@ class CallState:
             self.ask(now)
 
     def lost(self, now: float, *, fatal: bool = False) -> None:
-        """Open the model side anew, once in a while; else the call is over."""
+        """Open the model side again, once in a while; else the call is over."""
         if self.phase == "leaving":
             self.end(self.leaving)
             return

@@ -83,5 +83,5 @@ class ResponseGate:
         return self.asked_at + ASKED_S if self.state == "requested" else None
 
     def lose(self) -> None:
-        """Begin anew on another connection."""
+        """Begin again on another connection."""
         self.state, self.response_id, self.wanted = "idle", None, False

@@ -11,7 +11,7 @@ from typing import cast
 from graphrag.voice import model_messages as wire
 from graphrag.voice.barge_in import CallerSpeaks
 from graphrag.voice.call_state import Event
-from graphrag.voice.signals import Counted, SendModel, Spoken
+from graphrag.voice.signals import Counted, SendModel, WordsChanged
 
 _SHORTER = re.compile(r"(\d+)\s*ms")
 _FATAL = frozenset(("invalid_api_key", "model_not_found", "insufficient_quota", "session_limit_reached"))
@@ -49,7 +49,7 @@ class ModelSpeaks(CallerSpeaks):
             return
         self.transcript.begin(item_id, "assistant", now - self.began)
         if self.transcript.add(item_id, str(event.get("delta", ""))):
-            self.out.append(Spoken(item_id, is_final=False))
+            self.out.append(WordsChanged(item_id, is_final=False))
 
     def on_words_done(self, event: Event, now: float) -> None:
         item_id = str(event.get("item_id"))
@@ -60,7 +60,7 @@ class ModelSpeaks(CallerSpeaks):
             if not self.spoke_text:  # words alone: it is asked to speak, once
                 self.spoke_text = self.gate.wanted = True
         if self.transcript.finish(item_id, str(words or "")):
-            self.out.append(Spoken(item_id, is_final=True))
+            self.out.append(WordsChanged(item_id, is_final=True))
 
     def on_caller_words(self, event: Event, now: float) -> None:
         item_id = str(event.get("item_id"))
@@ -72,7 +72,7 @@ class ModelSpeaks(CallerSpeaks):
         else:
             changed = self.transcript.add(item_id, str(event.get("delta", "")))
         if changed:
-            self.out.append(Spoken(item_id, is_final=final))
+            self.out.append(WordsChanged(item_id, is_final=final))
 
     def on_created(self, event: Event, now: float) -> None:  # noqa: ARG002 - one form for all
         response = cast(Event, event.get("response") or {})

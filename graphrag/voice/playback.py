@@ -1,4 +1,4 @@
-"""Follows what the caller hears: pieces of sound with a mark each, and how much of an item was played.
+"""Follows what is played to the caller: pieces of sound with a mark each, and how much of an item was played.
 
 The phone side plays in order and sends a mark back when the sound before it was played. Between marks what
 is heard is estimated: the sound goes on, and the marks take their time on the line.

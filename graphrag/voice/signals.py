@@ -138,11 +138,11 @@ class RunTool:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Open the model side anew; its `session.created` is the next that comes of it."""
+    """Open the model side again; its `session.created` is the next that comes of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class WordsChanged:
     """An entry of the transcript is new or has changed."""
 
     item_id: str
@@ -169,4 +169,4 @@ class Counted:
     value: float = 1.0
 
 
-Action = SendPhone | SendModel | RunTool | Reconnect | Spoken | CallOver | Counted
+Action = SendPhone | SendModel | RunTool | Reconnect | WordsChanged | CallOver | Counted

@@ -105,7 +105,7 @@ class ToolRounds:
         return None
 
     def lose_session(self) -> None:
-        """Note that the model's session is gone: what it called is told to the next one as a text."""
+        """Note that the model's session is gone: the next one gets what it called as a text."""
         self._orphans += [output for _, output in self._outputs]
         self._outputs.clear()
         for running in self._running.values():

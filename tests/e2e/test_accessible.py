@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site
 from tests.e2e.talk import CHANGE, answered, ask, card, node, press, proposes
-from tests.e2e.test_agents import document as desk
+from tests.e2e.test_agents import document as sample_agent
 from tests.e2e.test_automation_form import add_block
 from tests.e2e.test_drafts import rename
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -141,7 +141,7 @@ def policy_levels(open_page: OpenPage, site: Site, script: ScriptedProvider, the
 
 def agent_document(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     """A document with what is wrong marked in it, a tool that is tried, no deliveries."""
-    site.rest("PUT", "/api/agents/desk", json={"document": desk("http://127.0.0.1:9")})
+    site.rest("PUT", "/api/agents/desk", json={"document": sample_agent("http://127.0.0.1:9")})
     page = opened(open_page, site, theme, panel="agents")
     page.get_by_role("button", name="Show: Desk").click()
     for closed in ("Versions", "Try a tool without sending"):
@@ -153,7 +153,7 @@ def agent_document(open_page: OpenPage, site: Site, script: ScriptedProvider, th
 
 def agent_chat(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     """A conversation with an agent, which was ended."""
-    site.rest("PUT", "/api/agents/desk", json={"document": {**desk("http://127.0.0.1:9"), **ALONE}})
+    site.rest("PUT", "/api/agents/desk", json={"document": {**sample_agent("http://127.0.0.1:9"), **ALONE}})
     site.rest("POST", "/api/agents/desk/start")
     script.play("Good day.")
     said = {"graphKey": "", "agentId": "desk", "message": "Hello"}

@@ -58,16 +58,16 @@ def document(address: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def desk_api() -> Iterator[ScriptedServer]:
+def agent_api() -> Iterator[ScriptedServer]:
     with ScriptedServer() as server:
         yield server
 
 
 @pytest.fixture
 def place(
-    tmp_path: Path, script: ScriptedProvider, desk_api: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, script: ScriptedProvider, agent_api: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Site]:
-    """A service that may reach the desk's API, answered by `script`."""
+    """A service that may reach the agent's API, answered by `script`."""
     monkeypatch.setenv("NODIUS_SECRET_DESK_KEY", "desk-key-0123456789")
     with running_site(tmp_path, script=script, agent_http_allow="127.0.0.1") as running:
         yield running
@@ -82,10 +82,10 @@ def selected(page: Page) -> str:
 
 
 def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_ends_the_conversation(
-    place: Site, script: ScriptedProvider, desk_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
+    place: Site, script: ScriptedProvider, agent_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
 ) -> None:
-    good = document(desk_api.url)
-    wrong = document(desk_api.url)
+    good = document(agent_api.url)
+    wrong = document(agent_api.url)
     wrong["tools"]["leave_message"]["body"]["text"] = "{{args.text | shout}}"
     page = open_page(place, panel=PANEL)
     panel = page.locator(f"#panel-{PANEL}")
@@ -111,12 +111,12 @@ def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_en
     panel.get_by_label("Arguments (JSON)").fill('{"text": "call me"}')
     press(panel, "Show the request")
     shown = panel.locator(".trial")
-    expect(shown).to_contain_text(f"POST {desk_api.url}/messages")
+    expect(shown).to_contain_text(f"POST {agent_api.url}/messages")
     expect(shown).to_contain_text('"text": "call me"')
     expect(shown).not_to_contain_text("0123456789")
-    assert desk_api.requests == []
+    assert agent_api.requests == []
 
-    desk_api.play(Answer(status=201, body={"id": 7}), Answer(body={}))
+    agent_api.play(Answer(status=201, body={"id": 7}), Answer(body={}))
     script.play(Says(calls=[call("leave_message", {"text": "call me"})]), "I passed it on.")
     page.locator("#tab-chat").click()
     page.get_by_label("Who answers").select_option("desk")
@@ -135,7 +135,7 @@ def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_en
     expect(facts).to_contain_text('"number": 7')
     expect(facts.locator("li", has_text="leave_message")).to_contain_text("done")
     expect(facts.locator(".delivery", has_text="on_end")).to_contain_text("delivered")
-    assert [(r.method, r.path, r.json) for r in desk_api.requests][1:] == [
+    assert [(r.method, r.path, r.json) for r in agent_api.requests][1:] == [
         ("POST", "/ended", {"outcome": "message"})
     ]
     press(chat, "New conversation")
@@ -145,17 +145,17 @@ def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_en
 
 
 def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_none(
-    place: Site, script: ScriptedProvider, desk_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
+    place: Site, script: ScriptedProvider, agent_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
 ) -> None:
     """The API is down when the conversation ends; the delivery is refused later, and sent again by hand."""
     for name in ("First", "Second"):
         place.rest(
             "PUT",
             "/api/agents/desk",
-            json={"document": {**document(desk_api.url), "agent": {"id": "desk", "name": name}}},
+            json={"document": {**document(agent_api.url), "agent": {"id": "desk", "name": name}}},
         )
     place.rest("POST", "/api/agents/desk/start")
-    elsewhere = {**document(desk_api.url, graphs=[GRAPH]), "agent": {"id": "graphs", "name": "Of a graph"}}
+    elsewhere = {**document(agent_api.url, graphs=[GRAPH]), "agent": {"id": "graphs", "name": "Of a graph"}}
     place.rest("PUT", "/api/agents/graphs", json={"document": elsewhere})
     place.rest("POST", "/api/agents/graphs/start")
 
@@ -166,7 +166,7 @@ def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_n
     panel.get_by_text("Versions").click()
     panel.get_by_role("button", name="Show version 1").click()
     expect(panel.locator(".doc-text")).to_have_value(
-        json.dumps({**document(desk_api.url), "agent": {"id": "desk", "name": "First"}}, indent=2)
+        json.dumps({**document(agent_api.url), "agent": {"id": "desk", "name": "First"}}, indent=2)
     )
     panel.get_by_role("button", name="Make current 1").click()
     expect(panel.locator("h2").last).to_have_text("First")
@@ -179,7 +179,7 @@ def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_n
     script.play("Good day to you.")
     ask(page, "Hello")
     answered(page, "Good day to you.")
-    desk_api.play(Answer(status=400, body={}), Answer(body={}))
+    agent_api.play(Answer(status=400, body={}), Answer(body={}))
     press(page.locator("#panel-chat"), "End conversation")
     facts = page.locator(".chat-agent")
     expect(facts).to_contain_text("Outcome: none")

@@ -23,15 +23,23 @@ from graphrag.i18n import LocalizedError
 from graphrag.llm.errors import ModelError
 from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
-from graphrag.rules.turn_state import NotNamed
+from graphrag.rules.turn_state import GraphNamed, NotNamed
 from server.errors import AuthError, TurnBroken
 from server.ws_messages import InvalidMessage
 from server.ws_outbox import ClientGone
 from tests.graphrag.test_i18n import english_in
 from tools.base import Problem
+from tools.http.addresses import AddressRefused
+from tools.http.builders import BuilderFailed
+from tools.http.fetch import RequestFailed
+from tools.http.filters import TemplateFailed
+from tools.http.problems import BadText
 
 ROOMS = ("datasources", "graphrag", "server", "tools")
-ANSWERED = {TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed}
+ANSWERED = {
+    *(TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed, GraphNamed),
+    *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
+}
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
 REASON = "the upstream said: nope, this is what the other side wrote"
 

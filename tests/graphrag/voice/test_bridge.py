@@ -71,7 +71,7 @@ def test_calls_that_are_not_complete_are_never_run_and_too_many_are_answered() -
     assert "too many" in call.sent(answered)[0]["item"]["output"]
 
 
-def test_an_interruption_clears_the_phone_first_and_the_model_hears_what_was_heard() -> None:
+def test_an_interruption_clears_the_phone_first_and_the_model_knows_what_was_heard() -> None:
     call = Call()
     response = call.respond()
     call.speak(response, "i1", 2_000, "One two three four")
@@ -137,7 +137,7 @@ def test_hanging_up_waits_for_the_last_words_to_be_played() -> None:
     assert "response.create" not in call.kinds()
 
 
-def test_a_lost_model_is_opened_anew_once_with_what_was_said() -> None:
+def test_a_lost_model_is_opened_again_once_with_what_was_said() -> None:
     call = Call()
     call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript="Where?")
     response = call.respond()
