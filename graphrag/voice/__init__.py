@@ -1,4 +1,4 @@
-"""The voice channel: a phone call answered by a declarative agent.
+"""What is decided in a phone call with a declarative agent; no channel carries it out yet.
 
-The bridge decides and knows no socket; what carries its decisions out stands around it.
+From outside: `bridge`, `signals`, `voice_session`.
 """
