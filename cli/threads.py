@@ -114,10 +114,10 @@ def _show_result(message: ToolMessage, *, full: bool) -> None:
 @threads.command("delete")
 @command()
 def delete(common: Common, thread_id: IdArgument) -> None:
-    """Delete a conversation. What it proposed stays to be decided."""
+    """Delete a conversation; one with an agent ends first. What it proposed stays to be decided."""
 
     async def work(services: Services) -> None:
-        await services.threads.delete(thread_id, services.local_person())
+        await services.life.endings.forget(thread_id, services.local_person())
 
     common.run(work)
     if common.as_json:

@@ -378,7 +378,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "agent": ("agentId", "desired", "updatedTime"),
     "agent_list": (),
     "agent_version": (),
-    "delivery": ("callId", "status", "nextTime"),
+    "delivery": ("agentId", "callId", "status", "nextTime"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""
 

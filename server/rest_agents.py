@@ -323,12 +323,10 @@ async def deliveries(
     workspaces.identity.require("reviewer")
     found: list[DeliveryDocument] = []
     for place in await workspaces.all():
-        listed = await place.services.life.deliveries.list(call_id=call_id, status=status, limit=limit)
-        found += [
-            DeliveryDocument.model_validate(each)
-            for each in listed
-            if agent_id is None or each.agent_id == agent_id
-        ]
+        listed = await place.services.life.deliveries.list(
+            agent_id=agent_id, call_id=call_id, status=status, limit=limit
+        )
+        found += [DeliveryDocument.model_validate(each) for each in listed]
     return DeliveryList(deliveries=found[:limit])
 
 

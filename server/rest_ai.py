@@ -295,7 +295,7 @@ class Success(AnswerBody):
 
 @router.delete("/thread/{thread_id}")
 async def delete(workspaces: Workspaces, thread_id: Id) -> Success:
-    """Forget a conversation. What it proposed stays to be decided."""
+    """Forget a conversation; one with an agent ends first. What it proposed stays to be decided."""
     place, _ = await workspaces.of_thread(thread_id)
-    await place.services.threads.delete(thread_id, place.person)
+    await place.services.life.endings.forget(thread_id, place.person)
     return Success()

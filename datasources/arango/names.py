@@ -21,6 +21,7 @@ COLLECTIONS: Mapping[str, str] = {
     "history": "nodius_graphs_history",
     **{name: f"nodius_ai_{name}" for name in ("approvals", "audit", "leases", "journal")},
     **{name: f"nodius_ai_{name}" for name in ("sessions", "automations", "members")},
+    **{name: f"nodius_ai_{name}" for name in ("agents", "deliveries")},
     "records": RECORDS,
     "marks": MARKS,
     "meta": META,
@@ -38,6 +39,8 @@ RECORD_COLLECTIONS: Mapping[str, str] = {
     "session": "sessions",
     "automation": "automations",
     "member": "members",
+    "agent": "agents",
+    "delivery": "deliveries",
 }
 """Where a kind of record is kept; every other kind is in `records`."""
 

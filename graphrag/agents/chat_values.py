@@ -6,13 +6,10 @@ From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `RunningAgen
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-
-import orjson
 
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread
@@ -20,11 +17,9 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tools.http.compiled import RESERVED_CTX
-from tools.http.executor import MAX_STORED_BYTES, HttpExecutor
+from tools.http.executor import HttpExecutor, store_matches
 from tools.http.json_paths import Path
 from tools.http.scope import ConversationValues, Scope, iso_time
-
-log = logging.getLogger(__name__)
 
 TRANSCRIPT_CHARS: Final = 100_000
 """What was said before is left out of the transcript: a request has to hold it."""
@@ -162,12 +157,7 @@ def transcript_of(thread: Thread) -> list[dict[str, Any]]:
 def taken(store: Sequence[tuple[str, Path]], response: Any, scope: Scope) -> dict[str, Any]:
     """Return what is stored in ctx of an answer: the first match of each path, null without one."""
     found: dict[str, Any] = {}
-    for name, path in store:
-        value = path.first(response, scope)
-        if len(orjson.dumps(value)) > MAX_STORED_BYTES:
-            log.warning("value_too_large", extra={"value": name})
-        elif name not in RESERVED_CTX:
-            found[name] = value
+    store_matches(found, [each for each in store if each[0] not in RESERVED_CTX], response, scope)
     return found
 
 

@@ -118,10 +118,15 @@ class Deliveries:
         self._sending: dict[str, asyncio.Task[None]] = {}
 
     async def list(
-        self, *, call_id: str | None = None, status: DeliveryStatus | None = None, limit: int = 100
+        self,
+        *,
+        agent_id: str | None = None,
+        call_id: str | None = None,
+        status: DeliveryStatus | None = None,
+        limit: int = 100,
     ) -> list[Delivery]:
         """Return deliveries by the time at which something happens to them next. Raises: SourceError."""
-        where = {"callId": call_id, "status": status}
+        where = {"agentId": agent_id, "callId": call_id, "status": status}
         given: dict[str, str | int | bool] = {name: value for name, value in where.items() if value}
         found = await self._records.query(KIND, given, order_by="nextTime", limit=limit)
         return [read for record in found if (read := _read(record)) is not None]

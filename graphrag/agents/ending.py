@@ -30,6 +30,7 @@ from graphrag.agents.deliveries import Deliveries, LifecycleEvent, owed
 from graphrag.agents.errors import AgentError, AgentNotFound
 from graphrag.agents.outcome_rules import outcome_of
 from graphrag.leases import now_ms
+from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +122,17 @@ class Endings:
         if agent.on_end is not None:
             events.append("on_end")
         return thread, events
+
+    async def forget(self, thread_id: str, person: Person) -> None:
+        """Delete a person's conversation; one with an agent ends first, and what is owed for it is sent once.
+
+        Raises: ThreadNotFound, ThreadBusy, SourceError.
+        """
+        thread = (await self._threads.get(thread_id, person)).thread
+        if thread.agent is not None:
+            await self.end(thread_id, "ended_by_person", stop=True)
+            await self._deliveries.wait_until_sent([thread_id], timeout_s=WAITED_S)
+        await self._threads.delete(thread_id, person)
 
     async def end_idle(self, now: int | None = None) -> int:
         """End conversations in which nobody wrote for as long as their agent waits, or which the agent ended.

@@ -118,7 +118,7 @@ class Shared:
     embedding_queue: EmbeddingQueue
     meter: UsageMeter
     secrets: Secrets
-    """Of agents' documents."""
+    """Of the documents of agents in the settings' own workspace; masked in all."""
     call_log: CallLog = field(default_factory=CallLog)
 
     def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
@@ -163,9 +163,9 @@ class Shared:
         retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
         queue = self.embedding_queue.of(workspace)
         threads, is_first = Threads(records), workspace == self.settings.workspace
-        agents, life = agents_of(
-            settings, source, records, threads, secrets=self.secrets, keeps_lists=is_first
-        )
+        # Who writes documents elsewhere names hosts of their own: they must not get what was set up here.
+        secrets = self.secrets if is_first else self.secrets.only_masking()
+        agents, life = agents_of(settings, source, records, threads, secrets=secrets, keeps_lists=is_first)
         return Services(
             settings=settings,
             database=self.database,

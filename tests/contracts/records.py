@@ -269,6 +269,13 @@ class RecordQueryContract(Contract):
             with pytest.raises(UnknownIndexField):
                 await records.query(kind, order_by="secret")
 
+    async def test_a_query_finds_records_of_its_kind_alone(self, records: RecordStore) -> None:
+        kinds = ("agent", "agent_list", "agent_version", "delivery", "policy")
+        for kind in kinds:
+            await records.put(a_record("one", kind, agentId="x"), expected_version=None)
+        for kind in kinds:
+            assert [found.kind for found in await records.query(kind)] == [kind]
+
     async def test_every_declared_field_is_queried(self, records: RecordStore) -> None:
         for kind, fields in RECORD_INDEXES.items():
             await records.put(a_record("sevens", kind, **dict.fromkeys(fields, 7)), expected_version=None)

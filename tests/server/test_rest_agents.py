@@ -105,6 +105,17 @@ async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
         assert secret not in refused.text
 
 
+async def test_the_secrets_of_the_service_are_not_those_of_other_workspaces(secret: str) -> None:
+    async with service() as running, running.as_("eve", "admin", "elsewhere") as eve:
+        await stored(eve, **WITH_TOOL)
+        for dry in (True, False):
+            body = {"args": {"number": 1}, "dryRun": dry}
+            tried = (await eve.post(f"{AT}/tools/cancel/try", json=body)).json()
+            assert ("result" not in tried) if dry else ("secret" in tried["result"]["error"])
+        refused = await eve.post(f"{AT}/start")
+        assert [each["code"] for each in refused.json()["error"]["details"]][-1] == "secret_missing"
+
+
 async def test_tools_and_deliveries_of_agents_are_counted() -> None:
     async with service() as running, running.as_("ann", "admin") as ann:
         await stored(ann, tools={"look": {"type": "http", "url": "http://127.0.0.1:9/x"}})

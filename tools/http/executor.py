@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode
@@ -16,6 +17,7 @@ from tools.http.builders import About, BuilderFailed
 from tools.http.compiled import CompiledRequest, CompiledStep, CompiledTool
 from tools.http.fetch import KEPT_IN_URL, FailCode, HttpAnswer, HttpClient, PreparedRequest, RequestFailed
 from tools.http.filters import TemplateFailed, as_text, compact
+from tools.http.json_paths import Path
 from tools.http.scope import ConversationValues, Scope
 from tools.http.secret_values import Secrets
 from tools.http.value_tree import ValueTree
@@ -23,6 +25,9 @@ from tools.http.value_tree import ValueTree
 log = logging.getLogger(__name__)
 
 MAX_STORED_BYTES = 64 * 1024
+MAX_CTX_BYTES = 256 * 1024
+"""Of all values of a conversation that its document stores: they are written with it after each step."""
+MAX_ID_CHARS = 150
 MAX_DETAIL_CHARS = 500
 MAX_TEXT_CHARS = 4_000
 MAX_HEADER_CHARS = 8_000
@@ -76,7 +81,11 @@ class _Run:
         )
 
     def key(self, step: str) -> str:
-        return quote(f"{self.values.call_id}:{self.call_id}:{step}", safe=":")[:250]
+        """Return what an API knows the request by; a server may take no long one."""
+        call_id = quote(self.call_id, safe=":")
+        if len(call_id) > MAX_ID_CHARS:
+            call_id = hashlib.sha256(call_id.encode()).hexdigest()
+        return f"{self.values.call_id}:{call_id}:{step}"
 
 
 OnTool = Callable[[str, str, float, bool], None]
@@ -160,7 +169,7 @@ class HttpExecutor:
             raise RequestFailed("refused_by_server", fact=str(answer.status))
         if tool.success_if is not None and not tool.success_if.holds(run.scope()):
             raise RequestFailed("not_accepted")
-        stored = self._stored(run, answer)
+        stored = store_matches(run.values.ctx, tool.store, answer.value, run.scope())
         run.values.ctx.update(dict.fromkeys(tool.flags, True))
         value = self._returned(run, tool.on_success, answer.value)
         return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=tool.flags)
@@ -250,18 +259,6 @@ class HttpExecutor:
         value = self.secrets.mask_value(answer.value)
         return replace(answer, value={"text": value[:MAX_TEXT_CHARS]} if answer.is_text else value)
 
-    def _stored(self, run: _Run, answer: HttpAnswer) -> tuple[str, ...]:
-        """Store values of the answer in ctx; return the names of those that are not too large."""
-        stored: list[str] = []
-        for name, path in run.tool.store:
-            value = path.first(answer.value, run.scope())
-            if len(compact(value).encode()) > MAX_STORED_BYTES:
-                log.warning("value_too_large", extra={"where": f"{run.tool.where}.store_in_ctx.{name}"})
-                continue
-            run.values.ctx[name] = value
-            stored.append(name)
-        return tuple(stored)
-
     def _failed(self, run: _Run, failed: RequestFailed) -> ToolOutcome:
         """Return what the model gets of a tool that failed: its own words, else the standard error."""
         error = self._sentence(failed.code, run.values.language, failed.fact)
@@ -285,6 +282,31 @@ class HttpExecutor:
         except TemplateFailed:
             log.warning("return_not_rendered", extra={"where": run.tool.where})
             return default
+
+
+def store_matches(
+    ctx: dict[str, Any], store: Sequence[tuple[str, Path]], response: Any, scope: Scope
+) -> tuple[str, ...]:
+    """Put the first match of each path into ctx, null without one; return the names.
+
+    A value that is too large, or that ctx has no room for, is left out.
+    """
+    left = MAX_CTX_BYTES - sum(_size(ctx[name]) for name in ctx if store and name != "transcript")
+    stored: list[str] = []
+    for name, path in store:
+        value = path.first(response, scope)
+        size, before = _size(value), _size(ctx[name]) if name in ctx else 0
+        if size > MAX_STORED_BYTES or size - before > left:
+            log.warning("value_too_large", extra={"value": name})
+            continue
+        ctx[name] = value
+        left -= size - before
+        stored.append(name)
+    return tuple(stored)
+
+
+def _size(value: Any) -> int:
+    return len(compact(value).encode())
 
 
 def _unrendered(failed: TemplateFailed) -> RequestFailed:

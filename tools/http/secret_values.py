@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
@@ -29,6 +30,12 @@ class Secrets:
 
     def __repr__(self) -> str:
         return f"Secrets({', '.join(self._values)})"
+
+    def only_masking(self) -> Secrets:
+        """Return what masks the same texts and gives no value: for who may not send them."""
+        made = copy(self)
+        made._values = {}
+        return made
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
         """Return the values of some secrets, for headers."""

@@ -12,7 +12,7 @@ from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
-from graphrag.agent.thread_store import ThreadBusy
+from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
 from graphrag.agents.errors import DeliveryNotFound, DeliveryRefused
 from tests.support.agent_life import (
     SECOND,
@@ -21,6 +21,7 @@ from tests.support.agent_life import (
     Sent,
     server_on,
 )
+from tests.support.agents import EDITOR, VIEWER
 from tests.support.automations import DAY, HOUR, MINUTE, Clock
 from tools.http.fetch import HttpAnswer, RequestFailed
 
@@ -95,6 +96,8 @@ async def test_a_conversation_lives_from_its_first_message_to_its_idle_end(
     assert [each.key for each in api.sent] == [
         f"{stored.thread.key}:{event}" for event in ("on_start", "on_no_action", "on_end")
     ]
+    assert len(await server.life.deliveries.list(agent_id="shop")) == 3
+    assert not await server.life.deliveries.list(agent_id="other")
     assert await server.life.endings.end(stored.thread.key, "ended_by_person") is None
     server.clock.now += 2 * DAY
     await server.tick()
@@ -305,6 +308,20 @@ async def test_a_running_turn_is_not_ended_by_idleness_and_stopped_by_a_person(
             holder = await leases.holder(key)
     assert (await ending) is not None
     assert (await server.part(stored)).end_reason == "ended_by_person"
+
+
+async def test_a_conversation_that_is_deleted_ends_first_and_its_api_gets_what_it_is_owed(
+    memory: Database, api: Api
+) -> None:
+    server = server_on(memory, api)
+    stored = await server.begin()
+    key = stored.thread.key
+    with pytest.raises(ThreadNotFound):
+        await server.life.endings.forget(key, VIEWER)
+    await server.life.endings.forget(key, EDITOR)
+    assert [each.key.partition(":")[2] for each in api.sent] == ["on_start", "on_no_action", "on_end"]
+    with pytest.raises(ThreadNotFound):
+        await server.part(stored)
 
 
 async def test_conversations_end_with_their_agent_or_their_graph(memory: Database, api: Api) -> None:

@@ -203,6 +203,26 @@ async def test_success_stores_then_flags_then_returns(bench: Bench) -> None:
     assert outcome.flags == ("placed",)
 
 
+async def test_what_a_conversation_stores_has_room_for_so_much(bench: Bench) -> None:
+    names = [f"v{number}" for number in range(9)]
+    store = dict.fromkeys(names, "$.big")
+    for _ in range(2):
+        bench.api.answers = [answer({"big": "x" * 60_000})]
+        outcome = await bench.run(store_in_ctx=store)
+        assert list(outcome.stored) == names[:4], "those that are stored again take no more room"
+    assert len(json.dumps(bench.values.ctx)) < 256 * 1024
+
+
+async def test_an_act_and_its_step_have_keys_of_their_own_however_long_the_models_id_is(bench: Bench) -> None:
+    bench.api.answers = [answer({}), answer({})] * 2
+    tool = bench.tool(method="POST", pre_steps=[{"method": "POST", "url": "{{base_url}}/s"}])
+    for ending in "ab":
+        await bench.executor.run(tool, {}, bench.values, "call_" + "x" * 4_000 + ending)
+    keys = [sent.headers["idempotency-key"] for sent in bench.api.got]
+    assert len(set(keys)) == 4
+    assert max(map(len, keys)) < 255
+
+
 async def test_success_if_decides_beside_the_status(bench: Bench) -> None:
     bench.api.answers = [answer({"accepted": False, "why": "full"})]
     document = {"success_if": "$.accepted == true and status == 200", "on_success_flags": ["placed"]}
