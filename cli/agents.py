@@ -134,6 +134,7 @@ def apply(
 ) -> None:
     """Store documents as the newest versions of their agents. One that did not change gets no new version."""
     given, sources = _variables(var), [_read(file) for file in files]
+    refused: list[Path] = []
 
     async def work(services: Services) -> list[dict[str, Any]]:
         done: list[dict[str, Any]] = []
@@ -144,8 +145,10 @@ def apply(
                 )
                 if start:
                     await services.agents.start(applied.agent.agent_id)
-            except InvalidAgent as exc:
-                _show_errors(str(file), exc)
+            except InvalidAgent as exc:  # the other files are not at fault
+                _show_problems(str(file), exc)
+                refused.append(file)
+                continue
             view = await services.agents.view(applied.agent.agent_id)
             warnings = [_json(problem) for problem in applied.warnings]
             done.append({**view.to_document(), "changed": applied.changed, "warnings": warnings})
@@ -154,12 +157,13 @@ def apply(
     done = run(common.settings(), work, creates=True)
     if common.as_json:
         render.json(done)
-        return
-    for one in done:
+    for one in () if common.as_json else done:
         word = "stored" if one["changed"] else "unchanged"
         render.line(f"{one['id']}: version {one['version']} {word}, {one['state']}")
         for warning in one["warnings"]:
             render.note(f"  {warning['where']}: {warning['what']}")
+    if refused:
+        raise typer.Exit(EXIT_USAGE)
 
 
 @agents.command("start")
@@ -348,10 +352,13 @@ def _checked_json(file: Path, checked: CheckedDocument, secrets: dict[str, bool]
 
 def _show_errors(named: str, exc: InvalidAgent) -> NoReturn:
     """Print every error and end the program."""
-    problems = cast(Sequence[DocumentProblem], exc.errors)
-    for problem in problems:
-        render.fault(f"{named}: error: {_problem(problem)}")
+    _show_problems(named, exc)
     raise typer.Exit(EXIT_USAGE)
+
+
+def _show_problems(named: str, exc: InvalidAgent) -> None:
+    for problem in cast(Sequence[DocumentProblem], exc.errors):
+        render.fault(f"{named}: error: {_problem(problem)}")
 
 
 def _show_state(common: Common, view: AgentView) -> None:

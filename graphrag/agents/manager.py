@@ -303,10 +303,6 @@ class AgentManager:
         executor.on_tool = self.on_tool
         return executor
 
-    async def open_conversations(self, agent_id: str) -> int:
-        """Return how many conversations of an agent are open."""
-        return await self.activity.open_conversations(agent_id)
-
     async def model_unreachable(self, agent_id: str) -> None:
         """Note for the agent's health that its model could not be reached. Raises: AgentNotFound."""
         now = self.agents.clock()

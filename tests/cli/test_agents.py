@@ -74,6 +74,12 @@ def test_check_says_where_what_and_what_is_allowed_and_makes_no_database(place: 
     assert said("schema")["$id"] == "nodius-agent/2.0"
 
 
+def test_of_several_files_those_in_order_are_applied_and_said(place: Path) -> None:
+    broken = written(place, "broken.json", graphs=[7])
+    [applied] = said("apply", broken, written(place), "--start", code=2)
+    assert (applied["id"], applied["state"]) == ("helpdesk", "running")
+
+
 def test_what_an_agent_lacks_is_said_when_it_is_started(place: Path) -> None:
     assert invoke("agents", "apply", written(place, graphs=["nowhere"])).exit_code == 0
     done = invoke("agents", "start", "helpdesk")

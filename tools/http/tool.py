@@ -13,6 +13,7 @@ from tools.http.executor import HttpExecutor, ToolOutcome
 from tools.http.filters import compact
 from tools.http.scope import ConversationValues
 
+RESULT_CHARS = 16_000
 STORING_S = 5.0
 """Seconds for storing what a tool changed, beyond its own time."""
 AfterTool = Callable[[str, str, ToolOutcome], Awaitable[None]]
@@ -35,7 +36,6 @@ def http_tool(
     values: ConversationValues,
     *,
     after: AfterTool | None = None,
-    result_chars: int = 16_000,
 ) -> Tool[DescribedArguments]:
     """Return the tool as a model can call it in the conversation of `values`."""
 
@@ -48,7 +48,7 @@ def http_tool(
         problem = (
             ToolError(code="unavailable", problems=(Problem(what=outcome.code),)) if outcome.code else None
         )
-        return ToolResult(text=cut(text, result_chars), error=problem)
+        return ToolResult(text=cut(text, RESULT_CHARS), error=problem)
 
     return Tool(
         name=declaration.name,
