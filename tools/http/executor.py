@@ -185,8 +185,8 @@ class HttpExecutor:
             run.answer = await self._sent(prepared)
             if not run.answer.ok:
                 raise RequestFailed("refused_by_server", fact=str(run.answer.status))
-            for name, path in step.extract:
-                run.pre[name] = path.first(run.answer.value, run.scope())
+            for name, path in step.extract:  # a path over a large answer takes longer than others may wait
+                run.pre[name] = await asyncio.to_thread(path.first, run.answer.value, run.scope())
         if step.fail_if is None or not step.fail_if.holds(run.scope()):
             return None
         status = None if run.answer is None else run.answer.status

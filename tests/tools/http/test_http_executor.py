@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -172,6 +173,22 @@ async def test_steps_run_in_order_extract_and_stop_the_tool(bench: Bench) -> Non
     assert [(got.method, got.body) for got in bench.api.got] == [("GET", b""), ("PATCH", b'{"id":"u42"}')]
     assert "idempotency-key" not in bench.api.got[0].headers
     assert bench.tool(**document).effect == "acts"
+
+
+async def test_a_step_looks_through_its_answer_beside_the_event_loop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def first(_path: Any, document: Any) -> Any:
+        threads.append(threading.current_thread())
+        return document
+
+    monkeypatch.setattr("tools.http.json_paths._first", first)
+    bench.api.answers = [answer({"a": 1}), answer({})]
+    await bench.run(pre_steps=[{"url": "{{base_url}}/s", "extract": {"a": "$.a"}}])
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_a_step_that_fails_ends_the_tool_as_its_error(bench: Bench) -> None:
