@@ -22,8 +22,8 @@ from tests.support.automations import DAY, HOUR, MONDAY, Clock, Night, night_on
 from tests.support.scripted_provider import ScriptedProvider
 
 SERVERS = 4
-AUTOMATIONS = int(os.environ.get("SESSION_AUTOMATIONS", "20"))
-DAYS = int(os.environ.get("SESSION_DAYS", "30"))
+AUTOMATIONS = int(os.environ.get("SESSION_AUTOMATIONS", "10"))
+DAYS = int(os.environ.get("SESSION_DAYS", "6"))
 KILLED_WITHIN_S = float(os.environ.get("SESSION_KILLED_WITHIN_S", "10"))
 """The next server is killed within so long."""
 A_DAY_S = 120 + 2 * AUTOMATIONS

@@ -51,7 +51,7 @@ from tests.support.automations import (
 )
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
-EXAMPLES = int(os.environ.get("ANY_ORDER_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("ANY_ORDER_EXAMPLES", "80"))
 """Of the slow test, over all stores."""
 SHARES = {"memory": 0.5, "sqlite": 0.3, "arango": 0.2}
 STEPS: dict[str, Callable[[int], Any]] = {
