@@ -175,7 +175,7 @@ async def test_steps_run_in_order_extract_and_stop_the_tool(bench: Bench) -> Non
     assert bench.tool(**document).effect == "acts"
 
 
-async def test_a_step_looks_through_its_answer_beside_the_event_loop(
+async def test_answers_are_looked_through_beside_the_event_loop(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
@@ -186,9 +186,13 @@ async def test_a_step_looks_through_its_answer_beside_the_event_loop(
 
     monkeypatch.setattr("tools.http.json_paths._first", first)
     bench.api.answers = [answer({"a": 1}), answer({})]
-    await bench.run(pre_steps=[{"url": "{{base_url}}/s", "extract": {"a": "$.a"}}])
-    assert len(threads) == 1
-    assert threads[0] is not threading.main_thread()
+    await bench.run(
+        pre_steps=[{"url": "{{base_url}}/s", "extract": {"a": "$.a"}}],
+        store_in_ctx={"b": "$.b"},
+        on_success={"return": "$.c"},
+    )
+    assert len(threads) == 3
+    assert threading.main_thread() not in threads
 
 
 async def test_a_step_that_fails_ends_the_tool_as_its_error(bench: Bench) -> None:
