@@ -23,7 +23,7 @@ from tools.http.problems import DocumentProblem
 
 router = APIRouter(prefix="/api", tags=["agents"], responses=ERRORS)
 
-Document = Annotated[dict[str, Any] | Annotated[str, Field(max_length=1_000_000)], Field()]
+Document = Annotated[dict[str, Any] | Annotated[str, Field(max_length=300_000)], Field()]
 Variables = Annotated[dict[str, str], Field(max_length=200)]
 Version = Annotated[int, Field(ge=1)]
 

@@ -24,7 +24,7 @@ from tests.support.scripted_provider import ScriptedProvider
 SERVERS = 4
 AUTOMATIONS = int(os.environ.get("SESSION_AUTOMATIONS", "10"))
 DAYS = int(os.environ.get("SESSION_DAYS", "6"))
-KILLED_WITHIN_S = float(os.environ.get("SESSION_KILLED_WITHIN_S", "10"))
+KILLED_WITHIN_S = float(os.environ.get("SESSION_KILLED_WITHIN_S", "2"))
 """The next server is killed within so long."""
 A_DAY_S = 120 + 2 * AUTOMATIONS
 

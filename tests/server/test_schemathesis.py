@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from graphrag.live.edits import rename_sheet
 from tests.support.served import Served, served
-from tests.support.service import AUTOMATION, GRAPH, token
+from tests.support.service import AUTOMATION, GRAPH, token, with_an_agent
 
 CHANGE = 'rename error-handler to "Report error"'
 UNCHECKED = "positive_data_acceptance"
@@ -50,6 +50,7 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
                 "edit_id": str(edit.timestamp),
                 "automation_id": key,
                 "session_id": run.json()["sessionId"],
+                **await with_an_agent(running.state),
             },
         )
 
