@@ -5,13 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from cli import render
+from cli.agent_display import (
+    HEALTH_STYLES,
+    checked_facts,
+    health_text,
+    problem_facts,
+    problem_text,
+    show_errors,
+    show_problems,
+    show_report,
+    show_state,
+    show_trouble,
+)
 from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, command, fail, local_time, run
 from graphrag.agents.agent_view import AgentView
 from graphrag.agents.chat_values import Locale
@@ -19,11 +30,10 @@ from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
-from graphrag.agents.sync import AgentLists, SyncReport
+from graphrag.agents.sync import AgentLists
 from graphrag.agents.trying import ToolTrial, try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
-from tools.http.problems import DocumentProblem
 
 agents = typer.Typer(
     help="Declarative agents: documents that say how an assistant works.", no_args_is_help=True
@@ -45,7 +55,10 @@ MAX_FILE_BYTES = 1 << 20
 @agents.command("list")
 @command()
 def list_agents(common: Common) -> None:
-    """List agents with state, health, version and open conversations, and what is wrong with lists."""
+    """List agents with their state and health.
+
+    Also: version, open conversations, and what is wrong with lists.
+    """
 
     async def work(services: Services) -> tuple[list[AgentView], list[dict[str, Any]]]:
         return await services.agents.list(), await services.agents.list_reports()
@@ -55,12 +68,12 @@ def list_agents(common: Common) -> None:
         render.json({"agents": [view.to_document() for view in found], "lists": lists})
     elif found:
         rows = [
-            [v.agent.agent_id, v.agent.name, v.state, _health(v), v.agent.version, v.activity.open]
+            [v.agent.agent_id, v.agent.name, v.state, health_text(v), v.agent.version, v.activity.open]
             for v in found
         ]
         render.table(["id", "name", "state", "health", "version", "open"], rows, numbers=[4, 5], folded=1)
     for report in () if common.as_json else lists:
-        _show_trouble(report)
+        show_trouble(report)
     if not found:
         render.note("There is no agent yet: `nodius agents apply FILE --start`.")
         raise typer.Exit(EXIT_NOTHING)
@@ -73,7 +86,10 @@ def show(
     agent_id: IdArgument,
     version: Annotated[int | None, typer.Option("--version", metavar="N", help="An older version.")] = None,
 ) -> None:
-    """Print an agent's document; which versions are kept stands on standard error."""
+    """Print an agent's document.
+
+    Which versions are kept stands on standard error.
+    """
 
     async def work(services: Services) -> tuple[dict[str, Any], AgentView]:
         shown = await services.agents.document(agent_id, version)
@@ -109,12 +125,12 @@ def check(
         settings = settings.model_copy(update={"db": "memory:"})
     results = list(zip(files, run(settings, work), strict=True))
     if common.as_json:
-        render.json([_checked_json(file, checked, secrets) for file, (checked, secrets) in results])
+        render.json([checked_facts(file, checked, secrets) for file, (checked, secrets) in results])
     for file, (checked, secrets) in () if common.as_json else results:
         for problem in checked.errors:
-            render.line(f"{file}: error: {_problem(problem)}", "red")
+            render.line(f"{file}: error: {problem_text(problem)}", "red")
         for problem in checked.warnings:
-            render.line(f"{file}: warning: {_problem(problem)}", "yellow")
+            render.line(f"{file}: warning: {problem_text(problem)}", "yellow")
         for name, is_there in secrets.items():
             render.line(f"{file}: secret {name}: {'present' if is_there else 'missing'}")
         if not checked.errors:
@@ -146,11 +162,11 @@ def apply(
                 if start:
                     await services.agents.start(applied.agent.agent_id)
             except InvalidAgent as exc:  # the other files are not at fault
-                _show_problems(str(file), exc)
+                show_problems(str(file), exc)
                 refused.append(file)
                 continue
             view = await services.agents.view(applied.agent.agent_id)
-            warnings = [_json(problem) for problem in applied.warnings]
+            warnings = [problem_facts(problem) for problem in applied.warnings]
             done.append({**view.to_document(), "changed": applied.changed, "warnings": warnings})
         return done
 
@@ -175,10 +191,10 @@ def start_agent(common: Common, agent_id: IdArgument) -> None:
         try:
             await services.agents.start(agent_id)
         except InvalidAgent as exc:
-            _show_errors(agent_id, exc)
+            show_errors(agent_id, exc)
         return await services.agents.view(agent_id)
 
-    _show_state(common, common.run(work))
+    show_state(common, common.run(work))
 
 
 @agents.command("stop")
@@ -194,13 +210,16 @@ def stop_agent(
         await services.agents.stop(agent_id, now=now)
         return await services.agents.view(agent_id)
 
-    _show_state(common, common.run(work))
+    show_state(common, common.run(work))
 
 
 @agents.command("delete")
 @command()
 def delete(common: Common, agent_id: IdArgument) -> None:
-    """Delete a stopped agent without open conversations, with all its versions."""
+    """Delete a stopped agent with all its versions.
+
+    It may have no open conversation.
+    """
 
     async def work(services: Services) -> None:
         await services.agents.delete(agent_id)
@@ -219,13 +238,16 @@ def rollback(
     agent_id: IdArgument,
     version: Annotated[int, typer.Argument(metavar="N", help="A version that is kept.")],
 ) -> None:
-    """Make an older version the current one, for conversations that begin from now on."""
+    """Make an older version the current one.
+
+    It is for conversations that begin from now on.
+    """
 
     async def work(services: Services) -> AgentView:
         await services.agents.rollback(agent_id, version)
         return await services.agents.view(agent_id)
 
-    _show_state(common, common.run(work))
+    show_state(common, common.run(work))
 
 
 @agents.command("schema")
@@ -245,7 +267,10 @@ def try_one(
     ctx: Annotated[str, typer.Option("--ctx", metavar="JSON", help="Values of ctx.")] = "{}",
     send: Annotated[bool, typer.Option("--send", help="Send the requests.")] = False,
 ) -> None:
-    """Print the requests that a tool would send, secrets masked; with --send what it gives."""
+    """Print the requests that a tool would send.
+
+    Secrets are masked; with --send they are sent, and what the tool gives is printed.
+    """
     trial = ToolTrial(
         agent_id=agent_id, tool=tool, args=_object("--args", args), ctx=_object("--ctx", ctx), sends=send
     )
@@ -274,14 +299,17 @@ def sync(
         bool, typer.Option("--allow-shrink", help="Also where the list lost more than half.")
     ] = False,
 ) -> None:
-    """Make agents of somebody's list: apply what changed, start what is new, stop what is gone."""
+    """Make agents of somebody's list.
+
+    Applies what changed, starts what is new, stops what is gone.
+    """
 
     async def work(services: Services) -> bool:
         lists = AgentLists(services.agents)
         while True:
             try:
                 report = await lists.run(source, dry_run=dry_run, allow_shrink=allow_shrink)
-                _show_report(common, report)
+                show_report(common, report)
                 if every is None:
                     return report.error is None and not report.broken
             except AgentListRefused as exc:
@@ -307,7 +335,9 @@ def health(common: Common) -> None:
         render.json([view.to_document() for view in found])
     else:
         for view in found:
-            render.line(f"{view.agent.agent_id}: {_health(view)}, {view.state}", _STYLES[view.health])
+            render.line(
+                f"{view.agent.agent_id}: {health_text(view)}, {view.state}", HEALTH_STYLES[view.health]
+            )
             for problem in view.to_document()["problems"]:
                 render.line(f"  {problem['where']}: {problem['what']}")
     if any(view.health == "failed" for view in found):
@@ -321,74 +351,6 @@ def demo_api(
     """Serve the API of the sample documents on loopback."""
     render.note(f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}.")
     serve_demo_api(port)
-
-
-_STYLES = {"ok": "green", "degraded": "yellow", "failed": "red"}
-
-
-def _health(view: AgentView) -> str:
-    return f"{view.health} ({', '.join(view.reasons)})" if view.reasons else view.health
-
-
-def _problem(problem: DocumentProblem) -> str:
-    column = "" if problem.column is None else f", column {problem.column}"
-    allowed = "" if problem.allowed is None else f"; allowed: {problem.allowed}"
-    return f"{problem.where or 'document'}{column}: {problem.what} ({problem.code}){allowed}"
-
-
-def _json(problem: DocumentProblem) -> dict[str, Any]:
-    return {name: fact for name, fact in asdict(problem).items() if fact is not None}
-
-
-def _checked_json(file: Path, checked: CheckedDocument, secrets: dict[str, bool]) -> dict[str, Any]:
-    return {
-        "file": str(file),
-        "ok": not checked.errors,
-        "errors": [_json(problem) for problem in checked.errors],
-        "warnings": [_json(problem) for problem in checked.warnings],
-        "secrets": {name: "present" if there else "missing" for name, there in secrets.items()},
-    }
-
-
-def _show_errors(named: str, exc: InvalidAgent) -> NoReturn:
-    """Print every error and end the program."""
-    _show_problems(named, exc)
-    raise typer.Exit(EXIT_USAGE)
-
-
-def _show_problems(named: str, exc: InvalidAgent) -> None:
-    for problem in cast(Sequence[DocumentProblem], exc.errors):
-        render.fault(f"{named}: error: {_problem(problem)}")
-
-
-def _show_state(common: Common, view: AgentView) -> None:
-    if common.as_json:
-        render.json(view.to_document())
-    else:
-        render.line(f"{view.agent.agent_id}: {view.state}, version {view.agent.version}, {_health(view)}")
-
-
-def _show_report(common: Common, report: SyncReport) -> None:
-    if common.as_json:
-        render.json(report.to_document())
-        return
-    if report.error is None:
-        done = [f"{report.unchanged} unchanged"]
-        for word in ("created", "changed", "started", "stopped", "kept"):
-            names: list[str] = getattr(report, word)
-            if names:
-                done.append(f"{len(names)} {word} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})")
-        would = "would be: " if report.dry_run else ""
-        render.line(f"{report.source}: {report.listed} listed; {would}{', '.join(done)}")
-    _show_trouble(report.to_document())
-
-
-def _show_trouble(report: dict[str, Any]) -> None:
-    """Print why a list was not followed, and which of its items make no agent."""
-    if report.get("error"):
-        render.fault(f"{report['source']}: nothing was changed: {report['error']}")
-    for broken in report.get("broken", ()):
-        render.fault(f"{report['source']}: {broken['id'] or '?'}: {broken['what']}")
 
 
 def _variables(given: Sequence[str] | None) -> dict[str, str]:

@@ -24,7 +24,8 @@ from cli.common import (
 from cli.sessions import run_rows, show_run
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
-from graphrag.app.wiring import Model, Services, open_model, worker_of, workspaces_with_automations
+from graphrag.app.models import Model, open_model
+from graphrag.app.wiring import Services, worker_of, workspaces_with_automations
 from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.scheduler import Scheduler

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
 
 from graphrag.agent.events import Event
 from graphrag.agent.loop import Agent, AgentAsked
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
+from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.chat_values import RunningAgents
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_agent import AgentParts, DocumentAgent
@@ -25,10 +24,6 @@ from graphrag.agents.life import AgentLife
 from graphrag.approvals import Person
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.prices import Pricing
-
-STOPPING_S = 15.0
-"""So long an end waits for the turn under way: an act that began is finished first."""
-_POLL_S = 0.1
 
 ModelOf = Callable[[str | None, str | None], tuple[LLMProvider, Pricing]]
 """Gives the model of a provider's and a model's name; None: the service's. Raises: SettingsError."""
@@ -84,16 +79,7 @@ class AgentChats(Agent):
         thread = (await self._threads.get(thread_id, person)).thread
         if thread.agent is None:
             raise ThreadWithoutAgent(thread_id=thread_id)
-        until = asyncio.get_running_loop().time() + STOPPING_S
-        while True:
-            try:
-                ended = await self.life.endings.end(thread_id, "ended_by_person")
-                break
-            except ThreadBusy:
-                if asyncio.get_running_loop().time() > until:
-                    raise
-            await self.leases.ask_to_stop(thread_id)
-            await asyncio.sleep(_POLL_S)
+        ended = await self.life.endings.end(thread_id, "ended_by_person", stop=True)
         if ended is None:
             raise ThreadEnded(thread_id=thread_id)
         return ended

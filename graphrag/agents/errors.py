@@ -10,7 +10,6 @@ AgentError
 ├── InvalidAgent          the document, or the world it needs, is not in order; `errors` say where
 ├── AgentStateRefused     what is asked does not fit the agent's state
 ├── AgentNotRunning       no conversation begins with it now
-├── AgentFull             it has as many conversations at once as it may have
 ├── AgentBlocked          a check of the document refuses this caller
 ├── AgentSessionFailed    its instructions were not to be had
 ├── AgentNotInChat        its document answers on other channels only
@@ -132,13 +131,6 @@ class AgentNotRunning(AgentError):
 
     def __init__(self, *, agent_id: str, state: str) -> None:
         super().__init__(id=agent_id[:80], state=state)
-
-
-class AgentFull(AgentError):
-    code = "agent_full"
-
-    def __init__(self, *, agent_id: str, limit: int) -> None:
-        super().__init__(id=agent_id[:80], limit=limit)
 
 
 class AgentBlocked(AgentError):

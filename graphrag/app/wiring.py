@@ -26,6 +26,7 @@ from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_secrets
 from graphrag.app.databases import open_database
+from graphrag.app.models import Model, open_model
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.automations.automation import KIND as AUTOMATION_KIND
 from graphrag.automations.automation_store import Automations
@@ -44,7 +45,6 @@ from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
 from graphrag.llm.prices import Pricing
-from graphrag.llm.registry import choose, make_provider
 from graphrag.llm.usage_accounts import Payer, UsageAccounts
 from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
@@ -265,65 +265,6 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
     """
     async with open_model(services.settings, provider, embedder=services.embedder) as model:
         yield agent_of(services, model)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """The provider that answers, for all workspaces of a process, and its prices.
-
-    `others` has those that agents name in its place; None: it answers for them too.
-    """
-
-    provider: LLMProvider
-    pricing: Pricing
-    others: OtherModels | None = None
-
-    def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
-        """Return the provider of a name, asked for a model; None: as here. Raises: SettingsError."""
-        if self.others is None or not (provider or model):
-            return self.provider, self.pricing
-        return self.others.of(provider, model)
-
-
-class OtherModels:
-    """The models that agents name, each made when it is first asked for."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._made: dict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = {}
-
-    def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
-        """Return a provider asked for a model, with its prices. Raises: SettingsError."""
-        if (provider, model) not in self._made:
-            made = make_provider(self._settings, offline=RulesProvider, name=provider, model=model)
-            self._made[provider, model] = made, choose(self._settings, provider, model).pricing
-        return self._made[provider, model]
-
-    async def aclose(self) -> None:
-        for provider, _ in self._made.values():
-            await provider.aclose()
-
-
-@asynccontextmanager
-async def open_model(
-    settings: Settings, provider: LLMProvider | None = None, *, embedder: EmbeddingProvider | None
-) -> AsyncGenerator[Model]:
-    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`.
-
-    `embedder` is named in the log beside it.
-    """
-    if provider is not None:  # it is not of the settings, whose prices would be another's
-        yield Model(provider=provider, pricing=Pricing(model=provider.model))
-        return
-    made = make_provider(settings, offline=RulesProvider)
-    facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
-    log.info("started", extra=facts)
-    others = OtherModels(settings)
-    try:
-        yield Model(provider=made, pricing=choose(settings).pricing, others=others)
-    finally:
-        await made.aclose()
-        await others.aclose()
 
 
 def agent_of(services: Services, model: Model) -> AgentChats:

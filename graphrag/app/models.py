@@ -1,0 +1,86 @@
+"""The models that answer: the settings' own, and those that agents of documents name in its place."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from graphrag.config import Settings
+from graphrag.embedding.base import EmbeddingProvider
+from graphrag.llm.base import LLMProvider
+from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import choose, make_provider
+from graphrag.rules import RulesProvider
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The provider that answers, for all workspaces of a process, and its prices.
+
+    `others` has those that agents name in its place; None: it answers for them too.
+    """
+
+    provider: LLMProvider
+    pricing: Pricing
+    others: OtherModels | None = None
+
+    def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
+        """Return the provider of a name, asked for a model; None: as here. Raises: SettingsError."""
+        if self.others is None or not (provider or model):
+            return self.provider, self.pricing
+        return self.others.of(provider, model)
+
+
+MAX_OTHERS = 32
+
+
+class OtherModels:
+    """The models that agents name, each made when it is asked for; of very many the last used are kept.
+
+    One that is not kept any more ends with the turns that use it, its connections with it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: OrderedDict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = OrderedDict()
+
+    def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
+        """Return a provider asked for a model, with its prices. Raises: SettingsError."""
+        if (provider, model) not in self._made:
+            made = make_provider(self._settings, offline=RulesProvider, name=provider, model=model)
+            self._made[provider, model] = made, choose(self._settings, provider, model).pricing
+            if len(self._made) > MAX_OTHERS:
+                self._made.popitem(last=False)
+        self._made.move_to_end((provider, model))
+        return self._made[provider, model]
+
+    async def aclose(self) -> None:
+        for provider, _ in self._made.values():
+            await provider.aclose()
+
+
+@asynccontextmanager
+async def open_model(
+    settings: Settings, provider: LLMProvider | None = None, *, embedder: EmbeddingProvider | None
+) -> AsyncGenerator[Model]:
+    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`.
+
+    `embedder` is named in the log beside it.
+    """
+    if provider is not None:  # it is not of the settings, whose prices would be another's
+        yield Model(provider=provider, pricing=Pricing(model=provider.model))
+        return
+    made = make_provider(settings, offline=RulesProvider)
+    facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
+    log.info("started", extra=facts)
+    others = OtherModels(settings)
+    try:
+        yield Model(provider=made, pricing=choose(settings).pricing, others=others)
+    finally:
+        await made.aclose()
+        await others.aclose()
