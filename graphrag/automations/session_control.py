@@ -36,7 +36,7 @@ from graphrag.sessions.machine import (
 )
 
 STOPPED_IN_S: Final = 2.5
-"""So long a stop waits for the process that works on the run to leave it."""
+"""So long what a person does waits for the process that works on the run to leave it."""
 _LOOK_S: Final = 0.1
 MAX_LISTED: Final = 1_000
 
@@ -228,7 +228,16 @@ class SessionControl:
         return (await self._chats.save(stored, copied)).thread
 
     async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
-        thread = await self.events.apply(session_id, event)
+        """Apply an event; a process that is just leaving the run is waited for. Raises: ThreadBusy."""
+        waited_until = asyncio.get_running_loop().time() + STOPPED_IN_S
+        while True:
+            try:
+                thread = await self.events.apply(session_id, event)
+                break
+            except ThreadBusy:  # people see what is stored before the lease is given back
+                if asyncio.get_running_loop().time() >= waited_until:
+                    raise
+            await asyncio.sleep(_LOOK_S)
         self.on_changed()
         return thread
 

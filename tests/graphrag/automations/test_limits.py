@@ -10,11 +10,23 @@ from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
+from graphrag.automations.session_events import session_of
 from graphrag.llm.prices import Price, Pricing
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import EDITOR, REVIEWER
 from tests.support.automation_setting import Setting
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of, night_on, until
+from tests.support.automations import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MONDAY,
+    Night,
+    finish,
+    move,
+    night_of,
+    night_on,
+    until,
+)
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 TWO = MONDAY + 2 * HOUR
@@ -22,6 +34,11 @@ DEAR = Pricing(model="m", fixed=Price(input=10_000.0, output=10_000.0))
 ASKED = 110
 """Tokens of one call of the scripted model."""
 READ = Says(calls=[call("read_graph_overview")])
+
+
+async def end_is_announced(night: Night, made: Automation) -> None:
+    while (await night.session(made)).phase is not Phase.WAITING_COMPLETION_CONFIRMATION:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("end", [True, False])
@@ -35,22 +52,39 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(end:
         control = night.control
         (run,) = await night.runs(made)
 
-        async def is_announced() -> None:
-            while (await night.session(made)).phase is not Phase.WAITING_COMPLETION_CONFIRMATION:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-
         async with asyncio.timeout(5):
-            await is_announced()
+            await end_is_announced(night, made)
             await control.confirm(run.key, EDITOR, end=end)
             if not end:
                 await until(lambda: len(provider.requests) == 2)
-                await is_announced()
+                await end_is_announced(night, made)
                 await control.confirm(run.key, EDITOR, end=True)
             await until(lambda: night.scheduler.is_idle)
         session = await night.session(made)
         assert session.end_reason is EndReason.COMPLETED
         assert session.last_person_time == (0 if end else TWO)
     provider.check()
+
+
+async def test_a_decision_waits_for_the_process_that_is_just_leaving_the_run() -> None:
+    provider = ScriptedProvider(finish())
+    async with night_of(provider) as night:
+        made = await night.automation()
+        night.worker.runner.sleep = asyncio.sleep
+        night.clock.now = TWO
+        await night.scheduler.tick()
+        (run,) = await night.runs(made)
+        async with asyncio.timeout(5):
+            await end_is_announced(night, made)
+            events = night.control.events
+            while await events.leases.runs(run.key):  # noqa: ASYNC110 - a look at what is stored
+                await asyncio.sleep(0.01)
+            async with events.leases.held(run.key):
+                confirming = asyncio.create_task(night.control.confirm(run.key, EDITOR, end=True))
+                await asyncio.sleep(0.05)
+                assert not confirming.done()
+            assert session_of(await confirming).end_reason is EndReason.COMPLETED
+            await until(lambda: night.scheduler.is_idle)
 
 
 async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> None:
