@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from graphrag.agent.call_log import CallRecord
@@ -20,16 +23,19 @@ from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
 from graphrag.llm.usage_meter import CallUsage
+from graphrag.voice.call_watch import CALL_COUNTS, CALL_SECONDS
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_CALL_SECONDS = (0.0005, 0.001, 0.002, *_SECONDS, 600, 900, 1800)
 _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
 
 
-MAX_AGENT_TOOLS = 200
+MAX_AGENT_TOOLS, MAX_AGENTS = 200, 200
 
 
 class Metrics:
-    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch)."""
+    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch) and calls
+    (CallWatch)."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -40,9 +46,9 @@ class Metrics:
         def gauge(name: str, meaning: str) -> Gauge:
             return Gauge(f"nodius_{name}", meaning, registry=self.registry)
 
-        def seconds(name: str, meaning: str, *labels: str) -> Histogram:
+        def seconds(name: str, meaning: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
             name = f"nodius_{name}_seconds"
-            return Histogram(name, meaning, labels, buckets=_SECONDS, registry=self.registry)
+            return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
 
         self._requests = counter("http_requests", "Requests answered", "method", "route", "status")
         self._request_s = seconds("http_request", "Time of a request", "route")
@@ -76,6 +82,18 @@ class Metrics:
             "embedding_given_up", "Nodes left to embed-nodes after failing too often"
         )
         self._retrieval_s = seconds("retrieval", "Time of a retrieval, also of a remembered one")
+        self._loop_late = counter("event_loop_late", "Times that the event loop was late by more than 250 ms")
+        self._voice_errors = counter("voice_errors", "What went wrong in calls", "code")
+        self._voice_calls = Gauge(
+            "nodius_voice_calls", "Calls that are open here", ("agent", "state"), registry=self.registry
+        )
+        self._voice_counts = {name: counter(name, CALL_COUNTS[name]) for name in CALL_COUNTS}
+        self._voice_s = {
+            name: seconds(name.removesuffix("_seconds"), CALL_SECONDS[name], buckets=_CALL_SECONDS)
+            for name in CALL_SECONDS
+        }
+        self._voice_agents: set[str] = set()
+        self._voice_open: dict[tuple[str, str], int] = defaultdict(int)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         known = method if method in _METHODS else "other"
@@ -132,6 +150,29 @@ class Metrics:
             else:
                 agent = tool = "other"
         self._agent_tool_s.labels(agent, tool, str(ok).lower()).observe(seconds)
+
+    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+        """Count or measure something of a call (see CallWatch)."""
+        if name == "voice_errors":
+            self._voice_errors.labels(code or "other").inc(value)
+        elif name in self._voice_counts:
+            self._voice_counts[name].inc(value)
+        elif name in self._voice_s:
+            self._voice_s[name].observe(value)
+
+    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+        """Count a call under its status; those of the first MAX_AGENTS agents have labels of their own."""
+        if agent_id not in self._voice_agents and len(self._voice_agents) < MAX_AGENTS:
+            self._voice_agents.add(agent_id)
+        agent = agent_id if agent_id in self._voice_agents else "other"
+        for status, change in ((before, -1), (after, 1)):
+            if status is not None and status != "ended":
+                open_now = max(0, self._voice_open[agent, status] + change)
+                self._voice_open[agent, status] = open_now
+                self._voice_calls.labels(agent, status).set(open_now)
+
+    def loop_late(self) -> None:
+        self._loop_late.inc()
 
     def delivery(self, status: str) -> None:
         """Count an attempt to send a delivery, by the status that it has then."""

@@ -1,0 +1,46 @@
+"""What is counted and measured of calls, and who counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+CALL_COUNTS: Final[Mapping[str, str]] = {
+    "voice_marks_overdue": "Marks that the phone side did not send back in time",
+    "voice_reconnects": "Connections to the model that were opened again",
+    "voice_stream_gaps": "Messages of phone sides that were missing, repeated or out of order",
+    "voice_bad_messages": "Messages of phone sides that are none of the protocol",
+    "voice_barge_in": "Times that a caller interrupted an agent",
+    "voice_responses_failed": "Answers that a model gave up",
+    "voice_repeated_calls": "Tool calls that came twice with one id",
+    "voice_too_many_calls": "Tool calls beyond those of a call",
+}
+CALL_SECONDS: Final[Mapping[str, str]] = {
+    "voice_call_seconds": "Time of a call",
+    "voice_frame_added_seconds": "Time that a frame of sound spends here",
+    "voice_barge_in_seconds": "From the caller's speech to the word that the phone side falls silent",
+    "voice_turn_seconds": "From the end of the caller's speech to the answer's first sound",
+    "voice_first_audio_seconds": "From the start of a stream to the greeting's first sound",
+}
+
+
+class CallWatch(Protocol):
+    """Called while calls run; it may not raise. An unknown name counts for nothing."""
+
+    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+        """Count `value` more of CALL_COUNTS, or a `voice_errors` by code, or a time of CALL_SECONDS."""
+        ...
+
+    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+        """Note that a call of an agent has another status; None: it is not there."""
+        ...
+
+
+class NoCallWatch:
+    """Does nothing."""
+
+    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+        pass
+
+    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+        pass
