@@ -379,6 +379,8 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "agent_list": (),
     "agent_version": (),
     "delivery": ("agentId", "callId", "status", "nextTime"),
+    "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
+    "call_token": ("expiresTime",),
 }
 """The record kinds and the fields of `data` by which each may be queried."""
 

@@ -232,6 +232,50 @@ class Settings(BaseSettings):
         "commas (see `nodius agents sync`)",
     )
 
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/?#]+/?$",
+        description="address under which telephone services reach this server, as https://voice.example.com",
+    )
+    twilio_auth_token: SecretStr | None = Field(
+        default=None,
+        min_length=1,
+        description="token with which Twilio signs its requests (default: only this machine may send them)",
+    )
+    twilio_shared_keys: SecretStr | None = Field(
+        default=None,
+        min_length=3,
+        description="keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas",
+    )
+    realtime: Literal["auto", "openai", "double", "off"] = Field(
+        default="auto",
+        description="whose model speaks on the telephone: OpenAI's Realtime interface (openai), a stand-in "
+        "without key and network (double), nobody (off); auto: openai where its key is set, else off",
+    )
+    realtime_url: str = Field(
+        default="wss://api.openai.com/v1/realtime",
+        pattern=r"^wss?://[^\s/]+",
+        description="address of the Realtime interface",
+    )
+    realtime_api_key: SecretStr | None = Field(
+        default=None, min_length=1, description="its key (default: OPENAI_API_KEY)"
+    )
+    voice_max_calls: int = Field(
+        default=50, ge=1, le=1000, description="telephone calls that this server serves at once"
+    )
+    voice_drain_s: float = Field(
+        default=120,
+        ge=0,
+        le=3600,
+        description="seconds that calls may go on after the server is told to stop; in the last 30 the agent"
+        " says goodbye",
+    )
+    call_retention_days: int = Field(
+        default=30,
+        ge=1,
+        description="days for which words, values and numbers of an ended call are kept; its sums stay",
+    )
+
     host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")
     port: int = Field(default=8426, ge=0, le=65535, description="port of `nodius serve` (0: any free one)")
     auth_secret: SecretStr | None = Field(

@@ -163,6 +163,10 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "timezone": "Europe/Paris",
         "automations_yield": "false",
         "notify_url": "http://127.0.0.1:1/notices",
+        "public_url": "https://voice.example.com",
+        "twilio_shared_keys": "SK1=secret",
+        "realtime": "double",
+        "realtime_url": "ws://127.0.0.1:1/v1",
     }
     for name, variable, default, _ in table:
         with monkeypatch.context() as patch:
