@@ -75,6 +75,27 @@ def test_documents_of_agents_and_who_may_be_chosen() -> None:
     run("agents.test.mjs", DOCUMENTS=json.dumps(documents))
 
 
+def test_sound_of_calls_and_what_is_known_of_them(tmp_path: Path) -> None:
+    table = {"encoded": [[each, mu_law(each)] for each in range(-(1 << 15), 1 << 15)]}
+    table |= {"decoded": [sound_of(byte) for byte in range(256)]}
+    file = tmp_path / "table.json"
+    file.write_text(json.dumps(table))
+    run("calls.test.mjs", TABLE=str(file))
+
+
+def mu_law(sample: int) -> int:
+    """Return the byte that G.711 has for a sample of 16 bits."""
+    size = min(abs(sample >> 2), 8158) + 33
+    segment = size.bit_length() - 6
+    return 0xFF ^ (0x80 * (sample < 0) + 16 * segment + (size >> (segment + 1)) % 16)
+
+
+def sound_of(byte: int) -> int:
+    """Return the middle of the samples that G.711 has a byte for."""
+    sign, segment, step = divmod(0xFF ^ byte, 128)[0], (0xFF ^ byte) % 128 // 16, (0xFF ^ byte) % 16
+    return (1 - 2 * sign) * 4 * (((2 * step + 33) << segment) - 33)
+
+
 def test_blocks_of_a_message_and_their_periods() -> None:
     run("blocks.test.mjs", PERIODS=json.dumps(periods()))
 

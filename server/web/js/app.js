@@ -36,6 +36,7 @@ const store = createStore({
   automations: null, // of this graph, or of all
   runShown: null, // the run that is to be shown
   agents: null, // of the workspace, as the service lists them
+  callShown: null, // the call that is to be shown
   agentChosen: null, // the agent of the next new conversation
   threadId: null,
   offline: false,
@@ -78,6 +79,7 @@ async function mountParts() {
     ["./review/index.js", "mountReview", "panel-review"],
     ["./automations/index.js", "mountAutomations", "panel-automations"],
     ["./agents/index.js", "mountAgents", "panel-agents"],
+    ["./calls/index.js", "mountCalls", "panel-calls"],
     ["./chat/threads.js", "mountThreads", "panel-threads"],
   ];
   await Promise.all(parts.map(async ([module, name, id]) => {

@@ -7,7 +7,7 @@ const CANVAS = [
   [["+", "−"], "zoom"], [["N"], "add"], [["Ctrl F"], "find"], [["F"], "fit"], [["0"], "hundred"], [["Del"], "delete"], [["Ctrl Z", "Ctrl ⇧ Z"], "undo"],
   [["Ctrl A"], "select_all"], [["PgUp", "PgDn"], "sheet"], [["Esc"], "escape"],
 ];
-const PAGE = [[["F6"], "region"], [["/"], "message"], [["Alt 1", "… 5"], "panels"], [["?"], "help"]];
+const PAGE = [[["F6"], "region"], [["/"], "message"], [["Alt 1", "… 6"], "panels"], [["?"], "help"]];
 
 export function showHelp({ t, openDialog }) {
   const list = (rows) => h("dl.keys", rows.map(([keys, name]) => [

@@ -1,7 +1,7 @@
 // Keys that work anywhere on the page; what is typed into a field is left alone.
 
 import { showHelp } from "./help.js";
-import { PANELS } from "./panels.js";
+import { panelsFor } from "./panels.js";
 
 const REGIONS = ["canvas", "side", "top"];
 
@@ -9,8 +9,9 @@ export function createKeys(app) {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
     if (event.key === "F6") return nextRegion(event);
-    if (event.altKey && /^[1-9]$/.test(event.key) && PANELS[event.key - 1]) {
-      app.store.set({ panel: PANELS[event.key - 1] });
+    const panel = event.altKey && /^[1-9]$/.test(event.key) && panelsFor(app.store.get().me)[event.key - 1];
+    if (panel) {
+      app.store.set({ panel });
       return event.preventDefault();
     }
     if (isTyping(event.target)) return undefined;

@@ -4,7 +4,7 @@ import { createParts, h } from "./dom.js";
 import { LANGUAGES, loadTexts } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
-import { PANELS } from "./panels.js";
+import { PANELS, panelsFor } from "./panels.js";
 import { showHelp } from "./help.js";
 import { showHistory } from "./history.js";
 
@@ -115,17 +115,18 @@ export function createShell(app) {
   }
 
   function drawTabs() {
-    const { panel, badges, lang } = store.get();
-    const shown = PANELS.includes(panel) ? panel : "chat";
+    const { panel, badges, lang, me } = store.get();
+    const panels = panelsFor(me);
+    const shown = panels.includes(panel) ? panel : "chat";
     const count = (name) => badges?.[name] ?? 0;
-    drawTabParts(PANELS.map((name) => ({ key: name, facts: [lang, name === shown, count(name)], make: () => h(`button.tab#tab-${name}`, {
+    drawTabParts(panels.map((name) => ({ key: name, facts: [lang, name === shown, count(name)], make: () => h(`button.tab#tab-${name}`, {
       type: "button", role: "tab", "aria-selected": String(name === shown), "aria-controls": `panel-${name}`,
       tabIndex: name === shown ? 0 : -1, onclick: () => store.set({ panel: name }), onkeydown: tabKey,
     }, icon(name), t(`panel.${name}`), badge(count(name))) })));
     for (const name of PANELS) document.getElementById(`panel-${name}`).hidden = name !== shown;
     side.setAttribute("aria-label", t(`panel.${shown}`));
     document.body.dataset.panel = panel;
-    drawBottomParts(["canvas", ...PANELS].map((name) => ({ key: name, facts: [lang, name === panel, count(name)], make: () => h("button", {
+    drawBottomParts(["canvas", ...panels].map((name) => ({ key: name, facts: [lang, name === panel, count(name)], make: () => h("button", {
       type: "button", class: name === panel ? "on" : undefined, "aria-current": name === panel ? "page" : undefined,
       onclick: () => store.set({ panel: name }),
     }, icon(name === "canvas" ? "graph" : name), h("span", t(`panel.${name}`)), badge(count(name))) })));
@@ -137,7 +138,7 @@ export function createShell(app) {
   function tabKey(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
-    const names = PANELS;
+    const names = panelsFor(store.get().me);
     const next = names[(names.indexOf(event.currentTarget.id.slice(4)) + step + names.length) % names.length];
     store.set({ panel: next });
     document.getElementById(`tab-${next}`).focus();
@@ -180,6 +181,7 @@ export function createShell(app) {
   for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding"]) store.on(part, drawTop);
   store.on("panel", drawTabs);
   store.on("badges", drawTabs);
+  store.on("me", drawTabs);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.canvas.redraw());
   return { drawTop };
 }

@@ -127,7 +127,7 @@ export function createSocket({ url, token, t, onState, onSignInNeeded }) {
       return; // refused: the close code says more
     }
     const stream = streams.get(message._id);
-    if (stream && message.type.startsWith("ai:")) take(stream, message);
+    if (stream && /^(ai|calls?):/.test(message.type)) take(stream, message);
     const request = requests.get(message._id);
     if (request) {
       requests.delete(message._id);

@@ -53,7 +53,7 @@ export function createCanvas(app, element) {
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, find: () => finder.open(), preview, edits, view };
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: nodes.light, find: () => finder.open(), preview, edits, view };
   const finder = createFinder({ app, canvas });
   const palette = createPalette({ app, edits, view, canvas, ordered: () => order });
   const inspector = createInspector(parts.inspector, { app, edits, canvas });
@@ -294,6 +294,7 @@ export function createCanvas(app, element) {
   for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "sheet", "me", "notEditable"]) store.on(part, schedule);
   store.on("graphKey", () => {
     showGhosts(null);
+    nodes.light([]);
     isAnimated = false;
   });
   store.on("graphState", (now) => now === "ready" && setTimeout(() => {

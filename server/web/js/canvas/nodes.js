@@ -14,6 +14,7 @@ const DONE_MS = 8000;
 // `backs` lies behind the edges: notes and frames are drawn there.
 export function createNodes(layer, backs, { t, state }) {
   const drawn = new Map(); // key -> {element, node, types, x, y}
+  let lit = new Set(); // what an answer rests on that is being given
 
   // Draws `nodes` (an array in reading order) and takes away what is not among them.
   function draw(nodes) {
@@ -38,6 +39,7 @@ export function createNodes(layer, backs, { t, state }) {
         Object.assign(entry, { node, types, lang });
       }
       mark(entry.element, chosen.has(node._key));
+      entry.element.classList.toggle("lit", lit.has(node._key));
       const into = entry.element.dataset.shape === "note" || entry.element.dataset.shape === "group" ? backs : layer;
       const follows = before.has(into) ? before.get(into).nextSibling : into.firstChild;
       if (follows !== entry.element) into.insertBefore(entry.element, follows);
@@ -146,6 +148,12 @@ export function createNodes(layer, backs, { t, state }) {
     element.addEventListener("animationend", () => element.classList.remove("pulse"), { once: true });
   }
 
+  // Lights nodes until others are lit.
+  function light(keys) {
+    lit = new Set(keys);
+    for (const [key, { element }] of drawn) element.classList.toggle("lit", lit.has(key));
+  }
+
   // Says on a node that it was just changed.
   function markDone(key) {
     const element = drawn.get(key)?.element;
@@ -155,5 +163,5 @@ export function createNodes(layer, backs, { t, state }) {
     setTimeout(() => element.classList.remove("done"), DONE_MS);
   }
 
-  return { draw, markDone, select, shift, within, show, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
+  return { draw, light, markDone, select, shift, within, show, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
 }

@@ -15,6 +15,12 @@ export function chosenAgent({ agents, agentChosen, graphKey }) {
   return agentsFor(agents, graphKey).find((one) => one.id === agentChosen) ?? null;
 }
 
+// The tool calls of a conversation: what became of each, and how long it took.
+export function toolLines({ t }, tools) {
+  const facts = ({ ok, ms, status, isRunning }) => [t(isRunning ? "tool.running" : `agents.ok.${ok ?? "open"}`), ms !== undefined && t("agents.ms", { n: ms }), status && `HTTP ${status}`];
+  return h("ul.deliveries", tools.map((one) => h("li", h("code", one.name), h("span.thread-facts", facts(one).filter(Boolean).join(" · ")))));
+}
+
 // The chooser of a new conversation.
 export function agentPicker({ t, store }) {
   const { agents, graphKey } = store.get();
@@ -56,10 +62,9 @@ export function createAgentFacts(app, conversation) {
 
   function more() {
     const { agent } = conversation;
-    const tools = (agent.tools ?? []).map((one) => h("li", h("code", one.name), h("span.thread-facts", [t(`agents.ok.${one.ok ?? "open"}`), t("agents.ms", { n: one.ms }), one.status && `HTTP ${one.status}`].filter(Boolean).join(" · "))));
     const about = (key, ...content) => [h("h3", t(key)), ...content];
     return h("details", { open: isOpen, ontoggle: (event) => (isOpen = event.currentTarget.open) && deliveries?.load() }, h("summary", t("agents.more")),
-      tools.length ? about("agents.tools", h("ul.deliveries", tools)) : "",
+      agent.tools?.length ? about("agents.tools", toolLines(app, agent.tools)) : "",
       about("agents.ctx", h("pre.code-shown", { tabindex: "0" }, JSON.stringify(agent.ctx ?? {}, null, 2))),
       deliveries ? about("agents.deliveries", deliveries.element) : "");
   }

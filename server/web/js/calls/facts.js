@@ -1,0 +1,34 @@
+// What is said of a call in several places: who, when, how long, how it stands or ended.
+
+import { h } from "../dom.js";
+import { costText, timeText } from "../names.js";
+import { isLive } from "./known.js";
+
+export const agentName = ({ store }, call) => (store.get().agents ?? []).find((one) => one.id === call.agentId)?.name ?? call.agentId;
+
+// Who is on the line: a number, or nobody knows.
+export const callerText = ({ t }, call) => call.callerPhone ?? t(call.channel === "phone" ? "calls.withheld" : `calls.channel.${call.channel}`);
+
+// Seconds as a clock shows them.
+export const clockText = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+
+export function standingText({ t }, call) {
+  return isLive(call) ? t(`calls.status.${call.status}`) : t(`calls.end.${call.endReason ?? "error"}`);
+}
+
+// When a call was, how long, and what it cost.
+export function callFacts(app, call) {
+  const { t, store } = app;
+  const { lang } = store.get();
+  const cost = call.usage?.costUsd > 0 && costText(call.usage.costUsd, lang);
+  return [callerText(app, call), timeText(call.startedTime, lang), call.durationSec !== undefined && call.durationSec !== null && clockText(call.durationSec),
+    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), cost].filter(Boolean).join(" · ");
+}
+
+// A call in the list.
+export function callRow(app, call, onShow) {
+  const { t } = app;
+  return h("button.auto-run.call-row", { type: "button", class: isLive(call) ? "is-live" : undefined, dataset: { call: call.callId }, onclick: () => onShow(call.callId) },
+    h("span.call-who", h("strong", agentName(app, call)), h("span.call-state", standingText(app, call))),
+    h("span.thread-facts", callFacts(app, call), call.outcome ? ` · ${t("agents.outcome", { outcome: call.outcome })}` : ""));
+}
