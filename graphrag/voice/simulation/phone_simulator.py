@@ -1,0 +1,314 @@
+"""A telephone that is none: opens the stream of a call as Twilio does, speaks, and plays what it gets.
+
+Source: Twilio's "Media Streams - WebSocket messages". One clock of 20 ms drives both directions, so that
+what was said and what was heard lie on one line of time. Times are seconds of the event loop's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import secrets
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, cast
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from graphrag.voice.simulation.mu_law import SILENCE
+from graphrag.voice.simulation.phone_line import DelayedLine, LineDelay, LineFaults
+from graphrag.voice.simulation.twilio_line import ACCOUNT, StreamPlace, signature_of
+
+FRAME = 160
+FRAME_S = 0.02
+FIRST_TIMESTAMP_MS = 155
+"""Of the first sound, as on real lines."""
+CLOSING_S = 2.0
+PAUSE_FRAMES = 15
+"""After a longer silence the agent begins anew."""
+QUIET_FRAME = bytes([SILENCE]) * FRAME
+
+
+class StreamRefused(Exception):
+    """The service did not take the stream. `reason` is what it, or the network, said."""
+
+    def __init__(self, *, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(f"no stream at {address}: {reason}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """The service took back what was not played. `at_s`: since the stream began.
+
+    `heard_ms`: what was played since the line was last silent; `dropped_ms`: what was not.
+    """
+
+    at_s: float
+    heard_ms: int
+    dropped_ms: int
+
+
+class PhoneSimulator:
+    """The telephone of one call; an async context.
+
+    `heard`, `spoken`: both directions in μ-law, from one moment. `answers`: how often the agent began to be
+    heard. `strange`: messages Twilio would end the stream for.
+    """
+
+    def __init__(
+        self, place: StreamPlace, *, faults: LineFaults | None = None, delay: LineDelay | None = None
+    ) -> None:
+        self._place, self._faults = place, faults or LineFaults()
+        self.stream_sid = "MZ" + secrets.token_hex(16)
+        self.heard, self.spoken = bytearray(), bytearray()
+        self.clears: list[Cleared] = []
+        self.marks: list[tuple[float, str]] = []
+        self.strange: list[str] = []
+        self.answers = 0
+        self.ended = asyncio.Event()
+        self._chance = random.Random(self._faults.seed)
+        self._to_service = DelayedLine(self._send, delay or LineDelay(), self._chance)
+        self._to_phone = DelayedLine(self._take, delay or LineDelay(), self._chance)
+        self._to_play: deque[bytes | str] = deque()
+        self._to_say: deque[tuple[bytes, asyncio.Future[None]]] = deque()
+        self._run_ms = self._quiet_frames = 0
+        self._hung_up = False
+        self._sequence = self._chunk = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connection: ClientConnection | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the stream and begin to hold the line. Raises: StreamRefused."""
+        place = self._place
+        headers: dict[str, str] = {}
+        if place.signing_key is not None:
+            headers["X-Twilio-Signature"] = signature_of(place.url, {}, place.signing_key)
+        try:
+            self._connection = await connect(
+                place.url, additional_headers=headers, compression=None, proxy=None, max_size=None
+            )
+        except (OSError, WebSocketException, TimeoutError) as exc:
+            raise StreamRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
+        self._tasks = [
+            asyncio.create_task(self._to_service.run()),
+            asyncio.create_task(self._to_phone.run()),
+            asyncio.create_task(self._read()),
+        ]
+        self._put({"event": "connected", "protocol": "Call", "version": "1.0.0"})
+        self._put({"event": "start", "start": self._start()}, numbered=True)
+        self._tasks.append(asyncio.create_task(self._hold_the_line()))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.ended.is_set():
+            await self.hang_up()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._release()
+
+    @property
+    def at_s(self) -> float:
+        """How long the line has been held."""
+        return len(self.heard) / FRAME * FRAME_S
+
+    @property
+    def close_code(self) -> int | None:
+        return None if self._connection is None else self._connection.close_code
+
+    @property
+    def is_playing(self) -> bool:
+        return self._run_ms > 0 and self._quiet_frames == 0
+
+    @property
+    def playing_s(self) -> float:
+        """How long the agent has been heard without a pause."""
+        return self._run_ms / 1000 if self.is_playing else 0.0
+
+    @property
+    def quiet_s(self) -> float:
+        """How long nothing of the agent has been heard."""
+        return 0.0 if self.is_playing else self._quiet_frames * FRAME_S
+
+    async def say(self, sound: bytes) -> None:
+        """Speak, and return when all of it was said or the stream has ended."""
+        said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.ended.is_set():
+            return
+        self._to_say.append((sound, said))
+        await said
+
+    def press(self, digits: str) -> None:
+        """Press keys of the telephone."""
+        for digit in digits:
+            self._put({"event": "dtmf", "dtmf": {"track": "inbound_track", "digit": digit}}, numbered=True)
+
+    async def hang_up(self) -> None:
+        """End the call as a caller does."""
+        self._hung_up = True
+        stop = {"accountSid": ACCOUNT, "callSid": self._place.call_sid}
+        self._put({"event": "stop", "stop": stop}, numbered=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await self._to_service.empty()
+        await self._close()
+
+    async def _close(self) -> None:
+        assert self._connection is not None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await self._connection.close()
+        self._release()
+
+    def break_off(self) -> None:
+        """Lose the connection without a word."""
+        if self._connection is not None:
+            self._connection.transport.abort()
+
+    def _start(self) -> dict[str, Any]:
+        return {
+            "accountSid": ACCOUNT,
+            "streamSid": self.stream_sid,
+            "callSid": self._place.call_sid,
+            "tracks": ["inbound"],
+            "mediaFormat": {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1},
+            "customParameters": {"token": self._place.token},
+        }
+
+    def _put(self, message: dict[str, Any], *, numbered: bool = False, later_s: float = 0.0) -> None:
+        if numbered:
+            self._sequence += 1
+            message |= {"sequenceNumber": str(self._sequence), "streamSid": self.stream_sid}
+        self._to_service.put(orjson.dumps(message).decode(), later_s=later_s)
+
+    async def _send(self, message: str) -> None:
+        assert self._connection is not None
+        with suppress(ConnectionClosed):
+            await self._connection.send(message)
+
+    async def _read(self) -> None:
+        assert self._connection is not None
+        with suppress(ConnectionClosed):
+            async for message in self._connection:
+                self._to_phone.put(message if isinstance(message, str) else message.decode("latin-1"))
+        self._release()
+
+    async def _take(self, text: str) -> None:
+        """Take in a message of the service."""
+        try:
+            message = cast(dict[str, Any], orjson.loads(text))
+            event = message["event"]
+            if message["streamSid"] != self.stream_sid:
+                self.strange.append(text[:200])
+            elif event == "media":
+                self._to_play.append(base64.b64decode(message["media"]["payload"], validate=True))
+            elif event == "mark":
+                self._to_play.append(str(message["mark"]["name"]))
+            elif event == "clear":
+                self._clear()
+            else:
+                self.strange.append(text[:200])
+        except (ValueError, KeyError, TypeError):
+            self.strange.append(text[:200])
+
+    def _clear(self) -> None:
+        if self._faults.ignores_clear:
+            return
+        left, self._to_play = self._to_play, deque()
+        dropped = sum(len(part) for part in left if isinstance(part, bytes))
+        self.clears.append(Cleared(at_s=self.at_s, heard_ms=self._run_ms, dropped_ms=dropped // 8))
+        self._run_ms = 0
+        for part in left:
+            if isinstance(part, str):
+                self._mark(part)
+
+    def _mark(self, name: str) -> None:
+        self.marks.append((self.at_s, name))
+        self._put({"event": "mark", "mark": {"name": name}}, numbered=True)
+
+    async def _hold_the_line(self) -> None:
+        """Play and speak a frame each 20 ms until the stream ends. A clock that was late catches up."""
+        loop = asyncio.get_running_loop()
+        due, faults = loop.time(), self._faults
+        while not self.ended.is_set():
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            if self._hung_up:
+                return
+            if faults.breaks_at_s is not None and self.at_s >= faults.breaks_at_s:
+                self.break_off()
+                return
+            if faults.hangs_up_at_s is not None and self.at_s >= faults.hangs_up_at_s:
+                await self.hang_up()
+                return
+            self._play_frame()
+            self._speak_frame()
+            due += FRAME_S
+
+    def _play_frame(self) -> None:
+        """Play 20 ms; marks go back once what stands before them has been played."""
+        frame = b""
+        while self._to_play and (isinstance(self._to_play[0], str) or len(frame) < FRAME):
+            part = self._to_play.popleft()
+            if isinstance(part, str):
+                if len(frame) == FRAME:  # it is played in the 20 ms that come
+                    self._to_play.appendleft(part)
+                    break
+                self._mark(part)
+                continue
+            room = FRAME - len(frame)
+            frame += part[:room]
+            if len(part) > room:
+                self._to_play.appendleft(part[room:])
+        if frame:
+            self.answers += self._run_ms == 0 or self._quiet_frames > PAUSE_FRAMES
+            self._run_ms = len(frame) // 8 + (0 if self._quiet_frames else self._run_ms)
+            self._quiet_frames = 0
+        else:
+            self._quiet_frames += 1
+        self.heard += frame.ljust(FRAME, bytes([SILENCE]))
+
+    def _speak_frame(self) -> None:
+        """Send 20 ms of the caller: words, or the silence of a line."""
+        frame = QUIET_FRAME
+        if self._to_say:
+            sound, said = self._to_say.popleft()
+            frame, rest = sound[:FRAME].ljust(FRAME, bytes([SILENCE])), sound[FRAME:]
+            if rest:
+                self._to_say.appendleft((rest, said))
+            elif not said.done():
+                said.set_result(None)
+        self.spoken += frame
+        self._chunk += 1
+        media = {
+            "track": "inbound",
+            "chunk": str(self._chunk),
+            "timestamp": str(FIRST_TIMESTAMP_MS + 20 * (self._chunk - 1)),
+            "payload": base64.b64encode(frame).decode("ascii"),
+        }
+        self._put_sound({"event": "media", "media": media})
+
+    def _put_sound(self, message: dict[str, Any]) -> None:
+        faults = self._faults
+        if faults.loses and self._chance.random() < faults.loses:
+            self._sequence += 1
+            return
+        is_late = faults.delays and self._chance.random() < faults.delays
+        self._put(message, numbered=True, later_s=faults.delayed_by_s if is_late else 0.0)
+        if faults.doubles and self._chance.random() < faults.doubles:
+            self._to_service.put(orjson.dumps(message).decode())
+
+    def _release(self) -> None:
+        """Let nobody wait for what does not come any more."""
+        self.ended.set()
+        for _, said in self._to_say:
+            if not said.done():
+                said.set_result(None)
+        self._to_say.clear()

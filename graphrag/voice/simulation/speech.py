@@ -1,0 +1,149 @@
+"""Speaks texts as on a telephone: by espeak-ng where it is installed, by packaged clips, else by tones."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import shutil
+import subprocess
+import wave
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import resample_poly  # pyright: ignore[reportUnknownVariableType]
+
+from graphrag.voice.simulation import mu_law
+
+PROGRAM = "espeak-ng"
+PROGRAM_S = 20.0
+WORDS_A_MINUTE = 170
+MAX_CHARS = 2_000
+KEPT = 200
+"""Spoken texts that are kept."""
+MAX_WAV_S = 300
+TONE_MS_A_CHAR = 60
+LONGEST_PAUSE_MS = 200
+"""A longer one inside a text is cut to this: it would be taken for the end of what is said."""
+QUIET = 200
+"""Loudness below which a stretch of 20 ms is a pause."""
+
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-zA-Z]{2,4})?")
+
+
+class UnreadableWav(Exception):
+    """A file holds no sound that can be played. `reason` says what is wrong."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Speech:
+    """Speaks texts; what was spoken is kept. `program`: path of espeak-ng, None without it."""
+
+    def __init__(self, program: str | None, clips: Mapping[str, bytes]) -> None:
+        self._program, self._clips = program, clips
+        self._spoken: dict[tuple[str, str], bytes] = {}
+
+    @property
+    def is_spoken(self) -> bool:
+        """Whether any text can be spoken, not the packaged ones alone."""
+        return self._program is not None
+
+    async def say(self, text: str, language: str = "en") -> bytes:
+        """Return a text as μ-law of 8 kHz; one that cannot be spoken as tones."""
+        known = self._spoken.get((text, language))
+        if known is None:
+            known = await asyncio.to_thread(self._speak, text[:MAX_CHARS], language)
+            while len(self._spoken) >= KEPT:
+                del self._spoken[next(iter(self._spoken))]
+            self._spoken[(text, language)] = known
+        return known
+
+    def _speak(self, text: str, language: str) -> bytes:
+        spoken = b"" if self._program is None else _by_program(self._program, text, language)
+        return spoken or self._clips.get(text) or tones(text)
+
+
+@cache
+def speech() -> Speech:
+    """Return the best speech that this machine has."""
+    program = shutil.which(PROGRAM)
+    return Speech(program, {} if program else packaged_clips())
+
+
+def packaged_clips() -> dict[str, bytes]:
+    """Return the clips that come with the package, by their text: what is said in its scripts."""
+    place = files("mock_data").joinpath("calls", "clips")
+    names: dict[str, str] = json.loads(place.joinpath("index.json").read_text("utf-8"))
+    return {text: place.joinpath(name).read_bytes() for text, name in names.items()}
+
+
+def tones(text: str) -> bytes:
+    """Return a sound about as long as the text would be; its pitch changes with each word."""
+    words = text.split() or ["…"]
+    parts = [_tone(200.0 + 20.0 * (sum(map(ord, word)) % 20), len(word) + 1) for word in words]
+    return mu_law.encode(np.concatenate(parts))
+
+
+def _tone(pitch_hz: float, chars: int) -> NDArray[np.int16]:
+    times = np.arange(chars * TONE_MS_A_CHAR * mu_law.RATE_HZ // 1000) / mu_law.RATE_HZ
+    return (8000 * np.cos(2 * np.pi * pitch_hz * times)).astype(np.int16)
+
+
+def _by_program(program: str, text: str, language: str) -> bytes:
+    """Return what espeak-ng says, empty where it cannot. The text goes by standard input: it is no option."""
+    voice = language.lower() if _LANGUAGE.fullmatch(language) else "en"
+    command = [program, "--stdin", "--stdout", "-s", str(WORDS_A_MINUTE), "-v", voice]
+    try:
+        done = subprocess.run(
+            command, input=text.encode(), capture_output=True, timeout=PROGRAM_S, check=True
+        )
+        return mu_law.encode(without_pauses(samples_of(done.stdout)))
+    except (OSError, subprocess.SubprocessError, UnreadableWav):
+        return b""
+
+
+def from_wav(data: bytes) -> bytes:
+    """Return a WAV file (16 bits, any rate and channels) as μ-law of 8 kHz. Raises: UnreadableWav."""
+    return mu_law.encode(samples_of(data))
+
+
+def samples_of(data: bytes) -> NDArray[np.int16]:
+    """Return the samples of a WAV file at 8 kHz, its channels mixed. Raises: UnreadableWav."""
+    try:
+        with wave.open(io.BytesIO(data)) as file:
+            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+            raw = file.readframes(MAX_WAV_S * rate)
+    except (wave.Error, EOFError) as exc:
+        raise UnreadableWav(f"it is no WAV file of PCM samples: {exc}") from exc
+    if width != 2 or not raw:
+        raise UnreadableWav("a WAV file of 16-bit samples is needed" if raw else "it holds no sound")
+    mixed = np.frombuffer(raw[: len(raw) - len(raw) % (2 * channels)], dtype="<i2").reshape(-1, channels)
+    samples = mixed.mean(axis=1)
+    common = gcd(rate, mu_law.RATE_HZ)
+    if rate != mu_law.RATE_HZ:
+        samples = resample_poly(samples, mu_law.RATE_HZ // common, rate // common)
+    return np.clip(samples, -32768, 32767).astype(np.int16)
+
+
+def without_pauses(samples: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Return the samples without silence at both ends, and with short pauses only."""
+    step = mu_law.RATE_HZ // 50
+    kept: list[NDArray[np.int16]] = []
+    pause: list[NDArray[np.int16]] = []
+    for start in range(0, len(samples), step):
+        part = samples[start : start + step]
+        if np.sqrt(np.mean(np.square(part, dtype=np.float64))) < QUIET:
+            pause.append(part)
+            continue
+        kept += pause[: LONGEST_PAUSE_MS // 20] if kept else []
+        pause = []
+        kept.append(part)
+    return np.concatenate(kept) if kept else samples[:0]

@@ -1,0 +1,138 @@
+"""The part of Twilio that asks a service what to do with a call: signed forms out, TwiML back.
+
+Sources: Twilio's "Security" (signatures) and "TwiML for Programmable Voice".
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit, urlunsplit
+from xml.etree import ElementTree
+
+import httpx2
+
+TIMEOUT_S = 15.0
+"""So long Twilio waits for an answer."""
+ACCOUNT = "AC" + "0" * 32
+CALLER, CALLED = "+33612345678", "+33100000000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPlace:
+    """Where the sound of a call goes: the address of a stream and what it is opened with."""
+
+    url: str
+    token: str
+    call_sid: str
+    signing_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """TwiML, read. `verbs`: what is to be done, in order; `dialled`: to whom the call is transferred.
+
+    `after`: where it is asked what comes when the stream has ended.
+    """
+
+    status: int
+    verbs: tuple[str, ...]
+    said: str = ""
+    rejected: str | None = None
+    dialled: str | None = None
+    stream: StreamPlace | None = None
+    after: str | None = None
+
+
+class WebhookFailed(Exception):
+    """The service gave no TwiML. `status`, `reason` say what it gave."""
+
+    def __init__(self, *, address: str, status: int, reason: str) -> None:
+        self.address, self.status, self.reason = address, status, reason
+        super().__init__(f"{address} answered {status}: {reason}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwilioLine:
+    """One call to the webhook at `url`. `key`: the account's auth token, None: nothing is signed.
+
+    `public_url`: the address that is signed where it is not the one of `url`.
+    """
+
+    url: str
+    key: str | None = None
+    public_url: str | None = None
+    caller: str = CALLER
+    called: str = CALLED
+    call_sid: str = field(default_factory=lambda: "CA" + secrets.token_hex(16))
+
+    async def dial(self) -> CallAnswer:
+        """Say that somebody calls. Raises: WebhookFailed."""
+        return await self._ask(self.url, {"CallStatus": "ringing"})
+
+    async def after(self, address: str) -> CallAnswer:
+        """Say that the stream has ended. Raises: WebhookFailed."""
+        return await self._ask(address, {"CallStatus": "in-progress"})
+
+    async def _ask(self, address: str, more: Mapping[str, str]) -> CallAnswer:
+        form = {
+            "AccountSid": ACCOUNT,
+            "ApiVersion": "2010-04-01",
+            "CallSid": self.call_sid,
+            "Direction": "inbound",
+            "From": self.caller,
+            "To": self.called,
+            **more,
+        }
+        headers: dict[str, str] = {}
+        if self.key is not None:
+            headers["X-Twilio-Signature"] = signature_of(self._signed(address), form, self.key)
+        try:
+            async with httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+                answer = await client.post(address, data=form, headers=headers)
+        except httpx2.HTTPError as exc:
+            raise WebhookFailed(address=address, status=0, reason=str(exc) or type(exc).__name__) from exc
+        if answer.status_code != 200:
+            raise WebhookFailed(address=address, status=answer.status_code, reason=answer.text[:300])
+        return self._read(answer.text, address)
+
+    def _signed(self, address: str) -> str:
+        if self.public_url is None:
+            return address
+        parts = urlsplit(address)
+        return self.public_url.rstrip("/") + urlunsplit(("", "", parts.path, parts.query, ""))
+
+    def _read(self, text: str, address: str) -> CallAnswer:
+        try:
+            root = ElementTree.fromstring(text)
+        except ElementTree.ParseError as exc:
+            raise WebhookFailed(address=address, status=200, reason=f"no TwiML: {exc}") from exc
+        connect, stream, reject = root.find("Connect"), root.find("Connect/Stream"), root.find("Reject")
+        place = None
+        if stream is not None:
+            token = stream.find("Parameter[@name='token']")
+            place = StreamPlace(
+                url=stream.get("url", ""),
+                token="" if token is None else token.get("value", ""),
+                call_sid=self.call_sid,
+                signing_key=self.key,
+            )
+        return CallAnswer(
+            status=200,
+            verbs=tuple(verb.tag for verb in root),
+            said=" ".join(verb.text or "" for verb in root.iter("Say")),
+            rejected=None if reject is None else reject.get("reason", "rejected"),
+            dialled=next((place.text for place in root.iterfind("Dial/*")), None),
+            stream=place,
+            after=None if connect is None else connect.get("action"),
+        )
+
+
+def signature_of(url: str, form: Mapping[str, str], key: str) -> str:
+    """Return the signature that Twilio sends with a form: of the address and all fields by their names."""
+    signed = url + "".join(name + form[name] for name in sorted(form))
+    return base64.b64encode(hmac.new(key.encode(), signed.encode(), hashlib.sha1).digest()).decode("ascii")

@@ -1,0 +1,185 @@
+"""The phone simulator against a service made by hand, on a clock ten times as fast."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from graphrag.voice.simulation.fast_loop import run_fast
+from graphrag.voice.simulation.mu_law import SILENCE
+from graphrag.voice.simulation.phone_line import LineDelay, LineFaults
+from graphrag.voice.simulation.phone_simulator import PhoneSimulator, StreamRefused
+from graphrag.voice.simulation.speech import tones
+from graphrag.voice.simulation.twilio_line import StreamPlace, signature_of
+from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
+
+SPEED = 10.0
+ANSWER = tones("An answer of about one second.")
+
+
+def fast(test: Callable[[StreamServer], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    async def served() -> None:
+        async with stream_server() as service, asyncio.timeout(60):
+            await test(service)
+
+    def run() -> None:
+        run_fast(served(), SPEED)
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+async def until(holds: Callable[[], object], within_s: float = 10.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not holds():  # noqa: ASYNC110 - two sides and a clock make it true
+            await asyncio.sleep(0.02)
+
+
+@fast
+async def test_a_stream_opens_and_ends_as_twilio_s(service: StreamServer) -> None:
+    """Also: numbers are texts that count on, silence flows between words, words arrive as they were said."""
+    words = tones("Hello?")
+    async with PhoneSimulator(service.place()) as phone:
+        await asyncio.sleep(0.3)
+        await phone.say(words)
+        phone.press("1#")
+        await asyncio.sleep(0.3)
+    await service.over.wait()
+    first, second = service.received[:2]
+    assert first["event"] == "connected"
+    assert first["protocol"] == "Call"
+    assert "sequenceNumber" not in first
+    assert second["event"] == "start"
+    assert second["sequenceNumber"] == "1"
+    assert second["start"]["customParameters"] == {"token": "T"}
+    assert second["start"]["callSid"] == "CA1"
+    assert second["start"]["mediaFormat"] == {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
+    numbers = [message["sequenceNumber"] for message in service.received[1:]]
+    assert numbers == [str(n) for n in range(1, len(numbers) + 1)]
+    assert [m["media"]["chunk"] for m in service.of("media")[:3]] == ["1", "2", "3"]
+    assert [m["media"]["timestamp"] for m in service.of("media")[:3]] == ["155", "175", "195"]
+    assert [m["dtmf"]["digit"] for m in service.of("dtmf")] == ["1", "#"]
+    assert service.received[-1]["event"] == "stop"
+    assert service.received[-1]["stop"]["callSid"] == "CA1"
+    assert words in service.sound
+    assert set(service.sound.replace(words, b"")) == {SILENCE}
+    assert service.sound == bytes(phone.spoken)
+    assert service.headers["X-Twilio-Signature"] == signature_of(service.url, {}, "key")
+
+
+@fast
+async def test_sound_is_played_on_a_clock_and_marks_return_when_it_was(service: StreamServer) -> None:
+    """Also: sound goes out every 20 ms, whatever comes in, and one second of it lasts a second."""
+    async with PhoneSimulator(service.place()) as phone:
+        await service.started.wait()
+        began = asyncio.get_running_loop().time()
+        half = len(ANSWER) // 320 * 160
+        await service.play(ANSWER[:half], "0.1")
+        await service.play(ANSWER[half:], "0.2")
+        await until(lambda: len(service.of("mark")) == 2)
+        first, second = (message["came"] - began for message in service.of("mark"))
+        assert first == pytest.approx(half / 8000, abs=0.15)
+        assert second == pytest.approx(len(ANSWER) / 8000, abs=0.15)
+        assert [message["mark"]["name"] for message in service.of("mark")] == ["0.1", "0.2"]
+        assert ANSWER in phone.heard
+        assert phone.answers == 1
+        await until(lambda: phone.quiet_s > 0.2)
+        sent = len(service.of("media"))
+        await asyncio.sleep(1.0)
+        assert len(service.of("media")) - sent == pytest.approx(50, abs=8)
+
+
+@fast
+async def test_clear_silences_and_returns_every_mark_at_once(service: StreamServer) -> None:
+    async with PhoneSimulator(service.place()) as phone:
+        await service.started.wait()
+        for number in range(5):
+            await service.play(ANSWER, f"0.{number}")
+        await until(lambda: phone.playing_s > 0.5)
+        await service.send("clear")
+        await until(lambda: len(service.of("mark")) == 5, within_s=0.3)
+        await asyncio.sleep(0.5)
+        assert not phone.is_playing
+        cleared = phone.clears[0]
+        assert 500 <= cleared.heard_ms <= 800
+        assert cleared.heard_ms + cleared.dropped_ms == pytest.approx(5 * len(ANSWER) / 8, abs=1)
+        heard = bytes(phone.heard).strip(bytes([SILENCE]))
+        assert ANSWER.startswith(heard[: len(ANSWER)])
+        assert len(heard) // 8 == pytest.approx(cleared.heard_ms, abs=20)
+
+
+@fast
+async def test_the_line_takes_its_time_each_way_and_keeps_the_order(service: StreamServer) -> None:
+    delay = LineDelay(each_way_s=0.1, jitter_s=0.02)
+    async with PhoneSimulator(service.place(), delay=delay) as phone:
+        await service.started.wait()
+        began = asyncio.get_running_loop().time()
+        await service.play(ANSWER, "0.1")
+        await until(lambda: service.of("mark"))
+        round_trip = service.of("mark")[0]["came"] - began - len(ANSWER) / 8000
+        assert 0.14 < round_trip < 0.4
+        assert phone.heard.find(ANSWER[:160]) > 0
+    numbers = [int(message["sequenceNumber"]) for message in service.received[1:]]
+    assert numbers == sorted(numbers)
+
+
+@fast
+async def test_faults_happen_on_demand(service: StreamServer) -> None:
+    """Also: frames are lost and doubled as often as asked, `clear` is ignored, the caller is gone in time."""
+    faults = LineFaults(
+        loses=0.2, doubles=0.2, delays=0.05, delayed_by_s=0.1, ignores_clear=True, hangs_up_at_s=3, seed=7
+    )
+    async with PhoneSimulator(service.place(), faults=faults) as phone:
+        await service.started.wait()
+        await service.play(ANSWER, "0.1")
+        await until(lambda: phone.is_playing)
+        await service.send("clear")
+        await phone.ended.wait()
+        assert phone.at_s == pytest.approx(3, abs=0.1)
+        await phone.say(ANSWER)  # nobody listens, and nobody waits
+    await service.over.wait()
+    assert ANSWER in phone.heard
+    assert not phone.clears
+    assert service.received[-1]["event"] == "stop"
+    numbers = [int(message["sequenceNumber"]) for message in service.received[1:]]
+    lost, doubled = numbers[-1] - len(set(numbers)), len(numbers) - len(set(numbers))
+    assert 15 < lost < 50
+    assert 10 < doubled < 50
+
+
+@fast
+async def test_a_line_breaks_without_a_word(service: StreamServer) -> None:
+    async with PhoneSimulator(service.place(), faults=LineFaults(breaks_at_s=0.5)) as phone:
+        await asyncio.gather(phone.say(ANSWER), phone.ended.wait())
+    await service.over.wait()
+    assert not service.of("stop")
+
+
+@fast
+async def test_what_twilio_would_not_take_is_noted(service: StreamServer) -> None:
+    async with PhoneSimulator(service.place()) as phone:
+        await service.started.wait()
+        await service.send("pong")
+        await service.send("media", media={"payload": "no base64!"})
+        await service.send("media", streamSid="MZother", media={"payload": ""})
+        await until(lambda: len(phone.strange) == 3)
+        await service.close()
+        await phone.ended.wait()
+    assert phone.close_code == 1000
+
+
+async def test_a_place_where_nobody_is_refuses() -> None:
+    nowhere = StreamPlace(url="ws://127.0.0.1:9/voice/stream", token="T", call_sid="CA1")
+    with pytest.raises(StreamRefused, match=r"127\.0\.0\.1:9"):
+        async with PhoneSimulator(nowhere):
+            raise AssertionError
+
+
+def test_signatures_are_the_vendor_s() -> None:
+    oracle = pytest.importorskip("twilio.request_validator").RequestValidator("secret")
+    form = {"To": "+331", "CallSid": "CA1", "From": "é &=+", "Empty": ""}
+    for url in ("https://a.example/voice/default/help", "http://127.0.0.1:80/voice/after/x?workspace=a%20b"):
+        assert oracle.validate(url, form, signature_of(url, form, "secret"))
