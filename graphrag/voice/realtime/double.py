@@ -1,0 +1,183 @@
+"""A double of OpenAI's Realtime server: a real WebSocket server on loopback, for tests and demos.
+
+It recognizes no words: each segment of speech takes the next of the lines that `hear` was given ("scripted
+recognition"). `python -m graphrag.voice.realtime.double --help` serves it in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from graphrag.voice.realtime.double_faults import NO_FAULTS, Faults
+from graphrag.voice.realtime.double_session import DoubleSession
+from graphrag.voice.realtime.double_state import MAX_WAITING, DoubleSetup
+from graphrag.voice.realtime.minds import Mind, ScriptedMind
+from graphrag.voice.realtime.voice_activity import tones
+
+HOST = "127.0.0.1"
+KEPT_SESSIONS = 200
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+
+_SILENT = logging.getLogger(f"{__name__}.frames")
+_SILENT.disabled = True
+"""The library writes what callers say to its debug log."""
+
+
+class RealtimeDouble:
+    """The server. `faults`: those of the first connections, in order. `sessions`: the last 200, in order.
+
+    `key`: the only one that is taken, None for any.
+    """
+
+    def __init__(
+        self,
+        mind: Mind,
+        *,
+        voice: Callable[[str, str], bytes] = tones,
+        faults: Sequence[Faults] = (),
+        rate: float | None = None,
+        lifetime_s: float = 3_600.0,
+        key: str | None = None,
+        port: int = 0,
+    ) -> None:
+        self._setup = DoubleSetup(
+            mind=mind, voice=voice, hear=self._next_line, rate=rate, lifetime_s=lifetime_s
+        )
+        self._faults, self._key, self._port = faults, key, port
+        self._lines = deque[str]()
+        self._server: Server | None = None
+        self._connections = itertools.count()
+        self._by_socket = WeakKeyDictionary[ServerConnection, Faults]()
+        self.sessions = deque[DoubleSession](maxlen=KEPT_SESSIONS)
+
+    @property
+    def url(self) -> str:
+        """The address for `NODIUS_REALTIME_URL`."""
+        return f"ws://{HOST}:{self._port}/v1/realtime"
+
+    def hear(self, lines: Iterable[str]) -> None:
+        """Give what the next segments of speech say, in order; a segment without a line is not understood."""
+        self._lines.extend(lines)
+
+    def _next_line(self) -> str:
+        return self._lines.popleft() if self._lines else ""
+
+    async def __aenter__(self) -> Self:
+        self._server = await serve(
+            self._serve,
+            HOST,
+            self._port,
+            process_request=self._check,
+            compression=None,
+            max_size=MAX_FRAME_BYTES,
+            close_timeout=1,
+            logger=_SILENT,
+        )
+        self._port = next(iter(self._server.sockets)).getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _check(self, socket: ServerConnection, request: Request) -> Response | None:
+        """Refuse a handshake as the server does: no key, a key it does not know, headers of the beta."""
+        number = next(self._connections)
+        faults = self._faults[number] if number < len(self._faults) else NO_FAULTS
+        self._by_socket[socket] = faults
+        given = request.headers.get("Authorization", "")
+        if faults.hangs:
+            await asyncio.Event().wait()
+        if faults.refused_status is not None:
+            return socket.respond(HTTPStatus(faults.refused_status), "refused\n")
+        if not given.startswith("Bearer ") or self._key not in (None, given.removeprefix("Bearer ")):
+            return socket.respond(HTTPStatus.UNAUTHORIZED, "invalid_api_key\n")
+        if "OpenAI-Beta" in request.headers:
+            return socket.respond(HTTPStatus.BAD_REQUEST, "beta_api_shape_disabled\n")
+        return None
+
+    async def _serve(self, socket: ServerConnection) -> None:
+        request = socket.request
+        query = parse_qs(urlsplit(request.path).query) if request is not None else {}
+        faults = self._by_socket[socket]
+        async with asyncio.TaskGroup() as tasks:
+            running = set[asyncio.Task[None]]()
+
+            def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                task = tasks.create_task(work)
+                running.add(task)
+                task.add_done_callback(running.discard)
+                return task
+
+            session = DoubleSession(query.get("model", [""])[0], self._setup, faults, start)
+            self.sessions.append(session)
+            session.begin()
+            writer = start(_write(socket, session))
+            end = asyncio.get_running_loop().call_later(self._setup.lifetime_s, session.expire)
+            with suppress(ConnectionClosed):
+                while True:
+                    session.receive(await socket.recv())
+                    await session.has_room.wait()
+            end.cancel()
+            for task in (*running, writer):
+                task.cancel()
+
+
+async def _write(socket: ServerConnection, session: DoubleSession) -> None:
+    """Send the events of a session, with the faults that are wanted; ends with the connection."""
+    faults = session.faults
+    try:
+        for number in itertools.count(1):
+            event = await session.out.get()
+            if number == faults.closed_at:
+                socket.transport.abort()
+                return
+            await socket.send("{" if number == faults.malformed_at else event, text=True)
+            if session.out.qsize() < MAX_WAITING // 2:
+                session.has_room.set()
+            if session.is_refused and not session.out.qsize():
+                await socket.close(3000, f"invalid_request_error.{next(iter(session.errors))}")
+    except ConnectionClosed:
+        return
+    finally:
+        session.has_room.set()
+
+
+async def _serve_until_stopped(arguments: argparse.Namespace) -> None:
+    mind = ScriptedMind(arguments.say or ["Hello, how can I help you today?"], again=True)
+    async with RealtimeDouble(mind, rate=arguments.rate, port=arguments.port) as double:
+        sys.stdout.write(f"{double.url}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve a double whose answers are given, over and over, until it is stopped; print its address first."""
+    parser = argparse.ArgumentParser(prog="python -m graphrag.voice.realtime.double")
+    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
+    parser.add_argument("--say", action="append", help="an answer; several are said in turn")
+    parser.add_argument(
+        "--rate", type=float, help="so much faster than played; default: as fast as it is read"
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve_until_stopped(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

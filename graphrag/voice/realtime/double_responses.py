@@ -1,0 +1,235 @@
+"""One response of the double: its items, their sound and words, and how it ends.
+
+The order of events is that of recorded sessions; an interrupted response closes what it had begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Literal, cast
+
+from graphrag.llm.errors import ModelError
+from graphrag.voice.realtime.double_state import DoubleState, Event, merged, new_id
+from graphrag.voice.realtime.minds import (
+    CallsTool,
+    RealtimeConversation,
+    Reply,
+    Says,
+    ScriptOver,
+    quoted,
+    words_of,
+)
+
+DELTA_MS = 200
+_WORD = re.compile(r"\s*\S+\s*$|\s*\S+")
+
+Status = Literal["completed", "cancelled", "failed", "incomplete"]
+
+
+class DoubleResponse:
+    """A response that is being made. `asked`: what `response.create` said; `is_beside`: out of band."""
+
+    def __init__(
+        self, state: DoubleState, asked: Mapping[str, Any], over: Callable[[DoubleResponse], None]
+    ) -> None:
+        self.state, self.asked, self._over = state, asked, over
+        self.id = new_id("resp")
+        self.is_beside = asked.get("conversation") == "none"
+        self.output: list[Event] = []
+        self.sound_ms = 0.0
+        self.is_over = False
+        self._settings = merged(state.session, {k: v for k, v in asked.items() if v is not None})
+        self._open: Event | None = None
+        self._before: str | None = None
+        state.responses += 1
+        self._number = state.responses
+        state.emit("response.created", response=self._resource("in_progress"))
+
+    def begin(self) -> None:
+        self._task = self.state.start(self._run())
+
+    def cancel(self, reason: str) -> None:
+        """Stop where it is, and close what it had begun."""
+        self._task.cancel()
+        if not self.is_over:
+            self._end("cancelled", {"type": "cancelled", "reason": reason})
+
+    async def _run(self) -> None:
+        try:
+            reply = await self._reply()
+        except (ModelError, ScriptOver) as error:
+            self._fail("server_error", f"The double has no answer: {type(error).__name__}")
+            return
+        if self._number <= self.state.faults.failed_responses:
+            self._fail("server_error", "The server had an error while processing your request.")
+            return
+        for part in reply:
+            if isinstance(part, CallsTool):
+                await self._call(part)
+            elif self._settings["output_modalities"] == ["text"]:
+                await self._write(part)
+            else:
+                await self._speak(part)
+        self._end("completed", None)
+
+    async def _reply(self) -> Reply:
+        instructions = str(self.asked.get("instructions") or "")
+        if self.is_beside and instructions and not self.asked.get("input"):
+            return (Says(quoted(instructions)),)
+        given = cast(Sequence[Event] | None, self.asked.get("input"))
+        items = self.state.items if given is None else given
+        offered = self._settings["tool_choice"] != "none"
+        tools = cast(Sequence[Event], self._settings["tools"] if offered else ())
+        seen = RealtimeConversation(instructions=self._settings["instructions"], items=tuple(items))
+        return await self.state.setup.mind.reply(seen, tools)
+
+    # Items
+
+    async def _speak(self, part: Says) -> None:
+        state = self.state
+        sound = await asyncio.to_thread(state.setup.voice, part.text, state.language)
+        item = self._begin_message("audio")
+        await asyncio.sleep(state.faults.late_audio_s)
+        size = DELTA_MS * 8
+        pieces = [sound[at : at + size] for at in range(0, len(sound), size)]
+        for word, piece in zip_longest(_WORD.findall(part.text), pieces):
+            if word:
+                item["content"][0]["transcript"] += word
+                self._emit("response.output_audio_transcript.delta", delta=word)
+            if piece:
+                await self._send_sound(item, piece)
+        self._close("completed")
+
+    async def _write(self, part: Says) -> None:
+        item = self._begin_message("text")
+        for word in _WORD.findall(part.text):
+            item["content"][0]["text"] += word
+            self._emit("response.output_text.delta", delta=word)
+            await self._pause(0)
+        self._close("completed")
+
+    async def _call(self, part: CallsTool) -> None:
+        call = {"name": part.name, "call_id": new_id("call"), "arguments": ""}
+        item = self._begin({"id": new_id("item"), "type": "function_call", "status": "in_progress", **call})
+        for at in range(0, len(part.arguments), 16):
+            piece = part.arguments[at : at + 16]
+            item["arguments"] += piece
+            self._emit("response.function_call_arguments.delta", call_id=item["call_id"], delta=piece)
+            await self._pause(0)
+        self._close("completed")
+
+    async def _send_sound(self, item: Event, piece: bytes) -> None:
+        length_ms, heard = len(piece) / 8, self.state.sound_ms
+        self.sound_ms += length_ms
+        heard[item["id"]] = heard.get(item["id"], 0) + length_ms
+        sound = base64.b64encode(self.state.format_out.write(piece)).decode("ascii")
+        self._emit("response.output_audio.delta", delta=sound)
+        await self._pause(length_ms)
+
+    async def _pause(self, sound_ms: float) -> None:
+        rate = self.state.setup.rate
+        await asyncio.sleep(sound_ms / 1000 / rate if rate else 0)
+        await self.state.has_room.wait()
+
+    def _begin(self, item: Event) -> Event:
+        self.output.append(item)
+        self._open = item
+        where = {"response_id": self.id, "output_index": len(self.output) - 1}
+        self.state.emit("response.output_item.added", **where, item=item)
+        if not self.is_beside:
+            self._before = self.state.add_item(item)
+        return item
+
+    def _begin_message(self, kind: Literal["audio", "text"]) -> Event:
+        message: Event = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
+        item = self._begin({"id": new_id("item"), **message})
+        words = "transcript" if kind == "audio" else "text"
+        item["content"].append({"type": f"output_{kind}", words: ""})
+        self._emit("response.content_part.added", part={"type": kind, words: ""})
+        return item
+
+    def _close(self, status: Literal["completed", "incomplete"]) -> None:
+        """Say that the open item is done, whole or not."""
+        item = self._open
+        if item is None:
+            return
+        item["status"] = status
+        if item["type"] == "function_call":
+            given = {name: item[name] for name in ("call_id", "name", "arguments")}
+            self._emit("response.function_call_arguments.done", **given)
+        else:
+            (part,) = item["content"]
+            words = words_of(item)
+            if part["type"] == "output_audio":
+                self._emit("response.output_audio.done")
+                self._emit("response.output_audio_transcript.done", transcript=words)
+                self._emit("response.content_part.done", part={"type": "audio", "transcript": words})
+            else:
+                self._emit("response.output_text.done", text=words)
+                self._emit("response.content_part.done", part={"type": "text", "text": words})
+        if not self.is_beside:
+            self.state.emit("conversation.item.done", previous_item_id=self._before, item=item)
+        where = {"response_id": self.id, "output_index": len(self.output) - 1}
+        self.state.emit("response.output_item.done", **where, item=item)
+        self._open = None
+
+    def _emit(self, kind: str, **fields: Any) -> None:
+        """Send an event about the open item."""
+        item = cast(Event, self._open)
+        where: Event = {"response_id": self.id, "item_id": item["id"], "output_index": len(self.output) - 1}
+        if item["type"] == "message":
+            where["content_index"] = 0
+        self.state.emit(kind, **where, **fields)
+
+    # The end
+
+    def _fail(self, code: str, message: str) -> None:
+        error = {"type": "server_error", "code": code, "message": message}
+        self._end("failed", {"type": "failed", "error": error})
+
+    def _end(self, status: Status, details: Mapping[str, Any] | None) -> None:
+        self._close("incomplete")
+        self.is_over = True
+        self.state.emit("response.done", response=self._resource(status, details))
+        self._over(self)
+
+    def _resource(self, status: str, details: Mapping[str, Any] | None = None) -> Event:
+        settings = self._settings
+        out = {name: settings["audio"]["output"][name] for name in ("format", "voice")}
+        return {
+            "object": "realtime.response",
+            "id": self.id,
+            "status": status,
+            "status_details": details,
+            "output": self.output,
+            "conversation_id": None if self.is_beside else self.state.conversation_id,
+            "output_modalities": settings["output_modalities"],
+            "max_output_tokens": settings["max_output_tokens"],
+            "audio": {"output": out},
+            "usage": None if status == "in_progress" else self._usage(),
+            "metadata": self.asked.get("metadata"),
+        }
+
+    def _usage(self) -> Event:
+        """Return about what a server would count: a token for four characters, 100 ms heard, 50 ms said."""
+        read = [self._settings["instructions"], *(words_of(item) for item in self.state.items)]
+        texts_in = sum(len(text) for text in read) // 4
+        texts_out = sum(len(words_of(item) or item.get("arguments", "")) for item in self.output) // 4
+        heard, said = self.state.activity.heard_ms // 100, round(self.sound_ms / 50)
+        return {
+            "total_tokens": texts_in + heard + texts_out + said,
+            "input_tokens": texts_in + heard,
+            "output_tokens": texts_out + said,
+            "input_token_details": {
+                "text_tokens": texts_in,
+                "audio_tokens": heard,
+                "image_tokens": 0,
+                "cached_tokens": 0,
+                "cached_tokens_details": {"text_tokens": 0, "audio_tokens": 0, "image_tokens": 0},
+            },
+            "output_token_details": {"text_tokens": texts_out, "audio_tokens": said},
+        }

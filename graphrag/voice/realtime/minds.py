@@ -1,0 +1,181 @@
+"""Decides what the double of the Realtime server answers: by a script, or by a provider of answers."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from graphrag.llm.base import (
+    AssistantMessage,
+    LLMProvider,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    complete,
+)
+
+Item = Mapping[str, Any]
+"""An item of the conversation, as the interface writes it."""
+
+READ_ALOUD_CHARS = 600
+_QUOTED = re.compile(r"[“«\"]\s*([^”»\"]{2,})\s*[”»\"]")
+_LINK = re.compile(r"\{\{\s*\w+\s*:\s*([^{}|]+?)\s*(?:\|[^{}]*)?\}\}")
+_MARKS = re.compile(r"^\s*(?:[-*>]|#+|\d+\.)\s+|[*`]+", re.MULTILINE)
+_LINES = re.compile(r"([.:;,!?]?)\s*\n\s*")
+_END = re.compile(r"[.!?](?=\s)")
+_NOTICE = "NODIUS_LLM_BASE_URL"
+"""Stands in the paragraph by which an answer without a model begins; nobody wants it read aloud."""
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """An item of the response that is said."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallsTool:
+    """An item of the response that calls a function. `arguments` is JSON, or what a bad model writes."""
+
+    name: str
+    arguments: str = "{}"
+
+
+Reply = Sequence[Says | CallsTool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeConversation:
+    """What a mind knows: the instructions, and the items in order, the caller's words in `transcript`."""
+
+    instructions: str
+    items: Sequence[Item]
+
+
+class Mind(Protocol):
+    """Decides what is answered."""
+
+    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
+        """Return the items of a response. Raises: ModelError, ScriptOver: the response fails."""
+        ...
+
+
+class ScriptOver(Exception):
+    """Raised when a script has no answer left."""
+
+
+class ScriptedMind:
+    """Answers by a script: each response takes the next entry; `again`: it begins again at its end."""
+
+    def __init__(self, script: Iterable[Reply | Says | CallsTool | str], *, again: bool = False) -> None:
+        self.left = deque(_reply(entry) for entry in script)
+        self._again = again
+
+    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:  # noqa: ARG002
+        if not self.left:
+            raise ScriptOver
+        reply = self.left.popleft()
+        if self._again:
+            self.left.append(reply)
+        return reply
+
+
+def _reply(entry: Reply | Says | CallsTool | str) -> Reply:
+    if isinstance(entry, str):
+        return (Says(entry),)
+    return (entry,) if isinstance(entry, Says | CallsTool) else tuple(entry)
+
+
+class RulesMind:
+    """Answers by a provider, with the tools that the session declares.
+
+    A provider by rules follows no instructions. So notes of the service and a greeting are said as they
+    stand (`quoted`), and `sentences` gives what is said for known ones; that for "" is said to a caller who
+    says nothing.
+    """
+
+    def __init__(self, provider: LLMProvider, *, sentences: Mapping[str, str] | None = None) -> None:
+        self._provider = provider
+        self._sentences = {"": "Are you still there?", **(sentences or {})}
+
+    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
+        words = self._to_repeat(conversation.items)
+        if words is not None:
+            return (Says(self._sentences.get(words, quoted(words))),)
+        schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
+        answer = await complete(self._provider, _messages(conversation), schemas)
+        calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]
+        text = "" if calls else read_aloud(answer.text)
+        return [*([Says(text)] if text else []), *calls]
+
+    @staticmethod
+    def _to_repeat(items: Sequence[Item]) -> str | None:
+        """Return words to say as they are, None where the last item is to be answered."""
+        last: Item = items[-1] if items else {}
+        if last.get("type") != "message":
+            return None if items else ""
+        words = words_of(last)
+        is_greeting = len(items) == 1 and _is_typed(last) and "?" not in words
+        return words if last.get("role") == "system" or not words or is_greeting else None
+
+
+def quoted(instruction: str) -> str:
+    """Return what an instruction wants said: its longest quotation, what follows a colon, or all of it."""
+    quotations = _QUOTED.findall(instruction)
+    if quotations:
+        return max(quotations, key=len).strip()
+    return instruction.partition(":")[2].strip() or instruction
+
+
+def read_aloud(text: str) -> str:
+    """Return an answer as it is read aloud: without markup, lists as sentences, cut at a sentence."""
+    head, _, rest = text.partition("\n\n")
+    plain = _MARKS.sub("", _LINK.sub(r"\1", rest if _NOTICE in head else text)).strip()
+    line = _LINES.sub(lambda found: f"{found[1] or '.'} ", plain)
+    if len(line) <= READ_ALOUD_CHARS:
+        return line
+    ends = [found.end() for found in _END.finditer(line, 0, READ_ALOUD_CHARS)]
+    return line[: ends[-1]] if ends else line[:READ_ALOUD_CHARS].rpartition(" ")[0]
+
+
+def words_of(item: Item) -> str:
+    """Return the words of a message, written or said."""
+    parts = cast(Sequence[Mapping[str, Any]], item.get("content") or ())
+    return " ".join(str(part.get("text") or part.get("transcript") or "") for part in parts).strip()
+
+
+def _is_typed(item: Item) -> bool:
+    parts = cast(Sequence[Mapping[str, Any]], item.get("content") or ())
+    return all(part.get("type") == "input_text" for part in parts)
+
+
+def _messages(conversation: RealtimeConversation) -> list[Message]:
+    made: list[Message] = [SystemMessage(content=conversation.instructions)]
+    names: dict[str, str] = {}
+    for item in conversation.items:
+        match item.get("type"), item.get("role"):
+            case "function_call", _:
+                call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
+                names[call.id] = call.name
+                before = made[-1]
+                if isinstance(before, AssistantMessage):  # calls of one response are one message
+                    calls = (*before.tool_calls, call)
+                    made[-1] = AssistantMessage(content=before.content, tool_calls=calls)
+                else:
+                    made.append(AssistantMessage(tool_calls=(call,)))
+            case "function_call_output", _:
+                name = names.get(item["call_id"], "")
+                made.append(ToolMessage(call_id=item["call_id"], name=name, content=item["output"]))
+            case _, "assistant":
+                made.append(AssistantMessage(content=words_of(item)))
+            case _, "system":
+                made.append(SystemMessage(content=words_of(item), stable=False))
+            case _:
+                made.append(UserMessage(content=words_of(item)))
+    return made

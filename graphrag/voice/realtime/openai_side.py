@@ -1,0 +1,173 @@
+"""Connects to a server of OpenAI's Realtime interface.
+
+Source: OpenAI API reference, "Realtime", connections over WebSocket; close code 3000 and its reasons as seen
+in public reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from graphrag.voice.model_messages import read_event
+from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_WAITING_FRAMES = 16
+"""So many frames are kept for a slow reader; then the server is not read."""
+OPEN_S = 5.0
+SEND_S = 5.0
+CLOSE_S = 2.0
+
+REFUSALS = frozenset(("invalid_api_key", "model_not_found", "invalid_model", "insufficient_quota"))
+"""Codes of errors after which another connection would be refused as well."""
+_REFUSED_STATUS = frozenset((401, 403, 404))
+_REFUSED_CLOSE = frozenset((1008, 3000, 3003))
+_PRIVATE_NAMES = (".internal", ".local", ".localhost", ".lan")
+
+_SILENT = logging.getLogger(f"{__name__}.frames")
+_SILENT.disabled = True
+"""The library writes headers and frames to its debug log: the key, and the words of calls."""
+
+
+class _DirectConnect(connect):
+    """Connects without following redirects, which would hand the key on."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        return exc
+
+
+class OpenAISide:
+    """One connection to a Realtime server. The key is in no error, log or repr."""
+
+    def __init__(self, url: str, key: str, model: str, *, open_s: float = OPEN_S) -> None:
+        self._url, self._key, self._model, self._open_s = urlsplit(url), key, model, open_s
+        self._socket: ClientConnection | None = None
+        self._first: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"OpenAISide({self._place!r}, model={self._model!r})"
+
+    async def open(self) -> None:
+        """Connect and wait for the server's first event, at most five seconds.
+
+        Raises: RealtimeRefused, RealtimeUnreachable.
+        """
+        self._check()
+        try:
+            async with asyncio.timeout(self._open_s):
+                self._socket = await self._connect()
+                self._first = read_event(await self._socket.recv())
+        except TimeoutError as error:
+            await self.close()
+            raise self._unreachable(f"no answer within {self._open_s:g} s") from error
+        except InvalidStatus as error:
+            raise self._failed(error.response.status_code) from error
+        except ConnectionClosed as error:
+            raise self._closed(error) from error
+        except (OSError, WebSocketException) as error:
+            raise self._unreachable(type(error).__name__) from error
+        code = _error_code(self._first or {})
+        if code in REFUSALS:
+            await self.close()
+            raise self._refused(f"the server says {code}")
+
+    async def send(self, text: str) -> None:
+        """Send a frame; a server that takes none for five seconds is gone. Raises: RealtimeUnreachable."""
+        if self._socket is None:
+            raise self._unreachable("not connected")
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._socket.send(text)
+        except TimeoutError as error:
+            self._socket.transport.abort()
+            raise self._unreachable(f"took nothing for {SEND_S:g} s") from error
+        except ConnectionClosed as error:
+            raise self._unreachable("the connection is closed") from error
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events in order, without what is none; ends when the connection is gone."""
+        first, self._first = self._first, None
+        if first is not None:
+            yield first
+        if self._socket is None:
+            return
+        try:
+            while True:
+                event = read_event(await self._socket.recv())
+                if event is not None:
+                    yield event
+        except ConnectionClosed:
+            return
+
+    async def close(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            await socket.close()
+
+    async def _connect(self) -> ClientConnection:
+        query = urlencode([*parse_qsl(self._url.query), ("model", self._model)])
+        return await _DirectConnect(
+            urlunsplit(self._url._replace(query=query)),
+            additional_headers={"Authorization": f"Bearer {self._key}"},
+            compression=None,
+            max_size=MAX_FRAME_BYTES,
+            max_queue=MAX_WAITING_FRAMES,
+            open_timeout=self._open_s,
+            close_timeout=CLOSE_S,
+            logger=_SILENT,
+        )
+
+    @property
+    def _place(self) -> str:
+        return self._url.netloc.rpartition("@")[2]
+
+    def _check(self) -> None:
+        if self._url.scheme not in ("ws", "wss") or not self._url.hostname:
+            raise self._refused("the address must begin with wss:// (NODIUS_REALTIME_URL)")
+        if self._url.scheme == "ws" and not _is_private(self._url):
+            raise self._refused(
+                "ws:// is for this machine and private hosts only: use wss:// (NODIUS_REALTIME_URL)"
+            )
+        if not self._key.isascii() or not self._key.isprintable() or not self._key.strip():
+            raise self._refused(
+                "the key holds nothing, or characters that no key has (NODIUS_REALTIME_API_KEY)"
+            )
+
+    def _failed(self, status: int) -> RealtimeRefused | RealtimeUnreachable:
+        why = f"the server answers HTTP {status}"
+        return self._refused(why) if status in _REFUSED_STATUS else self._unreachable(why)
+
+    def _closed(self, error: ConnectionClosed) -> RealtimeRefused | RealtimeUnreachable:
+        received = error.rcvd
+        if received is None:
+            return self._unreachable("the connection was lost")
+        why = f"the server closes with code {received.code}"
+        return self._refused(why) if received.code in _REFUSED_CLOSE else self._unreachable(why)
+
+    def _refused(self, why: str) -> RealtimeRefused:
+        return RealtimeRefused(place=self._place, model=self._model, why=why)
+
+    def _unreachable(self, why: str) -> RealtimeUnreachable:
+        return RealtimeUnreachable(place=self._place, model=self._model, why=why)
+
+
+def _is_private(url: SplitResult) -> bool:
+    host = (url.hostname or "").rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith(_PRIVATE_NAMES)
+    return address.is_loopback or address.is_private
+
+
+def _error_code(event: Mapping[str, Any]) -> str:
+    error = event.get("error")
+    return str(cast(Mapping[str, Any], error).get("code")) if isinstance(error, dict) else ""

@@ -1,0 +1,124 @@
+"""Finds speech in sound by its energy, as the server does with `server_vad`; sound formats of the double.
+
+Times are those of the sound, not of a clock: what was written to the input, in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FRAME_MS = 20
+BEGIN_MS = 40
+"""So much loud sound is speech."""
+LOUD = 1_000.0
+"""The root mean square, of 32,768, that a threshold of 1 asks for."""
+
+Samples = npt.NDArray[np.int16]
+
+
+def _mu_law_table() -> Samples:
+    """Return the sample of each μ-law byte. Source: ITU-T G.711, table 2a."""
+    code = ~np.arange(256, dtype=np.uint8)
+    size = (((code & 0x0F).astype(np.int16) << 3) + 0x84) << ((code & 0x70) >> 4)
+    return np.where(code & 0x80, 0x84 - size, size - 0x84).astype(np.int16)
+
+
+_TABLE = _mu_law_table()
+
+
+def _decode_mu_law(sound: bytes) -> Samples:
+    return _TABLE[np.frombuffer(sound, np.uint8)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoundFormat:
+    """A format of the interface. `write` makes it of μ-law with 8,000 samples a second."""
+
+    bytes_a_ms: int
+    read: Callable[[bytes], Samples]
+    write: Callable[[bytes], bytes]
+
+
+FORMATS: Mapping[str, SoundFormat] = {
+    "audio/pcmu": SoundFormat(bytes_a_ms=8, read=_decode_mu_law, write=bytes),
+    "audio/pcm": SoundFormat(
+        bytes_a_ms=48,
+        read=lambda sound: np.frombuffer(sound, "<i2"),
+        write=lambda sound: _decode_mu_law(sound).repeat(3).astype("<i2").tobytes(),
+    ),
+}
+
+
+class SpeechEdge(NamedTuple):
+    """Speech began or ended; `at_ms` is what the interface says of it."""
+
+    kind: Literal["started", "stopped"]
+    at_ms: int
+
+
+class VoiceActivity:
+    """The caller's sound of a session, and whether it is speech now."""
+
+    def __init__(self) -> None:
+        self.heard_ms = 0
+        self.is_speaking = False
+        self._loud_ms = self._quiet_ms = 0
+        self._rest: bytes = b""
+
+    def take(self, sound: bytes, kind: SoundFormat, detection: Mapping[str, Any]) -> Iterator[SpeechEdge]:
+        """Take in sound; yield where speech begins and ends in it."""
+        size = kind.bytes_a_ms * FRAME_MS
+        waiting = self._rest + sound
+        whole = len(waiting) - len(waiting) % size
+        self._rest = waiting[whole:]
+        if not whole:
+            return
+        samples = kind.read(waiting[:whole]).astype(np.float32).reshape(whole // size, -1)
+        for energy in (samples * samples).mean(axis=1):
+            self.heard_ms += FRAME_MS
+            is_loud = energy > (LOUD * float(detection.get("threshold", 0.5))) ** 2
+            yield from self._frame(bool(is_loud), detection)
+
+    def _frame(self, is_loud: bool, detection: Mapping[str, Any]) -> Iterator[SpeechEdge]:
+        self._loud_ms = self._loud_ms + FRAME_MS if is_loud else 0
+        self._quiet_ms = 0 if is_loud else self._quiet_ms + FRAME_MS
+        if not self.is_speaking and self._loud_ms >= BEGIN_MS:
+            self.is_speaking = True
+            before = self._loud_ms + int(detection.get("prefix_padding_ms", 300))
+            yield SpeechEdge("started", max(0, self.heard_ms - before))
+        elif self.is_speaking and self._quiet_ms >= _silence_ms(detection):
+            self.is_speaking = False
+            yield SpeechEdge("stopped", self.heard_ms)
+
+    def clear(self) -> None:
+        """Forget sound that was not committed."""
+        self.is_speaking, self._loud_ms, self._rest = False, 0, b""
+
+
+def _silence_ms(detection: Mapping[str, Any]) -> int:
+    if detection.get("type") == "semantic_vad":
+        return {"low": 1_000, "high": 300}.get(str(detection.get("eagerness")), 500)
+    return int(detection.get("silence_duration_ms", 200))
+
+
+CHARACTER_MS = 65
+"""So long a character takes to be said, about."""
+
+
+def _tone() -> bytes:
+    """Return 20 ms of 400 Hz in μ-law; repeated, it has no seam."""
+    wave = 8_000 * np.sin(2 * np.pi * 400 * np.arange(FRAME_MS * 8) / 8_000)
+    return np.abs(_TABLE.astype(float)[None, :] - wave[:, None]).argmin(axis=1).astype(np.uint8).tobytes()
+
+
+_TONE = _tone()
+
+
+def tones(text: str, language: str) -> bytes:  # noqa: ARG001 - a tone has no language
+    """Return a tone as long as the text would take to be said, in μ-law."""
+    return _TONE * max(15, len(text) * CHARACTER_MS // FRAME_MS)

@@ -1,0 +1,99 @@
+"""A client of the double that keeps and checks all that goes over the wire, both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
+from pydantic import TypeAdapter
+
+from graphrag.voice.realtime.double import RealtimeDouble
+from graphrag.voice.realtime.double_faults import Faults
+from graphrag.voice.realtime.minds import Mind, ScriptedMind
+from graphrag.voice.realtime.openai_side import OpenAISide
+from graphrag.voice.realtime.voice_activity import tones
+from tests.graphrag.voice.calls import a_session
+
+CLIENT, SERVER = TypeAdapter[Any](RealtimeClientEvent), TypeAdapter[Any](RealtimeServerEvent)
+RECORDINGS = Path(__file__).parents[4] / "../shared/data/realtime/openai"
+KEY = "sk-test-0123456789"
+
+Event = dict[str, Any]
+
+
+def silence(ms: int) -> bytes:
+    return b"\xff" * (8 * ms)
+
+
+def speech(ms: int) -> bytes:
+    return (tones("x" * (ms // 65 + 20), "en") * 2)[: 8 * ms]
+
+
+class Client:
+    """Sends events, and reads those of the server up to one it waits for."""
+
+    def __init__(self, side: OpenAISide) -> None:
+        self.side, self.events, self.number = side, side.events(), 0
+        self.seen: list[Event] = []
+
+    async def send(self, kind: str, **fields: Any) -> str:
+        self.number += 1
+        event = {"type": kind, "event_id": f"c{self.number}", **fields}
+        CLIENT.validate_python(event)
+        await self.side.send(json.dumps(event))
+        return event["event_id"]
+
+    async def until(self, kind: str, wanted: Callable[[Event], bool] = lambda event: True) -> Event:
+        """Read up to an event; the server's connection may not end before."""
+        async with asyncio.timeout(5):
+            async for event in self.events:
+                SERVER.validate_python(event, strict=False)
+                self.seen.append(event)
+                if event["type"] == kind and wanted(event):
+                    return event
+        raise AssertionError(f"no {kind} among {self.kinds}")
+
+    async def update(self, **options: Any) -> None:
+        """Set the session as a call does."""
+        await self.until("session.created")
+        await self.send("session.update", session=a_session(**options).update())
+        await self.until("session.updated")
+
+    async def speak(self, sound: bytes, piece_ms: int = 20) -> None:
+        size = 8 * piece_ms
+        for at in range(0, len(sound), size):
+            payload = base64.b64encode(sound[at : at + size]).decode()
+            await self.side.send(json.dumps({"type": "input_audio_buffer.append", "audio": payload}))
+
+    async def write(self, text: str, role: str = "user") -> None:
+        kind = "output_text" if role == "assistant" else "input_text"
+        part = {"type": kind, "text": text}
+        await self.send("conversation.item.create", item={"type": "message", "role": role, "content": [part]})
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event["type"] for event in self.seen]
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.seen if event["type"] == kind]
+
+
+@asynccontextmanager
+async def conversing(
+    *script: Any, mind: Mind | None = None, faults: Faults | None = None, **options: Any
+) -> AsyncGenerator[tuple[Client, RealtimeDouble]]:
+    """Yield a client that is connected to a double, whose session is not set yet."""
+    given = (faults,) if faults else ()
+    async with RealtimeDouble(mind or ScriptedMind(script), faults=given, **options) as double:
+        side = OpenAISide(double.url, KEY, "gpt-realtime")
+        await side.open()
+        try:
+            yield Client(side), double
+        finally:
+            await side.close()
