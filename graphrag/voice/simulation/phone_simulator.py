@@ -30,11 +30,11 @@ FIRST_TIMESTAMP_MS = 155
 """Of the first sound, as on real lines."""
 CLOSING_S = 2.0
 PAUSE_FRAMES = 15
-"""After a longer silence the agent begins anew."""
+"""After a longer silence the agent begins again."""
 QUIET_FRAME = bytes([SILENCE]) * FRAME
 
 
-class StreamRefused(Exception):
+class LineRefused(Exception):
     """The service did not take the stream. `reason` is what it, or the network, said."""
 
     def __init__(self, *, address: str, reason: str) -> None:
@@ -57,7 +57,7 @@ class Cleared:
 class PhoneSimulator:
     """The telephone of one call; an async context.
 
-    `heard`, `spoken`: both directions in μ-law, from one moment. `answers`: how often the agent began to be
+    `heard`, `said`: both directions in μ-law, from one moment. `answers`: how often the agent began to be
     heard. `strange`: messages Twilio would end the stream for.
     """
 
@@ -66,7 +66,7 @@ class PhoneSimulator:
     ) -> None:
         self._place, self._faults = place, faults or LineFaults()
         self.stream_sid = "MZ" + secrets.token_hex(16)
-        self.heard, self.spoken = bytearray(), bytearray()
+        self.heard, self.said = bytearray(), bytearray()
         self.clears: list[Cleared] = []
         self.marks: list[tuple[float, str]] = []
         self.strange: list[str] = []
@@ -84,7 +84,7 @@ class PhoneSimulator:
         self._connection: ClientConnection | None = None
 
     async def __aenter__(self) -> Self:
-        """Open the stream and begin to hold the line. Raises: StreamRefused."""
+        """Open the stream and begin to hold the line. Raises: LineRefused."""
         place = self._place
         headers: dict[str, str] = {}
         if place.signing_key is not None:
@@ -94,7 +94,7 @@ class PhoneSimulator:
                 place.url, additional_headers=headers, compression=None, proxy=None, max_size=None
             )
         except (OSError, WebSocketException, TimeoutError) as exc:
-            raise StreamRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
+            raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
         self._tasks = [
             asyncio.create_task(self._to_service.run()),
             asyncio.create_task(self._to_phone.run()),
@@ -285,7 +285,7 @@ class PhoneSimulator:
                 self._to_say.appendleft((rest, said))
             elif not said.done():
                 said.set_result(None)
-        self.spoken += frame
+        self.said += frame
         self._chunk += 1
         media = {
             "track": "inbound",

@@ -25,7 +25,7 @@ PROGRAM_S = 20.0
 WORDS_A_MINUTE = 170
 MAX_CHARS = 2_000
 KEPT = 200
-"""Spoken texts that are kept."""
+"""Texts that are kept with their sound."""
 MAX_WAV_S = 300
 TONE_MS_A_CHAR = 60
 LONGEST_PAUSE_MS = 200
@@ -45,30 +45,30 @@ class UnreadableWav(Exception):
 
 
 class Speech:
-    """Speaks texts; what was spoken is kept. `program`: path of espeak-ng, None without it."""
+    """Says texts, and keeps their sound. `program`: path of espeak-ng, None without it."""
 
     def __init__(self, program: str | None, clips: Mapping[str, bytes]) -> None:
         self._program, self._clips = program, clips
-        self._spoken: dict[tuple[str, str], bytes] = {}
+        self._kept: dict[tuple[str, str], bytes] = {}
 
     @property
-    def is_spoken(self) -> bool:
-        """Whether any text can be spoken, not the packaged ones alone."""
+    def says_all(self) -> bool:
+        """Whether any text becomes words, not the packaged ones alone."""
         return self._program is not None
 
     async def say(self, text: str, language: str = "en") -> bytes:
-        """Return a text as μ-law of 8 kHz; one that cannot be spoken as tones."""
-        known = self._spoken.get((text, language))
+        """Return a text as μ-law of 8 kHz; one that cannot be said becomes tones."""
+        known = self._kept.get((text, language))
         if known is None:
             known = await asyncio.to_thread(self._speak, text[:MAX_CHARS], language)
-            while len(self._spoken) >= KEPT:
-                del self._spoken[next(iter(self._spoken))]
-            self._spoken[(text, language)] = known
+            while len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[(text, language)] = known
         return known
 
     def _speak(self, text: str, language: str) -> bytes:
-        spoken = b"" if self._program is None else _by_program(self._program, text, language)
-        return spoken or self._clips.get(text) or tones(text)
+        sound = b"" if self._program is None else _by_program(self._program, text, language)
+        return sound or self._clips.get(text) or tones(text)
 
 
 @cache

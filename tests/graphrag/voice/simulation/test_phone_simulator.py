@@ -11,12 +11,14 @@ import pytest
 from graphrag.voice.simulation.fast_loop import run_fast
 from graphrag.voice.simulation.mu_law import SILENCE
 from graphrag.voice.simulation.phone_line import LineDelay, LineFaults
-from graphrag.voice.simulation.phone_simulator import PhoneSimulator, StreamRefused
+from graphrag.voice.simulation.phone_simulator import LineRefused, PhoneSimulator
 from graphrag.voice.simulation.speech import tones
 from graphrag.voice.simulation.twilio_line import StreamPlace, signature_of
 from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
 
-SPEED = 10.0
+SPEED = 8.0
+BUSY_S = 0.8
+"""So late, on the clock of the call, a busy machine may be: a tenth of a second of its own."""
 ANSWER = tones("An answer of about one second.")
 
 
@@ -66,7 +68,7 @@ async def test_a_stream_opens_and_ends_as_twilio_s(service: StreamServer) -> Non
     assert service.received[-1]["stop"]["callSid"] == "CA1"
     assert words in service.sound
     assert set(service.sound.replace(words, b"")) == {SILENCE}
-    assert service.sound == bytes(phone.spoken)
+    assert service.sound == bytes(phone.said)
     assert service.headers["X-Twilio-Signature"] == signature_of(service.url, {}, "key")
 
 
@@ -81,15 +83,16 @@ async def test_sound_is_played_on_a_clock_and_marks_return_when_it_was(service: 
         await service.play(ANSWER[half:], "0.2")
         await until(lambda: len(service.of("mark")) == 2)
         first, second = (message["came"] - began for message in service.of("mark"))
-        assert first == pytest.approx(half / 8000, abs=0.15)
-        assert second == pytest.approx(len(ANSWER) / 8000, abs=0.15)
+        assert half / 8000 - 0.02 <= first < half / 8000 + BUSY_S
+        assert len(ANSWER) / 8000 - 0.02 <= second < len(ANSWER) / 8000 + BUSY_S
         assert [message["mark"]["name"] for message in service.of("mark")] == ["0.1", "0.2"]
         assert ANSWER in phone.heard
         assert phone.answers == 1
         await until(lambda: phone.quiet_s > 0.2)
-        sent = len(service.of("media"))
+        began, sent = asyncio.get_running_loop().time(), len(service.of("media"))
         await asyncio.sleep(1.0)
-        assert len(service.of("media")) - sent == pytest.approx(50, abs=8)
+        passed = asyncio.get_running_loop().time() - began
+        assert (len(service.of("media")) - sent) * 0.02 == pytest.approx(passed, abs=BUSY_S)
 
 
 @fast
@@ -100,11 +103,11 @@ async def test_clear_silences_and_returns_every_mark_at_once(service: StreamServ
             await service.play(ANSWER, f"0.{number}")
         await until(lambda: phone.playing_s > 0.5)
         await service.send("clear")
-        await until(lambda: len(service.of("mark")) == 5, within_s=0.3)
+        await until(lambda: len(service.of("mark")) == 5, within_s=BUSY_S)
         await asyncio.sleep(0.5)
         assert not phone.is_playing
         cleared = phone.clears[0]
-        assert 500 <= cleared.heard_ms <= 800
+        assert 500 <= cleared.heard_ms < 500 + BUSY_S * 1000
         assert cleared.heard_ms + cleared.dropped_ms == pytest.approx(5 * len(ANSWER) / 8, abs=1)
         heard = bytes(phone.heard).strip(bytes([SILENCE]))
         assert ANSWER.startswith(heard[: len(ANSWER)])
@@ -120,7 +123,7 @@ async def test_the_line_takes_its_time_each_way_and_keeps_the_order(service: Str
         await service.play(ANSWER, "0.1")
         await until(lambda: service.of("mark"))
         round_trip = service.of("mark")[0]["came"] - began - len(ANSWER) / 8000
-        assert 0.14 < round_trip < 0.4
+        assert 0.14 < round_trip < 0.24 + BUSY_S
         assert phone.heard.find(ANSWER[:160]) > 0
     numbers = [int(message["sequenceNumber"]) for message in service.received[1:]]
     assert numbers == sorted(numbers)
@@ -173,7 +176,7 @@ async def test_what_twilio_would_not_take_is_noted(service: StreamServer) -> Non
 
 async def test_a_place_where_nobody_is_refuses() -> None:
     nowhere = StreamPlace(url="ws://127.0.0.1:9/voice/stream", token="T", call_sid="CA1")
-    with pytest.raises(StreamRefused, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(LineRefused, match=r"127\.0\.0\.1:9"):
         async with PhoneSimulator(nowhere):
             raise AssertionError
 
