@@ -11,10 +11,12 @@ from pydantic import ConfigDict, Field
 
 from datasources.types import Document
 
-ChatEndReason = Literal[
-    "agent_hung_up", "ended_by_person", "idle", "draining", "session_failed", "blocked", "lost", "error"
-]
-"""Why a conversation by text ended. `draining`: its agent or its graph was taken out of service."""
+EndReason = Literal[
+    "caller_hung_up", "agent_hung_up", "ended_by_person", "idle", "transferred", "blocked", "max_duration",
+    "caller_silent", "line_lost", "model_unreachable", "session_failed", "draining", "lost", "error",
+]  # fmt: skip
+"""Why a conversation or a call ended. `draining`: its agent or its graph was taken out of service."""
+Channel = Literal["chat", "voice"]
 
 AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
 """Fields that the record of a thread repeats beside its own, to be found by them."""
@@ -23,6 +25,7 @@ AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
 class AgentToolCall(Document):
     """A finished tool call. `ok` None: it was interrupted and may have been carried out.
 
+    Of a call also `arguments` and `result`: a chat has them in its messages.
     Units: `ms` in milliseconds; `status` of HTTP, where there was an answer.
     """
 
@@ -31,6 +34,8 @@ class AgentToolCall(Document):
     ok: bool | None = None
     ms: int = 0
     status: int | None = None
+    arguments: str | None = None
+    result: str | None = None
 
 
 class ThreadAgent(Document):
@@ -38,17 +43,22 @@ class ThreadAgent(Document):
 
     `ctx` are the conversation's own values, flags among them; `session` the whole answer of the document's
     `config_url`, null otherwise. `instructions` are rendered; `declarations` None: those of the document.
+    `transcript`: what was said in a call, of the agent only what the caller heard; a chat has messages.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     agent_id: str
     version: int
+    channel: Channel = "chat"
     ctx: dict[str, Any] = Field(default_factory=dict[str, Any])
     session: Any = None
     instructions: str = ""
     declarations: list[dict[str, Any]] | None = None
     caller_phone: str | None = None
+    called_phone: str | None = None
+    call_sid: str | None = None
+    transcript: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     started_time: int = 0
     last_message_time: int = 0
     idle_time: int = 0
@@ -56,7 +66,7 @@ class ThreadAgent(Document):
     start_taken: bool = False
     """Whether `ctx` has what the answer to `on_start` gave."""
     ended_time: int | None = None
-    end_reason: ChatEndReason | None = None
+    end_reason: EndReason | None = None
     outcome: str | None = None
     tools: list[AgentToolCall] = Field(default_factory=list[AgentToolCall])
 

@@ -15,6 +15,7 @@ from graphrag.agent.thread_store import StoredThread, Thread, Threads
 from graphrag.agents.chat_values import (
     Locale,
     RunningAgents,
+    agent_part,
     first_values,
     language_of,
     said,
@@ -24,7 +25,7 @@ from graphrag.agents.chat_values import (
 from graphrag.agents.compiled_agent import CompiledAgent, CompiledCheck
 from graphrag.agents.deliveries import Deliveries, owed
 from graphrag.agents.errors import AgentBlocked
-from graphrag.agents.session_source import SessionSource
+from graphrag.agents.session_source import ResolvedSession, SessionSource
 from graphrag.leases import now_ms
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
 from graphrag.prompts.library import load_phrases
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 MESSAGE_CHARS = 300
 """Of what a check says to those it blocks, once its values are in it."""
+LOST_MS = 3_600_000
+"""So long after its longest time a call is ended that nobody else ended."""
 
 
 class Beginnings:
@@ -58,40 +61,26 @@ class Beginnings:
     async def begin(
         self, agent: CompiledAgent, version: int, stored: StoredThread, *, caller_phone: str | None = None
     ) -> StoredThread:
-        """Store a new thread as a conversation with a version of an agent, and return it.
+        """Store a new thread as a chat with a version of an agent, and return it.
 
-        `stored` is of `Threads.begin`. What the agent's API is owed for the beginning is stored with it and
-        sent beside. Raises, and leaves nothing: AgentBlocked, AgentSessionFailed, SourceError.
+        `stored` is of `Threads.begin`.
+        Raises, and leaves nothing: AgentBlocked, AgentSessionFailed, SourceError.
         """
-        now = self._clock()
-        part = ThreadAgent(
-            agent_id=agent.agent_id,
-            version=version,
-            caller_phone=caller_phone,
-            started_time=now,
-            ctx=first_values(agent.agent_id, caller_phone, now),
-        )
-        thread = said(stored.thread.model_copy(update={"agent": part}), agent, now)
-        values, executor = values_of(agent, thread, self._locale), self._agents.executor(agent)
-        await self._check(agent, values, executor)
-        session = await self._sessions.resolve(agent, values, executor)
-        thread = with_part(
-            thread,
-            ctx={**session.ctx, **part.ctx},
-            session=session.response,
-            instructions=session.instructions,
-            declarations=session.declarations,
-        )
-        messages = self._opening(agent, thread)
-        also = [] if agent.on_start is None else [owed(thread, "on_start", now)]
-        kept = await self._threads.save(replace(stored, thread=thread), messages, also)
-        log.info("call_started", extra={"agent_id": agent.agent_id, "call_id": thread.key, "channel": "chat"})
-        if also:
-            self._deliveries.send_soon(thread.key, "on_start")
-        return kept
+        part = ThreadAgent(agent_id=agent.agent_id, version=version, caller_phone=caller_phone)
+        thread = self.draft(stored.thread, part)
+        await self.check(agent, thread)
+        session = await self.resolve(agent, thread)
+        return await self.store(agent, replace(stored, thread=thread), session)
 
-    async def _check(self, agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor) -> None:
+    def draft(self, thread: Thread, part: ThreadAgent) -> Thread:
+        """Return a new thread as a conversation with an agent, which is not stored yet."""
+        now = self._clock()
+        part = part.model_copy(update={"started_time": now, "ctx": first_values(part, now)})
+        return thread.model_copy(update={"agent": part})
+
+    async def check(self, agent: CompiledAgent, thread: Thread) -> None:
         """Ask all checks side by side; the first in order that blocks decides. Raises: AgentBlocked."""
+        values, executor = values_of(agent, thread, self._locale), self._agents.executor(agent)
         asked = [asyncio.create_task(self._blocks(check, values, executor)) for check in agent.checks]
         try:
             for check, task in zip(agent.checks, asked, strict=True):
@@ -102,6 +91,42 @@ class Beginnings:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+
+    async def resolve(self, agent: CompiledAgent, thread: Thread) -> ResolvedSession:
+        """Return the session of a conversation. Raises: AgentSessionFailed."""
+        values = values_of(agent, thread, self._locale)
+        return await self._sessions.resolve(agent, values, self._agents.executor(agent))
+
+    async def store(
+        self, agent: CompiledAgent, stored: StoredThread, session: ResolvedSession
+    ) -> StoredThread:
+        """Store a drafted conversation, and return it.
+
+        What the agent's API is owed for the beginning is stored with it and sent beside. Raises: SourceError.
+        """
+        now, is_chat = self._clock(), agent_part(stored.thread).channel == "chat"
+        begun = said(stored.thread, agent, now) if is_chat else self._answered(agent, stored.thread, now)
+        thread = with_part(
+            begun,
+            ctx={**session.ctx, **agent_part(begun).ctx},
+            session=session.response,
+            instructions=session.instructions,
+            declarations=session.declarations,
+        )
+        messages = self._opening(agent, thread) if is_chat else []
+        also = [] if agent.on_start is None else [owed(thread, "on_start", now)]
+        kept = await self._threads.save(replace(stored, thread=thread), messages, also)
+        channel = agent_part(thread).channel
+        facts = {"agent_id": agent.agent_id, "call_id": thread.key, "channel": channel}
+        log.info("call_started", extra=facts)
+        if also:
+            self._deliveries.send_soon(thread.key, "on_start")
+        return kept
+
+    def _answered(self, agent: CompiledAgent, thread: Thread, now: int) -> Thread:
+        """Return the thread of a call that is answered now. It is never idle: who serves it ends it."""
+        longest_ms = round(agent.document.limits.max_call_s * 1000) + LOST_MS
+        return with_part(self.draft(thread, agent_part(thread)), idle_time=now + longest_ms)
 
     async def _blocks(self, check: CompiledCheck, values: ConversationValues, executor: HttpExecutor) -> bool:
         key = f"{values.call_id}:check:{check.name}"
@@ -130,13 +155,17 @@ class Beginnings:
             phrase = load_phrases("turn", language_of(agent, self._locale))["agent_opening"]
             note = SystemMessage(content=phrase.render({"opening": opening}), stable=False)
             return [AssistantMessage(content=opening, exclude_from_prompt=True), note]
+        greeting = self.greeting(agent, thread)
+        return [] if greeting is None else [SystemMessage(content=greeting, stable=False)]
+
+    def greeting(self, agent: CompiledAgent, thread: Thread) -> str | None:
+        """Return how the agent is to begin, None where it waits for the person."""
         if (greeting := agent.greeting) is None:
-            return []
+            return None
         scope = values_of(agent, thread, self._locale).scope(self._clock())
         try:
             known = greeting.condition and greeting.condition.render(scope) not in (None, "")
-            text = (greeting.known if known else greeting.unknown).render(scope, insert="text")
+            return str((greeting.known if known else greeting.unknown).render(scope, insert="text"))
         except TemplateFailed as exc:
             log.warning("greeting_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
-            return []
-        return [SystemMessage(content=str(text), stable=False)]
+            return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -73,13 +73,13 @@ def agent_part(thread: Thread) -> ThreadAgent:
     return thread.agent
 
 
-def first_values(agent_id: str, caller_phone: str | None, now: int) -> dict[str, Any]:
-    """Return ctx as a conversation begins with it. A chat begins with a message."""
+def first_values(part: ThreadAgent, now: int) -> dict[str, Any]:
+    """Return ctx as a conversation begins with it. A chat begins with a message, a call with silence."""
     return {
-        "caller_phone": caller_phone,
-        "agent_id": agent_id,
+        "caller_phone": part.caller_phone,
+        "agent_id": part.agent_id,
         "call_start": iso_time(now),
-        "had_conversation": True,
+        "had_conversation": part.channel == "chat",
         "should_hangup": False,
         "transcript": [],
     }
@@ -92,8 +92,10 @@ def values_of(agent: CompiledAgent, thread: Thread, locale: Locale) -> Conversat
     return ConversationValues(
         agent=named,
         base_url=agent.base_url,
-        channel="chat",
+        channel=part.channel,
         caller_phone=part.caller_phone,
+        called_phone=part.called_phone,
+        call_sid=part.call_sid,
         call_id=thread.key,
         timezone=named["timezone"],
         language=language,
@@ -118,7 +120,7 @@ def store_values(thread: Thread, values: ConversationValues, now: int, **changes
     """
     part = agent_part(thread)
     ctx: dict[str, Any] = {**values.ctx, "transcript": []}  # it is the thread's own messages
-    if ctx.get("should_hangup") is True and part.is_open:
+    if ctx.get("should_hangup") is True and part.is_open and part.channel == "chat":
         changes.setdefault("idle_time", min(now, part.idle_time))
     return with_part(thread, ctx=ctx, **changes)
 
@@ -140,18 +142,30 @@ def transcript_of(thread: Thread) -> list[dict[str, Any]]:
     """Return what person and agent said, the last `TRANSCRIPT_CHARS` of it."""
     entries: list[dict[str, Any]] = []
     left = TRANSCRIPT_CHARS
+    for entry in _called(thread) if agent_part(thread).channel == "voice" else _written(thread):
+        left -= len(entry["content"])
+        if left < 0:
+            break
+        entries.append(entry)
+    return entries[::-1]
+
+
+def _called(thread: Thread) -> Iterator[dict[str, Any]]:
+    """Yield what was said in a call, the last first, as requests get it."""
+    for entry in reversed(agent_part(thread).transcript):
+        if entry.get("role") in ("user", "assistant"):
+            yield {name: entry.get(name) or "" for name in ("role", "content", "timestamp")}
+
+
+def _written(thread: Thread) -> Iterator[dict[str, Any]]:
     for message in reversed(thread.messages):
         if not isinstance(message, UserMessage | AssistantMessage) or not message.content.strip():
             continue
         if isinstance(message, AssistantMessage) and message.invalid:
             continue
-        left -= len(message.content)
-        if left < 0:
-            break
         role = "user" if isinstance(message, UserMessage) else "assistant"
         timestamp = iso_time(message.time or thread.created_time)
-        entries.append({"role": role, "content": message.content, "timestamp": timestamp})
-    return entries[::-1]
+        yield {"role": role, "content": message.content, "timestamp": timestamp}
 
 
 def taken(store: Sequence[tuple[str, Path]], response: Any, scope: Scope) -> dict[str, Any]:

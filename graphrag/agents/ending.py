@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from datasources.base import RecordStore
 from datasources.errors import BadDocument, SourceError
-from graphrag.agent.thread_agent import ChatEndReason
+from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import (
     KIND,
     Thread,
@@ -65,7 +65,7 @@ class Endings:
         self._workspace, self._locale, self._clock = workspace, locale, clock
         self._failed: dict[str, int] = {}
 
-    async def end(self, thread_id: str, reason: ChatEndReason, *, stop: bool = False) -> Thread | None:
+    async def end(self, thread_id: str, reason: EndReason, *, stop: bool = False) -> Thread | None:
         """End a conversation and send what is owed for it beside; None: there was nothing to end.
 
         One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs is stopped first.
@@ -75,25 +75,31 @@ class Endings:
             try:
                 return await self._end(thread_id, reason)
             except ThreadBusy:
-                await self._leases.ask_to_stop(thread_id)
+                await self._leases.ask_to_stop(thread_id, reason)
                 await asyncio.sleep(STOP_S)
         return await self._end(thread_id, reason)
 
-    async def _end(self, thread_id: str, reason: ChatEndReason) -> Thread | None:
+    async def _end(self, thread_id: str, reason: EndReason) -> Thread | None:
         async with self._leases.held(thread_id):
-            stored = await self._threads.get_of(thread_id, self._workspace)
-            part, now = stored.thread.agent, self._clock()
-            if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
-                return None
-            if reason == "idle" and part.ctx.get("should_hangup") is True:
-                reason = "agent_hung_up"
-            try:
-                agent = await self._agents.compiled(part.agent_id, part.version)
-            except AgentNotFound:  # nothing is left that says what is owed
-                agent = None
-            thread, events = await self._ended(stored.thread, agent, reason, now)
-            also = [owed(thread, event, now) for event in events]
-            thread = (await self._threads.save(replace(stored, thread=thread), thread.messages, also)).thread
+            return await self.end_held(thread_id, reason)
+
+    async def end_held(self, thread_id: str, reason: EndReason) -> Thread | None:
+        """Do as `end`, for who holds the conversation's lease."""
+        stored = await self._threads.get_of(thread_id, self._workspace)
+        part, now = stored.thread.agent, self._clock()
+        if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
+            return None
+        if reason == "idle" and part.channel == "voice":  # who served it would have ended it long before
+            reason = "lost"
+        if reason == "idle" and part.ctx.get("should_hangup") is True:
+            reason = "agent_hung_up"
+        try:
+            agent = await self._agents.compiled(part.agent_id, part.version)
+        except AgentNotFound:  # nothing is left that says what is owed
+            agent = None
+        thread, events = await self._ended(stored.thread, agent, reason, now)
+        also = [owed(thread, event, now) for event in events]
+        thread = (await self._threads.save(replace(stored, thread=thread), thread.messages, also)).thread
         facts = {"agent_id": part.agent_id, "call_id": thread_id, "reason": reason}
         log.info("call_ended", extra=facts | {"outcome": agent_part(thread).outcome})
         if events:
@@ -101,7 +107,7 @@ class Endings:
         return thread
 
     async def _ended(
-        self, thread: Thread, agent: CompiledAgent | None, reason: ChatEndReason, now: int
+        self, thread: Thread, agent: CompiledAgent | None, reason: EndReason, now: int
     ) -> tuple[Thread, list[LifecycleEvent]]:
         """Return the thread as it ends, and what is owed then."""
         part = agent_part(thread)
@@ -145,11 +151,11 @@ class Endings:
         found = await self._records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
         return await self._end_all([each.key for each in found if each.key not in self._failed], "idle", now)
 
-    async def end_all_of(self, agent_id: str, reason: ChatEndReason = "draining") -> int:
+    async def end_all_of(self, agent_id: str, reason: EndReason = "draining") -> int:
         """End every conversation with an agent that is taken out of service. Raises: SourceError."""
         return await self._end_where({"agentOpen": True, "agentId": agent_id}, reason)
 
-    async def end_all_on(self, graph_key: str, reason: ChatEndReason = "draining") -> int:
+    async def end_all_on(self, graph_key: str, reason: EndReason = "draining") -> int:
         """End every conversation with an agent about a graph that is gone. Raises: SourceError."""
         return await self._end_where({"agentOpen": True, "graphKey": graph_key}, reason)
 
@@ -164,7 +170,7 @@ class Endings:
                 return frozenset(graphs - {""})
             last = max(newest, last + 1)
 
-    async def _end_where(self, where: dict[str, str | int | bool], reason: ChatEndReason) -> int:
+    async def _end_where(self, where: dict[str, str | int | bool], reason: EndReason) -> int:
         ended = 0
         while True:
             found = await self._records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
@@ -175,7 +181,7 @@ class Endings:
                 return ended
 
     async def _end_all(
-        self, thread_ids: Sequence[str], reason: ChatEndReason, now: int, *, stop: bool = False
+        self, thread_ids: Sequence[str], reason: EndReason, now: int, *, stop: bool = False
     ) -> int:
         """End these; one that cannot be ended now does not keep the others from it."""
         ended = 0

@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from graphrag.agents.chat_values import taken
 from graphrag.agents.compiled_agent import CompiledAgent, CompiledSession
 from graphrag.agents.declared_tools import checked_declarations
 from graphrag.agents.errors import AgentSessionFailed
+from graphrag.agents.voice_fields import CustomVoice, Voice
 from graphrag.leases import now_ms
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
@@ -25,6 +28,7 @@ from tools.http.value_templates import TemplateFailed, ValueTemplate
 log = logging.getLogger(__name__)
 
 FETCHES: Final = 2
+_VOICE: Final = TypeAdapter[Voice | CustomVoice](Voice | CustomVoice)
 INSTRUCTIONS_CHARS: Final = 32_000
 
 
@@ -32,11 +36,12 @@ INSTRUCTIONS_CHARS: Final = 32_000
 class ResolvedSession:
     """What the model is given in one conversation. `response`: the whole answer, read as `session.*`.
 
-    `declarations` None: those of the document.
+    `declarations` None: those of the document. `voice` None: that of the document.
     """
 
     instructions: str
     declarations: list[dict[str, Any]] | None = None
+    voice: Voice | CustomVoice | None = None
     response: Any = None
     ctx: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -95,9 +100,21 @@ class SessionSource:
         return ResolvedSession(
             instructions=instructions,
             declarations=_declared(agent, raw),
+            voice=_voice(agent, plan.voice.first(response, scope) if plan.voice else None),
             response=response,
             ctx=taken(plan.ctx_init, response, scope),
         )
+
+
+def _voice(agent: CompiledAgent, raw: Any) -> Voice | CustomVoice | None:
+    """Return the voice that an answer names; None where it names none that there is."""
+    if raw is None:
+        return None
+    try:
+        return _VOICE.validate_python(raw)
+    except ValidationError:
+        log.warning("voice_unknown", extra={"agent_id": agent.agent_id})
+        return None
 
 
 def _declared(agent: CompiledAgent, raw: Any) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agents.chat_values import Locale, about, first_values, language_of
 from graphrag.agents.errors import AgentToolNotFound, AgentTryFailed
 from graphrag.agents.manager import AgentManager
@@ -47,7 +48,7 @@ async def try_tool(manager: AgentManager, trial: ToolTrial, locale: Locale) -> d
         call_id=call_id,
         timezone=named["timezone"],
         language=language_of(agent, locale),
-        ctx={**first_values(trial.agent_id, None, now), **trial.ctx},
+        ctx={**first_values(ThreadAgent(agent_id=trial.agent_id, version=1), now), **trial.ctx},
         started_time=now,
     )
     if trial.sends:

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-EndReason = Literal[
-    "caller_hung_up", "agent_hung_up", "transferred", "blocked", "max_duration", "caller_silent", "line_lost",
-    "model_unreachable", "session_failed", "draining", "lost", "error",
-]  # fmt: skip
-"""How a call ended."""
-ENDINGS_BY_WATCH: frozenset[EndReason] = frozenset(("max_duration", "caller_silent", "draining"))
-"""Ends that the bridge announces: the model is asked to say goodbye first."""
+from graphrag.agent.thread_agent import EndReason
 
 
 @dataclass(frozen=True, slots=True)

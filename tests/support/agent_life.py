@@ -115,12 +115,11 @@ class DyingRecords:
 
     async def _write(self, write: Callable[[], Any]) -> Any:
         self.writes += 1
-        if self.writes == self.dies_at and not self._after:
-            self.is_dead = True
+        is_last = self.writes == self.dies_at  # another may begin while this one is under way
+        self.is_dead = self.is_dead or (is_last and not self._after)
         self._check()
         made = await write()
-        if self.writes == self.dies_at:
-            self.is_dead = True
+        self.is_dead = self.is_dead or is_last
         self._check()
         return made
 
