@@ -133,26 +133,31 @@ class SessionControl:
         return await self.cancel(thread)
 
     async def cancel(self, thread: Thread) -> Thread:
-        """End a run, also one that another process works on."""
+        """End a run, also one that a process works on. Raises: ThreadBusy when that does not leave it."""
         ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
-        async with asyncio.timeout(STOPPED_IN_S * 4):
-            while True:
-                if await self._leases.ask_to_stop(thread.key):
-                    thread = await self._left(thread)
-                    if session_of(thread).phase is Phase.COMPLETED:
-                        break
-                try:
-                    thread = await self.events.apply(thread.key, ended)
+        acted = SessionEvent(name=EventName.ACTIONS_EXECUTED)
+        waited_until = asyncio.get_running_loop().time() + STOPPED_IN_S * 4
+        while True:
+            if await self._leases.ask_to_stop(thread.key):
+                thread = await self._left(thread)
+                if session_of(thread).phase is Phase.COMPLETED:
                     break
-                except SessionRefused:  # it ended meanwhile
-                    thread = (await self.store.session(thread.key)).thread
-                    if session_of(thread).phase is Phase.COMPLETED:
-                        break
-                    if session_of(thread).phase is not Phase.EXECUTING_ACTIONS:
-                        raise
-                    await asyncio.sleep(_LOOK_S)  # what was begun is finished first
-                except ThreadBusy:
-                    await asyncio.sleep(_LOOK_S)
+            try:
+                thread = await self.events.apply(thread.key, ended)
+                break
+            except SessionRefused:
+                thread = (await self.store.session(thread.key)).thread
+                if session_of(thread).phase is Phase.COMPLETED:  # it ended meanwhile
+                    break
+                if session_of(thread).phase is not Phase.EXECUTING_ACTIONS:
+                    raise
+                with suppress(SessionRefused, ThreadBusy):
+                    # Its process is gone: a change is one write under the lease, made by now or never.
+                    await self.events.apply(thread.key, acted)
+            except ThreadBusy:
+                if asyncio.get_running_loop().time() >= waited_until:
+                    raise
+                await asyncio.sleep(_LOOK_S)
         await self._note_last(thread)
         return thread
 

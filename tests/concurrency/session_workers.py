@@ -128,7 +128,8 @@ class Shared(Clock):
         self._path = path
 
     def __call__(self) -> int:
-        return int(self._path.read_text())
+        with self._path.open("rb", buffering=0) as file:
+            return int(file.read())
 
 
 def store_at(address: str) -> Database:
@@ -145,7 +146,6 @@ def serve(address: str, clock_file: str) -> None:
         async with store_at(address) as database:
             model, clock = Finisher(Path(clock_file)), Shared(Path(clock_file))
             here = night_on(database, model, clock=clock, limits=SessionLimits(confirm_ms=0), at_once=4)
-            print("ticking", flush=True)
             while True:
                 await here.scheduler.run_due()
                 await asyncio.sleep(0.05)

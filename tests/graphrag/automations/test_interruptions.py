@@ -10,11 +10,18 @@ import pytest
 
 from datasources.base import Record
 from datasources.mock.source import MemorySource
+from datasources.types import Mutation
+from graphrag.agent.thread_store import StoredThread, Threads
+from graphrag.agent.turn_lease import LOOK_S
 from graphrag.approvals import Reject
+from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
 from graphrag.automations.making_way import MakingWay
+from graphrag.automations.session_events import session_of
+from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
-from graphrag.sessions.machine import EndReason, EventName, Phase
+from graphrag.retrieval.retriever import Retriever
+from graphrag.sessions.machine import OPEN, WAITING, EndReason, EventName, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import (
     DAY,
@@ -22,16 +29,18 @@ from tests.support.automations import (
     MINUTE,
     MONDAY,
     Clock,
+    Night,
     finish,
     move,
     night_of,
     night_on,
     until,
 )
-from tests.support.scripted_provider import Asked, Says, ScriptedProvider, Step, call
+from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
 TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
+READ_EDGES = call("list_node_edges", {"nodeKey": "root"})
 INTERRUPTIONS = int(os.environ.get("INTERRUPTIONS", "200"))
 
 
@@ -241,43 +250,110 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
         await night.scheduler.close()
 
 
-@pytest.mark.parametrize("phase", [Phase.EXECUTING_DATA_QUERIES, Phase.EXECUTING_ACTIONS])
-async def test_a_run_is_stopped_while_it_reads_and_once_it_has_acted(
-    phase: Phase, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("phase", sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
+async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(phase: Phase) -> None:
+    async with night_of(ScriptedProvider()) as night:
+        made = await night.automation()
+        claimed = await night.automations.claim(await night.stored(made), made, TWO, trigger="manual")
+        assert claimed is not None
+        waiting = {"type": "any"} if phase in WAITING else None
+        left = session_of(claimed.thread).model_copy(update={"phase": phase, "waiting": waiting})
+        await night.automations.put_session(
+            claimed.thread.model_copy(update={"session": left}), claimed.version
+        )
+        async with asyncio.timeout(2):
+            ended = session_of(await night.control.stop(claimed.thread.key, EDITOR))
+        assert (ended.phase, ended.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
+        assert ended.report is not None
+
+
+@pytest.mark.parametrize(
+    ("phase", "seam", "work", "steps"),
+    [
+        (Phase.EXECUTING_ENRICHMENTS, Retriever, "retrieve", []),
+        (Phase.PARSING_AI_RESPONSE, MemorySource, "get_nodes_by_key", [Says(calls=[move()])]),
+        (Phase.EXECUTING_DATA_QUERIES, MemorySource, "get_edges_of", [Says(calls=[READ_EDGES])]),
+    ],
+)
+async def test_a_run_is_stopped_in_the_middle_of_what_hangs(
+    phase: Phase, seam: type, work: str, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, acts = asyncio.Event(), phase is Phase.EXECUTING_ACTIONS
+    done, under_way = getattr(seam, work), asyncio.Event()
 
-    def says(_: Asked) -> Says:
-        asked.set()
-        return Says(calls=[move(x=77) if acts else call("list_node_edges", {"nodeKey": "root"})])
+    async def hangs(*args: Any, **more: Any) -> Any:
+        if (await night.runs(made)) and (await night.session(made)).phase is phase:
+            under_way.set()
+            await _for_ever(0)
+        return await done(*args, **more)
 
-    name = "apply" if acts else "get_edges_of"
-    work = getattr(MemorySource, name)
+    async with night_of(ScriptedProvider(*steps)) as night:
+        made = await night.automation()
+        monkeypatch.setattr(seam, work, hangs)
+        await _stopped_once(night, made, under_way)
+        assert not await night.approvals.list(by=REVIEWER)
+
+
+async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apply, under_way = MemorySource.apply, asyncio.Event()
 
     async def slow(*args: Any, **more: Any) -> Any:
-        if asked.is_set():
-            await (asyncio.sleep(0.7) if acts else _for_ever(0))
-        return await work(*args, **more)
+        under_way.set()
+        await asyncio.sleep(0.7)
+        return await apply(*args, **more)
 
-    monkeypatch.setattr(MemorySource, name, slow)
-    async with night_of(ScriptedProvider(says), free=frozenset({"layout"}), look_s=1.0) as night:
+    provider = ScriptedProvider(Says(calls=[move(x=77)]))
+    async with night_of(provider, free=frozenset({"layout"}), look_s=LOOK_S) as night:
         made = await night.automation(require_validation=False)
-        night.clock.now = TWO
-        await night.scheduler.tick()
-        async with asyncio.timeout(10):
-            while not await night.runs(made) or (await night.session(made)).phase is not phase:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        control = night.control
-        (run,) = await night.runs(made)
-        began = asyncio.get_running_loop().time()
-        ended = await control.stop(run.key, EDITOR)
-        assert asyncio.get_running_loop().time() - began < 2
-        assert ended.session is not None
-        assert (ended.session.phase, ended.session.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
+        monkeypatch.setattr(MemorySource, "apply", slow)
+        await _stopped_once(night, made, under_way)
         (node,) = await night.database.source("default").get_nodes_by_key(GRAPH, ["root"])
-        assert (node.pos_x == 77) is acts
-        assert [a.status for a in await night.approvals.list(by=REVIEWER)] == ["applied"] * acts
-        await until(lambda: night.scheduler.is_idle)
+        assert node.pos_x == 77
+        assert [a.status for a in await night.approvals.list(by=REVIEWER)] == ["applied"]
+
+
+@pytest.mark.parametrize("failed", ["form", "action"])
+async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
+    failed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, apply, under_way = Threads.save, MemorySource.apply, asyncio.Event()
+
+    async def slow(threads: Threads, stored: StoredThread, messages: list[Message]) -> StoredThread:
+        last = messages[-1]
+        wrong = isinstance(last, SystemMessage) and last.kind == "FORMAT_ERROR"
+        if wrong or (isinstance(last, ToolMessage) and (last.outcome or {}).get("status") == "stale"):
+            under_way.set()
+            await asyncio.sleep(0.2)  # the owner of the run looks meanwhile
+        return await save(threads, stored, messages)
+
+    async def late(source: MemorySource, mutation: Mutation, **more: Any) -> Any:
+        if mutation.put_nodes:  # just before, somebody else removes the node
+            await apply(source, Mutation(graph_key=GRAPH, delete_nodes=["root"]))
+        return await apply(source, mutation, **more)
+
+    said = "I am done." if failed == "form" else Says(calls=[move(x=77)])
+    again = Says(text="x", held=asyncio.Event(), reading=(1, 2))
+    provider = ScriptedProvider(said, again)
+    async with night_of(provider, free=frozenset({"layout"})) as night:
+        made = await night.automation(require_validation=False)
+        monkeypatch.setattr(Threads, "save", slow)
+        monkeypatch.setattr(MemorySource, "apply", late)
+        await _stopped_once(night, made, under_way)
+
+
+async def _stopped_once(night: Night, made: Automation, under_way: asyncio.Event) -> None:
+    """Begin a run, and stop it as soon as something is under way: it is over within two seconds."""
+    night.clock.now = TWO
+    await night.scheduler.tick()
+    async with asyncio.timeout(60):
+        await under_way.wait()
+    (run,) = await night.runs(made)
+    async with asyncio.timeout(2):
+        ended = session_of(await night.control.stop(run.key, EDITOR))
+    assert (ended.phase, ended.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
+    assert ended.report is not None
+    await until(lambda: night.scheduler.is_idle)
 
 
 async def _for_ever(_: float) -> None:
