@@ -155,7 +155,10 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "a run waits for its model's service without its slot, and is stopped in two seconds in any phase": (
         "graphrag/automations/test_runs.py::test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later",
         "graphrag/automations/test_interruptions.py::test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay",
-        "graphrag/automations/test_interruptions.py::test_a_run_is_stopped_while_it_reads_and_once_it_has_acted",
+        "graphrag/automations/test_interruptions.py::test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left",
+        "graphrag/automations/test_interruptions.py::test_a_run_is_stopped_in_the_middle_of_what_hangs",
+        "graphrag/automations/test_interruptions.py::test_an_action_under_way_is_finished_before_its_run_is_stopped",
+        "graphrag/automations/test_interruptions.py::test_a_run_is_stopped_while_it_notes_why_it_tries_again",
     ),
     "a conversation goes before a run of its graph, which goes on by itself": (
         "graphrag/automations/test_interruptions.py::test_a_conversation_goes_first_and_the_run_goes_on_by_itself",
