@@ -4,6 +4,7 @@ ServerError
 ├── AuthError            nobody, or somebody whose token is not good; `code` says why
 ├── KeysUnavailable      the keys that check tokens cannot be read
 ├── ForeignPage          a page of another site calls a server without sign-in
+├── SignatureRefused     a request in the name of the telephone service is not signed by it
 ├── RoleNeeded           this person's role does not allow it
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
@@ -44,6 +45,10 @@ class KeysUnavailable(ServerError):
 
 class ForeignPage(ServerError):
     code = "foreign_page"
+
+
+class SignatureRefused(ServerError):
+    code = "signature_refused"
 
 
 class RoleNeeded(ServerError):

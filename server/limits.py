@@ -20,6 +20,9 @@ from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFu
 MAX_CALLERS = 10_000
 EDIT_BYTES_A_MINUTE = 240_000_000
 EDIT_BURST_BYTES = 16_000_000
+SIGNED_PATH = "/voice/"
+"""Below it requests carry no token of ours: the endpoint checks their signature."""
+SIGNED_BYTES = 64 * 1024
 IMPORT_PATH = "/api/graphs/import"
 IMPORT_FACTOR = 16
 """A workflow's file may be so many times larger than other requests."""
@@ -75,6 +78,8 @@ class RateLimiter:
 class BodyLimit:
     """Middleware: signs the sender of a body in, then reads the whole body or refuses it.
 
+    Bodies below SIGNED_PATH are small, and read before it is known who sent them.
+
     Endpoints never see a part of a body that is too large. A body must come at LEAST_RATE
     after some seconds; all bodies that are held are bounded, and so are those of one person.
     """
@@ -90,10 +95,13 @@ class BodyLimit:
             return
         request = Request(scope)
         limit = self._max_bytes * (IMPORT_FACTOR if scope["path"] == IMPORT_PATH else 1)
+        is_signed = scope["path"].startswith(SIGNED_PATH)
+        limit = SIGNED_BYTES if is_signed else limit
         user_id, pieces = "", list[Message]()
         try:
             try:
-                user_id = (await sign_in(request, _token(request))).user_id
+                if not is_signed:
+                    user_id = (await sign_in(request, _token(request))).user_id
                 await self._read(receive, limit, user_id, pieces)
             except ServerError as exc:
                 await self._refuse(respond(request, exc), scope, receive, send)

@@ -1,0 +1,139 @@
+"""Tells whether a request is Twilio's: what it signs is our public address and the form that it sends.
+
+The address comes of the settings and the path, never of the `Host` header, which a sender chooses.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from graphrag.config import Settings
+from server.errors import SignatureRefused
+from server.origin import check_own_page
+
+log = logging.getLogger(__name__)
+
+SIGNATURE_HEADER = "X-Twilio-Signature"
+SETTINGS_HEADER = "X-Twilio-Webhooks-Signature-Settings"
+"""Names the shared key and the algorithm where a request is signed with one: `key=ID,algorithm=NAME`."""
+
+Form = Sequence[tuple[str, str]]
+_SECURE = {"wss": "https", "ws": "http"}
+_ALGORITHMS = {"HMAC_SHA1": "sha1", "HMAC_SHA256": "sha256"}
+
+
+def signature_of(secret: str, url: str, form: Form, algorithm: str = "sha1") -> str:
+    """Return what Twilio sends as signature: of the address, and of each name with its distinct values."""
+    text = url + "".join(name + value for name, value in sorted(set(form)))
+    digest = hmac.digest(secret.encode(), text.encode(), algorithm)
+    return base64.b64encode(digest).decode()
+
+
+def spellings(url: str) -> Iterator[str]:
+    """Yield the ways in which Twilio may have signed an address.
+
+    With its port, and without. Of a WebSocket also as `https`, each with and without a slash at the end.
+    """
+    found = [url]
+    scheme, colon, rest = url.partition("://")
+    if scheme in _SECURE:
+        bare = rest.removesuffix("/")
+        found = [f"{name}{colon}{bare}{end}" for name in (scheme, _SECURE[scheme]) for end in ("", "/")]
+    for one in found:
+        yield from _with_ports(one)
+
+
+def _with_ports(url: str) -> Iterator[str]:
+    """Yield an address without a port, and with its own or those that stand for none."""
+    parts = urlsplit(url)
+    host = parts.netloc
+    if parts.port is not None:
+        host = parts.netloc.removesuffix(f":{parts.port}")
+        ports: tuple[int, ...] = (parts.port,)
+    else:  # the vendor's own validator takes 80 for everything but `https`
+        ports = (443,) if parts.scheme == "https" else (443, 80) if parts.scheme == "wss" else (80,)
+    yield parts._replace(netloc=host).geturl()
+    for port in ports:
+        yield parts._replace(netloc=f"{host}:{port}").geturl()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwilioSignature:
+    """Checks signatures. `public_url`: where Twilio finds this service; `shared_keys`: secrets by id."""
+
+    public_url: str | None
+    auth_token: str | None
+    shared_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> TwilioSignature:
+        """Return the checker of a server's settings."""
+        token = settings.twilio_auth_token
+        return cls(
+            public_url=settings.public_url,
+            auth_token=token.get_secret_value() if token is not None else None,
+            shared_keys=_shared_keys(settings),
+        )
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether requests must be signed; else only those of this computer are answered."""
+        return self.auth_token is not None or bool(self.shared_keys)
+
+    def check(self, connection: HTTPConnection, form: Form = ()) -> None:
+        """Let only Twilio in; without a token of its, only this computer. Raises: SignatureRefused,
+        ForeignPage."""
+        if not self.is_configured:
+            check_own_page(connection)
+        elif not self._is_signed(connection, form):
+            raise SignatureRefused
+
+    def _is_signed(self, connection: HTTPConnection, form: Form) -> bool:
+        given = connection.headers.get(SIGNATURE_HEADER, "")
+        secret, algorithm = self._key(connection.headers.get(SETTINGS_HEADER, ""))
+        if self.public_url is None:
+            log.warning("voice_without_public_url")
+            return False
+        if not given or secret is None:
+            return False
+        url = self._signed_url(self.public_url, connection)
+        expected = [signature_of(secret, one, form, algorithm) for one in dict.fromkeys(spellings(url))]
+        sent = given.encode()
+        return sum(hmac.compare_digest(one.encode(), sent) for one in expected) > 0  # all are compared
+
+    def _key(self, settings: str) -> tuple[str | None, str]:
+        """Return the secret and the algorithm that a request names; None where it is not one of ours."""
+        named = _pairs(settings)
+        algorithm = _ALGORITHMS.get(named.get("algorithm", "HMAC_SHA1").upper())
+        if algorithm is None:
+            return None, "sha1"
+        if "key" in named:
+            return self.shared_keys.get(named["key"]), algorithm
+        return (self.auth_token if algorithm == "sha1" else None), algorithm
+
+    def _signed_url(self, public_url: str, connection: HTTPConnection) -> str:
+        base = public_url.rstrip("/")
+        if connection.scope["type"] == "websocket":
+            base = f"ws{base.removeprefix('http')}"
+        path = connection.scope.get("raw_path") or connection.scope["path"].encode()
+        query = connection.scope.get("query_string", b"")
+        return base + (path + (b"?" + query if query else b"")).decode("latin-1")
+
+
+def _shared_keys(settings: Settings) -> dict[str, str]:
+    """Return the secrets of shared keys by id, of `ID=SECRET` separated by commas."""
+    given = settings.twilio_shared_keys
+    return {} if given is None else _pairs(given.get_secret_value())
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Read `NAME=VALUE` separated by commas; what has no value is left out."""
+    pairs = (part.partition("=") for part in text.split(","))
+    return {name.strip(): value.strip() for name, _, value in pairs if value.strip()}
