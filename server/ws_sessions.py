@@ -22,5 +22,5 @@ async def session_messages(
             seen = max(state.number for state in changes)
             for state in changes:
                 sees = state.owner == place.person.user_id or place.person.at_least("reviewer")
-                if sees and asked.graph_key in (None, state.graph_key):
+                if sees and asked.graph_key in (None, state.about):
                     yield {"type": "ai:session_state", "_id": asked.id, **state.document}

@@ -1,0 +1,104 @@
+"""Watches documents of a workspace for all their readers: one look a second at what changed in the store.
+
+What another server works on is seen as it is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from datasources.errors import SourceError
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 1.0
+MAX_SEEN: Final = 500
+"""So many documents one look reads, at the first those that are open."""
+SKEW_MS: Final = 10_000
+"""So much the clock of the server that stored a document may be behind."""
+KEPT: Final = 1_000
+"""So many documents are remembered, those that changed last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenDocument:
+    """A document as it was seen; `number` grows with each change. `about`: the key of what it belongs to."""
+
+    key: str
+    about: str
+    document: Mapping[str, Any]
+    owner: str = ""
+    number: int = 0
+
+
+class ChangeFeed:
+    """Looks while somebody reads. Units: seconds."""
+
+    unreadable = "feed_unreadable"
+    """The event that is logged where the store does not answer."""
+
+    def __init__(self, *, look_s: float = LOOK_S) -> None:
+        self._look_s = look_s
+        self._states: OrderedDict[str, SeenDocument] = OrderedDict()
+        self._number = 0
+        self._looked = asyncio.Event()
+        self._readers = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def look(self, *, first: bool) -> Iterable[SeenDocument]:
+        """Return what may have changed since the last look; at first, what is open. Raises: SourceError."""
+        raise NotImplementedError
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Look within the block."""
+        self._readers += 1
+        if self._task is None:
+            self._states.clear()
+            self._task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._task.cancel()
+                self._task = None
+
+    async def next_changes(self, seen: int) -> list[SeenDocument]:
+        """Return what changed since a number, once there is something."""
+        while True:
+            looked = self._looked
+            found = [state for state in self._states.values() if state.number > seen]
+            if found:
+                return found
+            await looked.wait()
+
+    async def _run(self) -> None:
+        first = True
+        while True:
+            try:
+                changed = [self._note(each) for each in await self.look(first=first)]
+                first = False
+                if any(changed):
+                    self._looked.set()
+                    self._looked = asyncio.Event()
+            except SourceError as exc:  # the store may be back at the next look
+                log.warning(self.unreadable, extra={"error": type(exc).__name__})
+            await asyncio.sleep(self._look_s)
+
+    def _note(self, now: SeenDocument) -> bool:
+        before = self._states.get(now.key)
+        if before is not None and before.document == now.document:
+            return False
+        self._number += 1
+        self._states[now.key] = replace(now, number=self._number)
+        self._states.move_to_end(now.key)
+        if len(self._states) > KEPT:
+            self._states.popitem(last=False)
+        return True
