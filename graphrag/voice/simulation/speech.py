@@ -58,17 +58,18 @@ class Speech:
 
     async def say(self, text: str, language: str = "en") -> bytes:
         """Return a text as μ-law of 8 kHz; one that cannot be said becomes tones."""
+        return await asyncio.to_thread(self.sound, text, language)
+
+    def sound(self, text: str, language: str = "en") -> bytes:
+        """Return the same, at once: the program may take 20 ms for a sentence."""
         known = self._kept.get((text, language))
         if known is None:
-            known = await asyncio.to_thread(self._speak, text[:MAX_CHARS], language)
+            said = b"" if self._program is None else _by_program(self._program, text[:MAX_CHARS], language)
+            known = said or self._clips.get(text) or tones(text[:MAX_CHARS])
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[(text, language)] = known
         return known
-
-    def _speak(self, text: str, language: str) -> bytes:
-        sound = b"" if self._program is None else _by_program(self._program, text, language)
-        return sound or self._clips.get(text) or tones(text)
 
 
 @cache

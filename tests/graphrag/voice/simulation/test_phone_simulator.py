@@ -1,4 +1,4 @@
-"""The phone simulator against a service made by hand, on a clock ten times as fast."""
+"""The phone simulator against a service made by hand, on a clock twenty times as fast."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphrag.voice.simulation.speech import tones
 from graphrag.voice.simulation.twilio_line import StreamPlace, signature_of
 from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
 
-SPEED = 8.0
-BUSY_S = 0.8
-"""So late, on the clock of the call, a busy machine may be: a tenth of a second of its own."""
+SPEED = 20.0
+BUSY_S = 0.5
+"""So late, on the clock of the call, a busy machine may be."""
 ANSWER = tones("An answer of about one second.")
 
 
