@@ -10,12 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 from hypothesis import Phase as Steps
 from hypothesis import given, settings
 
 from datasources.errors import InstructionError
 from datasources.instructions import Op, apply_instruction
+from graphrag.agent.thread_agent import EndReason as EndOfCall
 from graphrag.automations.automation import PauseReason, SkipReason
 from graphrag.commands.graph_history import iso
 from graphrag.i18n import LANGUAGES, page_texts
@@ -23,6 +25,7 @@ from graphrag.sessions.agent_session import Outcome, Trigger
 from graphrag.sessions.machine import EndReason, Phase
 from graphrag.sessions.periods import Calendar, resolve
 from graphrag.sessions.schedules import zone_of
+from graphrag.voice.simulation import mu_law
 from tests.datasources import test_instructions as operations
 from tests.support.agent_documents import agent_document
 
@@ -76,24 +79,16 @@ def test_documents_of_agents_and_who_may_be_chosen() -> None:
 
 
 def test_sound_of_calls_and_what_is_known_of_them(tmp_path: Path) -> None:
-    table = {"encoded": [[each, mu_law(each)] for each in range(-(1 << 15), 1 << 15)]}
-    table |= {"decoded": [sound_of(byte) for byte in range(256)]}
+    samples, sounds = np.arange(-(1 << 15), 1 << 15), mu_law.decode(bytes(range(256)))
+    table = {
+        "encoded": list(zip(samples.tolist(), mu_law.encode(samples.astype(np.int16)), strict=True)),
+        "decoded": sounds.tolist(),
+    }
     file = tmp_path / "table.json"
     file.write_text(json.dumps(table))
     run("calls.test.mjs", TABLE=str(file))
-
-
-def mu_law(sample: int) -> int:
-    """Return the byte that G.711 has for a sample of 16 bits."""
-    size = min(abs(sample >> 2), 8158) + 33
-    segment = size.bit_length() - 6
-    return 0xFF ^ (0x80 * (sample < 0) + 16 * segment + (size >> (segment + 1)) % 16)
-
-
-def sound_of(byte: int) -> int:
-    """Return the middle of the samples that G.711 has a byte for."""
-    sign, segment, step = divmod(0xFF ^ byte, 128)[0], (0xFF ^ byte) % 128 // 16, (0xFF ^ byte) % 16
-    return (1 - 2 * sign) * 4 * (((2 * step + 33) << segment) - 33)
+    for language in LANGUAGES:
+        assert {f"calls.end.{reason}" for reason in get_args(EndOfCall)} <= set(page_texts(language))
 
 
 def test_blocks_of_a_message_and_their_periods() -> None:

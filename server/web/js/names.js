@@ -26,9 +26,10 @@ export function fieldName(t, path) {
   return own.length === 1 && t.has(`field.${own[0]}`) ? t(`field.${own[0]}`) : own.join(".");
 }
 
-// Who somebody is to the person who looks: "you", the service, or their own name.
+// Who somebody is to the person who looks: "you", the service, somebody on the telephone, or their own name.
 export function personName({ store, t }, userId) {
   if (userId === store.get().me?.userId) return t("people.you");
+  if (String(userId).startsWith("caller:")) return t("people.caller");
   return userId === "system" ? t("people.service") : String(userId ?? "");
 }
 

@@ -29,6 +29,7 @@ function metaLine(app, approval) {
   const { lang, graphKey, graphs } = app.store.get();
   const graph = approval.graphKey !== graphKey ? (graphs ?? []).find((one) => one.graphKey === approval.graphKey)?.name ?? approval.graphKey : "";
   const facts = [
+    approval.spokenCode && t("card.code", { code: approval.spokenCode }),
     approval.asker && t("card.asked_by", { who: personName(app, approval.asker) }),
     approval.model !== BY_HAND && approval.model,
     approval.created && timeText(approval.created, lang),

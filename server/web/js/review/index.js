@@ -23,7 +23,7 @@ export function mountReview(app, element) {
   const list = h("div.review-list");
   const history = createHistory(app);
   const panel = {
-    view: "open", scope: kept.get("review.scope") ?? "graph", asker: "all", approvals: [], state: "loading",
+    view: "open", scope: kept.get("review.scope") ?? "graph", asker: "all", code: "", approvals: [], state: "loading",
     get isShown() {
       return app.store.get().panel === "review" && document.visibilityState !== "hidden";
     },
@@ -92,9 +92,10 @@ export function mountReview(app, element) {
 
   function render() {
     panel.tabs = h("div.segments", { role: "group", "aria-label": t("review.views") }, ...VIEWS.map((view) => tab(view)));
+    panel.find = h("input.review-find", { type: "search", value: panel.code, placeholder: t("review.find"), "aria-label": t("review.find"), oninput: () => choose("code", panel.find.value) });
     replace(element, h("div.review",
       h("div.review-top", h("h2.sr-only", t("panel.review")), panel.tabs, filters()),
-      list, history.element));
+      panel.find, list, history.element));
     refresh();
   }
 
@@ -106,13 +107,13 @@ export function mountReview(app, element) {
   }
 
   function filters() {
-    const choose = (name, values) => {
+    const chooser = (name, values) => {
       const select = h("select", { "aria-label": t(`review.${name}`) }, ...values.map((value) => h("option", { value, selected: panel[name] === value }, t(`review.${name}.${value}`))));
-      select.addEventListener("change", () => panel.choose(name, select.value));
+      select.addEventListener("change", () => choose(name, select.value));
       return select;
     };
     const levels = mayAudit(app.store.get().me) ? h("button.icon-button", { type: "button", title: t("policy.title"), "aria-label": t("policy.title"), onclick: () => openPolicy(app) }, icon("Settings")) : "";
-    return h("div.review-filters", choose("scope", ["graph", "all"]), choose("asker", ["all", "mine", "others"]), levels);
+    return h("div.review-filters", chooser("scope", ["graph", "all"]), chooser("asker", ["all", "mine", "others"]), levels);
   }
 
   function choose(name, value) {
@@ -132,7 +133,7 @@ export function mountReview(app, element) {
   function chosen(view) {
     const { me } = app.store.get();
     const fits = { all: () => true, mine: (one) => one.asker === me?.userId, others: (one) => one.asker !== me?.userId }[panel.asker];
-    return panel.approvals.filter((one) => fits(one) && (isOpen(one) && !isExpired(one)) === (view === "open"));
+    return panel.approvals.filter((one) => fits(one) && (one.spokenCode ?? "").includes(panel.code.trim().toLowerCase()) && (isOpen(one) && !isExpired(one)) === (view === "open"));
   }
 
   function refresh() {
@@ -140,6 +141,7 @@ export function mountReview(app, element) {
       const n = button.dataset.view === "history" ? 0 : chosen(button.dataset.view).length;
       button.querySelector(".count").textContent = n ? String(n) : "";
     }
+    panel.find.hidden = panel.view === "history" || !(panel.code || panel.approvals.some((one) => one.spokenCode));
     list.hidden = panel.view === "history";
     history.element.hidden = panel.view !== "history";
     if (panel.view === "history") history.load(panel.scope === "graph" ? app.store.get().graphKey : null);
