@@ -1,7 +1,7 @@
 """Turns any exception into the answer of a request that failed.
 
-A body is `{"error": {code, message, retryable, requestId, details?}}`. No trace, no statement and no text
-of an error that nobody foresaw reaches a client.
+A body is `{"error": {code, message, retryable, requestId, details?, warnings?}}`. No trace, no statement
+and no text of an error that nobody foresaw reaches a client.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ _FRAMEWORK = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """What a client reads of an error."""
+    """What a client reads of an error. `warnings`: what is no error of the document that is refused."""
 
     status: int
     code: str
     message: str
     retryable: bool = False
     details: Mapping[str, Any] | Sequence[Any] | None = None
+    warnings: Sequence[Any] = ()
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def body(self, request_id: str) -> dict[str, Any]:
@@ -53,7 +54,8 @@ class ErrorResponse:
             "retryable": self.retryable,
             "requestId": request_id,
         }
-        return {"error": found if self.details is None else {**found, "details": self.details}}
+        found |= {} if self.details is None else {"details": self.details}
+        return {"error": found | ({"warnings": self.warnings} if self.warnings else {})}
 
 
 def error_response(exc: Exception, language: Language, request_id: str = "") -> ErrorResponse:
@@ -68,7 +70,7 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
     if known is None:
         sentence = text("unforeseen", language, request=request_id)
         return ErrorResponse(status=500, code="internal", message=headed("internal", sentence, language))
-    details = None
+    details, warnings = None, list[dict[str, Any]]()
     if isinstance(exc, ProposalRefused):
         details = [{"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]]
     elif isinstance(exc, MalformedProposal):
@@ -76,7 +78,7 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
     elif isinstance(exc, AutomationRefused | ScheduleError) and exc.field:
         details = [{"where": exc.field, "what": exc.text(language)}]
     elif isinstance(exc, InvalidAgent):
-        details = [{name: v for name, v in asdict(each).items() if v is not None} for each in exc.errors]
+        details, warnings = _said(exc.errors), _said(exc.warnings)
     elif known.details and known.http_status < 500:  # of the service's own troubles clients learn no more
         details = {"reason": known.details}
     message = known.message
@@ -90,8 +92,14 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         message=message,
         retryable=known.retryable,
         details=details,
+        warnings=warnings,
         headers={"WWW-Authenticate": "Bearer"} if isinstance(exc, AuthError) else _pause(exc),
     )
+
+
+def _said(problems: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return problems of a document without what they do not say."""
+    return [{name: v for name, v in asdict(each).items() if v is not None} for each in problems]
 
 
 def _pause(exc: object) -> dict[str, str]:

@@ -13,11 +13,14 @@ class _ErrorBody(BaseModel):
 
 
 class ErrorFacts(_ErrorBody):
+    """`warnings`: of a document that is refused for what `details` say."""
+
     code: str
     message: str
     retryable: bool
     request_id: str = ""
     details: Any = None
+    warnings: list[Any] | None = None
 
 
 class ErrorAnswer(_ErrorBody):

@@ -13,7 +13,7 @@ from pydantic import Field
 from graphrag.agents.agent_store import AgentDocumentVersion, StoredAgent
 from graphrag.agents.agent_view import AgentView, Health, State
 from graphrag.agents.chat_values import Locale
-from graphrag.agents.errors import DeliveryNotFound
+from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import ToolTrial, try_tool
 from server.openapi_errors import ERRORS
@@ -95,8 +95,9 @@ class DocumentRequest(RequestBody):
 
 
 class AgentChecked(AnswerBody):
-    ok: bool
-    errors: list[AgentProblem]
+    """A document without errors. One with errors is refused: 422 `invalid_agent`, with warnings too."""
+
+    ok: Literal[True] = True
     warnings: list[AgentProblem]
 
 
@@ -215,9 +216,9 @@ async def check(
     """Check a document, and that there is what it needs; nothing is stored. For admins."""
     place = await _administered(workspaces)
     found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
-    return AgentChecked(
-        ok=not found.errors, errors=_problems(found.errors), warnings=_problems(found.warnings)
-    )
+    if found.errors:
+        raise InvalidAgent(errors=found.errors, warnings=found.warnings)
+    return AgentChecked(warnings=_problems(found.warnings))
 
 
 @router.get("/agents/{agent_id}", **EXCLUDE_NONE)

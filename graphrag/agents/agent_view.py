@@ -12,6 +12,10 @@ State = Literal["stopped", "starting", "running", "draining", "failed"]
 Health = Literal["ok", "degraded", "failed"]
 
 MODEL_MS: Final = 300_000
+_SHOWN: Final = {"name", "type", "channels", "graphs", "opening", "desired", "version", "source"} | {
+    "created_time",
+    "updated_time",
+}
 _FEW_CALLS, _ERROR_RATE = 5, 0.2
 
 
@@ -30,21 +34,12 @@ class AgentView:
         agent, check = self.agent, self.agent.check
         return {
             "id": agent.agent_id,
-            "name": agent.name,
-            "type": agent.type,
-            "channels": list(agent.channels),
-            "graphs": list(agent.graphs),
-            "opening": agent.opening,
+            **agent.model_dump(mode="json", by_alias=True, include=_SHOWN),
             "state": self.state,
             "health": self.health,
             "reasons": list(self.reasons),
             "problems": list(check.problems) if check is not None and agent.desired == "running" else [],
-            "desired": agent.desired,
-            "version": agent.version,
             "calls": self.activity.open,
-            "source": agent.source,
-            "createdTime": agent.created_time,
-            "updatedTime": agent.updated_time,
         }
 
 

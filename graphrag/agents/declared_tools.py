@@ -41,9 +41,14 @@ _KEYWORDS: Final[Mapping[str, tuple[type, ...]]] = {
 }
 """Keywords of JSON Schema with what stands there. Others are let through, as JSON Schema wants it."""
 _TYPES: Final = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
-_INNER: Final = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
-_INNER_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-_INNER_MEMBERS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_INNER: Final = frozenset(
+    ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+)
+_INNER_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_INNER_MEMBERS: Final = frozenset(
+    ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+)
+_LEAST: Final[Mapping[str, float]] = {"multipleOf": 1e-300, **dict.fromkeys(_COUNTS.split(), 0)}
 
 
 def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
@@ -69,8 +74,7 @@ def _check(schema: Mapping[str, Any], path: str, level: int, root: Mapping[str, 
         raise BadText("too_deep", f"the schema is too deep{at}", allowed=f"{MAX_LEVELS} levels")
     for keyword, value in schema.items():
         kinds = _KEYWORDS.get(keyword)
-        is_wrong_bool = isinstance(value, bool) and kinds is not None and bool not in kinds
-        if kinds is not None and (not isinstance(value, kinds) or is_wrong_bool):
+        if kinds is not None and type(value) not in kinds:  # true is no number
             allowed = " or ".join(_WORDS[kind] for kind in kinds)
             raise BadText("bad_schema", f"{keyword}{at} is of a wrong type", allowed=allowed)
     _check_values(schema, at, root)
@@ -90,16 +94,16 @@ _WORDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true o
 
 def _check_values(schema: Mapping[str, Any], at: str, root: Mapping[str, Any]) -> None:
     kinds = schema.get("type", "object")
-    if not set(_names(kinds if isinstance(kinds, list) else [kinds]) or [""]) <= _TYPES:
+    if not (isinstance(kinds, str) and kinds in _TYPES) and not set(_names(kinds) or [""]) <= _TYPES:
         raise BadText("bad_schema", f"type{at} is none", allowed=", ".join(sorted(_TYPES)))
     for needed in (schema.get("required", []), *schema.get("dependentRequired", {}).values()):
         if needed != [] and not _names(needed):
             what = f"required{at} holds what is no name, or one twice"
             raise BadText("bad_schema", what, allowed="a list of names of properties")
-    for keyword in (*_COUNTS.split(), "multipleOf"):
-        if schema.get(keyword, 1) < (keyword == "multipleOf" and 1e-300):
+    for keyword in schema.keys() & _LEAST.keys():
+        if schema[keyword] < _LEAST[keyword]:
             raise BadText("bad_schema", f"{keyword}{at} is too small", allowed="a positive number")
-    if any(schema.get(keyword) == [] for keyword in _INNER_LISTS):
+    if any(schema[keyword] == [] for keyword in schema.keys() & _INNER_LISTS):
         raise BadText("bad_schema", f"an empty list of schemas{at}", allowed="one schema or more")
     if "$ref" in schema and not _is_inside(schema["$ref"], root):
         raise BadText("bad_schema", f"$ref{at} leads nowhere in this schema", allowed="#/$defs/NAME")
@@ -150,11 +154,13 @@ def _written_out(pattern: str) -> int:
 
 def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the schemas that stand in a schema, each with its path."""
-    yield from ((name, schema[name]) for name in _INNER if name in schema)
-    for name in _INNER_LISTS:
-        yield from ((f"{name}.{i}", inner) for i, inner in enumerate(schema.get(name, ())))
-    for name in _INNER_MEMBERS:
-        yield from ((f"{name}.{member}", inner) for member, inner in schema.get(name, {}).items())
+    for keyword, value in schema.items():
+        if keyword in _INNER:
+            yield keyword, value
+        elif keyword in _INNER_LISTS:
+            yield from ((f"{keyword}.{i}", inner) for i, inner in enumerate(value))
+        elif keyword in _INNER_MEMBERS:
+            yield from ((f"{keyword}.{member}", inner) for member, inner in value.items())
 
 
 def _is_inside(reference: str, root: Any) -> bool:

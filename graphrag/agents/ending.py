@@ -123,7 +123,7 @@ class Endings:
         events: list[LifecycleEvent] = []
         if (asked := agent.on_no_action) is not None:
             scope = values_of(agent, thread, self._locale).scope(now)
-            if asked.condition is None or asked.condition.holds(scope):
+            if asked.condition is None or await asyncio.to_thread(asked.condition.holds, scope):
                 events.append("on_no_action")
         if agent.on_end is not None:
             events.append("on_end")

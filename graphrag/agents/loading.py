@@ -37,13 +37,18 @@ class ReadDocument:
 
 
 class _Pairs(dict[str, Any]):
-    """An object of a document, with the names that stand in it twice."""
+    """An object of a document in which names stand twice."""
 
     __slots__ = ("twice",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        self.twice = _twice(pairs) if len(self) < len(pairs) else []
+        self.twice = _twice(pairs)
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Pairs(pairs)
 
 
 def _twice(pairs: list[tuple[str, Any]]) -> list[str]:
@@ -94,7 +99,7 @@ def _too_deep() -> BadText:
 
 def _from_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_number)
+        return json.loads(text, object_pairs_hook=_object_of, parse_constant=_no_number)
     except json.JSONDecodeError as exc:
         what = f"no JSON: {exc.msg} in line {exc.lineno}"
         raise BadText("wrong_type", what, allowed=_SHAPE, column=exc.colno) from None
@@ -149,11 +154,11 @@ def _built(events: Iterator[Any]) -> Any:
     return found[0]
 
 
-def _mapping(values: list[Any], event: Any) -> _Pairs:
+def _mapping(values: list[Any], event: Any) -> dict[str, Any]:
     keys = values[::2]
     if not all(isinstance(key, str) for key in keys):
         raise _yaml_problem("a name that is no text", event)
-    return _Pairs(list(zip(keys, values[1::2], strict=True)))
+    return _object_of(list(zip(keys, values[1::2], strict=True)))
 
 
 def _scalar(event: Any) -> Any:
@@ -194,11 +199,24 @@ class _Walk:
             what = f"{self._where()[:300]} is nested too deeply"
             raise BadText("too_deep", what, allowed=f"{MAX_DEPTH} levels")
         if isinstance(value, list | tuple):
-            return [self._member(str(i), item) for i, item in enumerate(cast(list[Any], value))]
-        if isinstance(value, Mapping):
+            members = enumerate(cast(list[Any], value))
+            return [item if self._is_usual(item) else self._member(str(i), item) for i, item in members]
+        if isinstance(value, (dict, Mapping)):  # dict first: asking for Mapping takes a microsecond
             return self._object(cast(Mapping[Any, Any], value))
         self._say("wrong_type", f"a {type(value).__name__} is no value of JSON", _SHAPE)
         return None
+
+    def _is_usual(self, value: Any) -> bool:
+        """Return whether a value stays as it is, and pay for it: most texts and numbers do."""
+        if isinstance(value, str):
+            if "${" in value or not value.isascii():
+                return False
+            self._spend(2 + len(value))
+            return True
+        if not isinstance(value, int) or not -1e300 < value < 1e300:
+            return False
+        self._spend(2)
+        return True
 
     def _member(self, name: str, value: Any) -> Any:
         self._path.append(name)
@@ -208,13 +226,15 @@ class _Walk:
 
     def _object(self, value: Mapping[Any, Any]) -> dict[str, Any]:
         copy: dict[str, Any] = {}
+        size = 0
         for name, member in value.items():
             if isinstance(name, str) and name.isprintable():
-                self._spend(len(name) if name.isascii() else len(name.encode()))
-                copy[name] = self._member(name, member)
+                size += len(name) if name.isascii() else len(name.encode())
+                copy[name] = member if self._is_usual(member) else self._member(name, member)
             else:
                 what = f"{ascii(name)[:80]} is no name"
                 self._say("bad_name", what, "a text of printable characters")
+        self._spend(size)
         for name in value.twice if isinstance(value, _Pairs) else ():
             self._say("duplicate_name", f"{name[:80]} stands here twice", "each name once", name)
         return copy

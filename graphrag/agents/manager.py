@@ -221,10 +221,6 @@ class AgentManager:
 
         return await self.agents.change(agent_id, wanted)
 
-    async def state_of(self, agent_id: str) -> State:
-        """Raises: AgentNotFound."""
-        return await self._state(await self.agents.get(agent_id))
-
     async def _state(self, stored: StoredAgent) -> State:
         open_ones = 0
         if stored.desired == "stopped":

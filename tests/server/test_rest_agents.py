@@ -67,10 +67,18 @@ async def test_every_fault_is_said_at_once_with_its_place() -> None:
             "invalid_agent",
             {"surprise", "chat.temperature"},
         )
-        checked = (await ann.post("/api/agents/check", json={"document": document(graphs=["x"])})).json()
-        assert [(each["where"], each["code"]) for each in checked["errors"]] == [
-            ("graphs.0", "graph_not_found")
-        ]
+        unused = {"secrets": [{"name": "KEY", "hosts": ["api.example.com"]}]}
+        faulty = {"document": document(graphs=["x"], **unused)}
+        refused = await ann.post("/api/agents/check", json=faulty)
+        error = error_of(refused)
+        assert (refused.status_code, error["code"]) == (422, "invalid_agent")
+        assert {(each["where"], each["code"]) for each in error["details"]} == {
+            ("graphs.0", "graph_not_found"),
+            ("secrets.0.name", "secret_missing"),
+        }
+        assert [each["code"] for each in error["warnings"]] == ["unused_secret"]
+        fine = await ann.post("/api/agents/check", json={"document": document()})
+        assert (fine.status_code, fine.json()) == (200, {"ok": True, "warnings": []})
         await stored(ann, graphs=[GRAPH, "gone"])
         error = error_of(await ann.post(f"{AT}/start"))
         assert (error["code"], error["details"][0]["where"]) == ("invalid_agent", "graphs.1")

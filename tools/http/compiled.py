@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
@@ -222,13 +223,17 @@ def _address(url: str, base_url: str | None) -> tuple[Origin, str, str]:
         raise BadText("host_not_literal", what, allowed="https://HOST/…, {{base_url}}/…", column=1)
     if based and base_url is None:
         raise BadText("missing_base_url", "the document has no base_url", column=1)
-    begin = base_url.rstrip("/") if based and base_url else literal[0]
     try:
-        origin = origin_of(begin)
+        origin, prefix = _beginning(base_url.rstrip("/") if based and base_url else literal[0])
     except ValueError as exc:
         raise BadText("host_not_literal", str(exc), allowed="https://HOST:PORT") from exc
-    prefix = quote(urlsplit(begin).path, safe=KEPT_IN_URL)
     return origin, prefix, url[literal.end() :]
+
+
+@lru_cache(maxsize=64)
+def _beginning(address: str) -> tuple[Origin, str]:
+    """Return origin and path of an address; nearly all of a document begin with one. Raises: ValueError."""
+    return origin_of(address), quote(urlsplit(address).path, safe=KEPT_IN_URL)
 
 
 def _path_of(rest: str, begin: int, names: Names) -> ValueTemplate:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 from tools.http.builders import About, BuilderFailed
 from tools.http.compiled import CompiledRequest, CompiledStep, CompiledTool
+from tools.http.expressions import Expression
 from tools.http.fetch import KEPT_IN_URL, FailCode, HttpAnswer, HttpClient, PreparedRequest, RequestFailed
 from tools.http.filters import TemplateFailed, as_text, compact
 from tools.http.json_paths import Path
@@ -194,20 +195,22 @@ class HttpExecutor:
     async def _step(self, run: _Run, step: CompiledStep, place: str) -> ToolOutcome | None:
         """Return what a step that stops the tool gives the model. Raises: RequestFailed, TemplateFailed."""
         run.answer = None
-        if step.fail_before is not None and step.fail_before.holds(run.scope()):
-            return ToolOutcome(value=step.fail_return.render(run.scope()), ok=False)
+        if step.fail_before is not None:
+            stopped = await asyncio.to_thread(_stopped_by, step.fail_before, step, run)
+            if stopped is not None:
+                return stopped
         if step.request is not None:
             retries = run.tool.model.retries
             prepared = self._prepared(step.request, run.scope(), key=run.key(place), retries=retries)
             run.answer = await self._sent(prepared)
             if not run.answer.ok:
                 raise RequestFailed("refused_by_server", fact=str(run.answer.status))
-            for name, path in step.extract:  # a path over a large answer takes longer than others may wait
-                run.pre[name] = await asyncio.to_thread(path.first, run.answer.value, run.scope())
-        if step.fail_if is None or not step.fail_if.holds(run.scope()):
+        if not step.extract and step.fail_if is None:
             return None
-        status = None if run.answer is None else run.answer.status
-        return ToolOutcome(value=step.fail_return.render(run.scope()), ok=False, status=status)
+        seen = replace(run, pre=dict(run.pre))
+        outcome = await asyncio.to_thread(_step_looked_through, seen, step)
+        run.pre.update(seen.pre)
+        return outcome
 
     def _main(self, run: _Run, *, dry: bool = False) -> PreparedRequest:
         """Return the request of a tool, its body built. Raises: RequestFailed, TemplateFailed."""
@@ -299,6 +302,22 @@ class HttpExecutor:
         except TemplateFailed:
             log.warning("return_not_rendered", extra={"where": run.tool.where})
             return default
+
+
+def _step_looked_through(run: _Run, step: CompiledStep) -> ToolOutcome | None:
+    """Take what a step extracts out of its answer; return what it gives where it stops the tool."""
+    response = None if run.answer is None else run.answer.value
+    for name, path in step.extract:
+        run.pre[name] = path.first(response, run.scope())
+    return None if step.fail_if is None else _stopped_by(step.fail_if, step, run)
+
+
+def _stopped_by(condition: Expression, step: CompiledStep, run: _Run) -> ToolOutcome | None:
+    """Return what the model gets where a condition of a step holds. Raises: TemplateFailed."""
+    if not condition.holds(run.scope()):
+        return None
+    status = None if run.answer is None else run.answer.status
+    return ToolOutcome(value=step.fail_return.render(run.scope()), ok=False, status=status)
 
 
 def store_matches(

@@ -35,7 +35,7 @@ _LITERALS = {"null": None, "true": True, "false": False}
 _TOKEN = re.compile(
     r"""(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
     |(?P<number>(?<!\w)\.?[0-9](?:[eE][+-]|[\w.])*)
-    |(?P<member>\.\s*[^\W\d]\w*)|.""",
+    |(?P<member>\.\s*[^\W\d]\w*)|[^\W\d]\w*|[ ]+|.""",
     re.DOTALL | re.VERBOSE,
 )
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -90,7 +90,7 @@ def _renamed(source: str) -> str:
                 word = word[: -len(name)] + chr(_RENAMED + ord(name[0])) + name[1:]
         elif word == "$":
             word = _RESPONSE
-        words.append(" " if word.isspace() else word)
+        words.append(" " * len(word) if word.isspace() else word)
     return "".join(words)
 
 
@@ -192,7 +192,8 @@ class _Reader:
         if node.id in _LITERALS and not path:
             return _constant(_LITERALS[node.id])
         first = "$" if node.id == _RESPONSE else node.id
-        check_first_word(first, self.names, self.column(node))
+        if first not in self.names:
+            check_first_word(first, self.names, self.column(node))
         whole = (first, *path)
         self.paths.append(whole)
         return lambda scope, _: scope.lookup(whole)

@@ -27,6 +27,7 @@ Insert = Literal["value", "text", "url"]
 
 _ALLOWED = "{{ path | filter }}, as {{args.phone | default(caller_phone)}}"
 _CONSTANTS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+_NUMBERED = re.compile(r"\.\d")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>'[^']*'|"[^"]*")
@@ -35,6 +36,12 @@ _TOKEN = re.compile(
     |(?P<mark>\}\}|[|()]))""",
     re.VERBOSE,
 )
+_USUAL = re.compile(
+    r"""\{\{\s*(?P<path>[A-Za-z_][\w-]*(?:\.[\w-]+)*)
+    \s*(?:\|\s*default\s*\(\s*(?P<default>[A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\)\s*)?\}\}""",
+    re.VERBOSE,
+)
+"""A whole placeholder as nearly all are written. What does not match is read token by token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +96,8 @@ class ValueTemplate:
 def parse_template(text: str, names: Names) -> ValueTemplate:
     """Return the parsed text. Raises: BadText (bad_template, unknown_namespace, unknown_filter,
     secret_not_allowed_here)."""
+    if "{{" not in text:
+        return ValueTemplate(parts=(text,) if text else (), paths=())
     parts: list[str | Placeholder] = []
     paths: list[ValuePath] = []
     position, count = 0, 0
@@ -96,11 +105,14 @@ def parse_template(text: str, names: Names) -> ValueTemplate:
         if (count := count + 1) > MAX_PLACEHOLDERS:
             raise BadText("bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1)
         reader = _Reader(text, start + 2, names)
-        parts += [text[position:start], reader.placeholder()]
+        if position < start:
+            parts.append(text[position:start])
+        parts.append(reader.placeholder())
         paths += reader.paths
         position = reader.position
-    parts.append(text[position:])
-    return ValueTemplate(parts=tuple(part for part in parts if part != ""), paths=tuple(paths))
+    if position < len(text):
+        parts.append(text[position:])
+    return ValueTemplate(parts=tuple(parts), paths=tuple(paths))
 
 
 class _Reader:
@@ -112,6 +124,16 @@ class _Reader:
         self.paths: list[ValuePath] = []
 
     def placeholder(self) -> Placeholder | str:
+        usual = _USUAL.match(self.text, self.position - 2, self.limit)
+        if usual is None:
+            return self.unusual()
+        self.position = usual.end()
+        path, default = self.path(usual[1], usual.start(1) + 1), usual[2]
+        filters = () if default is None else (self.filled("path", default, usual.start(2) + 1),)
+        return Placeholder(path=path, filters=filters)
+
+    def unusual(self) -> Placeholder | str:
+        """Read what stands here token by token, and say exactly what is wrong with it."""
         kind, word, column = self.token("path", "text")
         if kind == "text":
             if word[1:-1] != "{{":
@@ -138,6 +160,10 @@ class _Reader:
         self.token("(")
         kind, word, column = self.token("path", "text", "number")
         self.token(")")
+        return self.filled(kind, word, column)
+
+    def filled(self, kind: str, word: str, column: int) -> Callable[[Any, Scope], Any]:
+        """Return the filter that puts a literal or another path's value in the place of null."""
         if kind == "path" and word not in _CONSTANTS:
             path = self.path(word, column)
             return lambda value, scope: scope.lookup(path) if value is None else value
@@ -145,9 +171,12 @@ class _Reader:
         return lambda value, _: constant if value is None else value
 
     def path(self, word: str, column: int) -> ValuePath:
-        first, *others = word.split(".")
-        check_first_word(first, self.names, column)
-        path = (first, *(int(s) if s.isdigit() and _INDEX.fullmatch(s) else s for s in others))
+        words = word.split(".")
+        check_first_word(words[0], self.names, column)
+        if _NUMBERED.search(word) is None:
+            path: ValuePath = tuple(words)
+        else:
+            path = tuple([int(s) if s.isdigit() and _INDEX.fullmatch(s) else s for s in words])
         self.paths.append(path)
         return path
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from tools.http.filters import TemplateFailed
-from tools.http.problems import DocumentProblem, noted
+from tools.http.problems import BadText, DocumentProblem
 from tools.http.scope import Names, Scope, ValuePath
 from tools.http.value_templates import MAX_RENDERED_CHARS, parse_template
 
@@ -70,8 +70,10 @@ def parse_tree(
             elements = enumerate(cast(list[Any], member))
             return _list([parsed(item, f"{place}.{index}", depth + 1) for index, item in elements])
         if isinstance(member, str):
-            text = noted(problems, place, lambda: parse_text(member, names))
-            if text is None:
+            try:
+                text = parse_text(member, names)
+            except BadText as bad:
+                problems.append(bad.at(place))
                 return _constant(None)
             paths.extend(text.paths)
             return _leaf(text) if text.paths else _constant(text.render(Scope({})))

@@ -1,10 +1,10 @@
 // REST: requests with the caller's token and language; what fails is one kind of error.
 
 export class ApiError extends Error {
-  constructor({ code, message, retryable = false, status = 0, details = null, requestId = "" }) {
+  constructor({ code, message, retryable = false, status = 0, details = null, warnings = [], requestId = "" }) {
     super(message);
     this.name = "ApiError";
-    Object.assign(this, { code, retryable, status, details, requestId });
+    Object.assign(this, { code, retryable, status, details, warnings, requestId });
   }
 }
 
@@ -59,6 +59,7 @@ export function createApi({ token, language, t, onSignInNeeded }) {
       message: found?.error?.message ?? t("error.status", { status: answer.status }),
       retryable: found?.error?.retryable ?? answer.status >= 500,
       details: found?.error?.details ?? null,
+      warnings: found?.error?.warnings ?? [],
       requestId: found?.error?.requestId ?? "",
       status: answer.status,
     });

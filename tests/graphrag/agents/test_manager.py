@@ -25,15 +25,15 @@ async def case(tmp_path: Path) -> AsyncIterator[ManagerCase]:
 async def test_a_started_agent_runs_on_every_server_until_it_is_stopped(case: ManagerCase) -> None:
     one, two = case.manager(), case.manager()
     await one.apply(document(), ADMIN)
-    assert await two.state_of("helpdesk") == "stopped"
+    assert (await two.view("helpdesk")).state == "stopped"
     with pytest.raises(AgentNotRunning):
         await two.running("helpdesk")
     await one.start("helpdesk")
-    assert await two.state_of("helpdesk") == "running"
+    assert (await two.view("helpdesk")).state == "running"
     assert (await two.running("helpdesk")).agent_id == "helpdesk"
     await case.conversation("helpdesk", "t1")
     await two.stop("helpdesk")
-    assert await one.state_of("helpdesk") == "draining"
+    assert (await one.view("helpdesk")).state == "draining"
     with pytest.raises(AgentNotRunning):
         await one.running("helpdesk")
     assert (await one.compiled("helpdesk", 1)).agent_id == "helpdesk"  # its conversation goes on
@@ -42,10 +42,9 @@ async def test_a_started_agent_runs_on_every_server_until_it_is_stopped(case: Ma
     found = await case.database.records("default").get("thread", "t1")
     assert found is not None
     await case.database.records("default").delete("thread", "t1", expected_version=found.version or "")
-    assert await one.state_of("helpdesk") == "stopped"
     await one.delete("helpdesk")
     with pytest.raises(AgentNotFound):
-        await two.state_of("helpdesk")
+        await two.view("helpdesk")
 
 
 async def test_what_the_world_lacks_fails_the_agent_until_it_is_there(case: ManagerCase) -> None:
@@ -59,7 +58,7 @@ async def test_what_the_world_lacks_fails_the_agent_until_it_is_there(case: Mana
     case.world.graphs.add("gone")
     other = case.manager()
     await other.tick(case.now)  # a starting process looks at all that should run
-    assert await manager.state_of("helpdesk") == "running"
+    assert (await manager.view("helpdesk")).state == "running"
 
 
 async def test_a_failed_agent_is_looked_at_again_each_minute(case: ManagerCase) -> None:
@@ -70,10 +69,10 @@ async def test_a_failed_agent_is_looked_at_again_each_minute(case: ManagerCase) 
     case.world.graphs.add("gone")
     case.now += LOOK_MS - 1
     await manager.tick(case.now)
-    assert await manager.state_of("helpdesk") == "failed"
+    assert (await manager.view("helpdesk")).state == "failed"
     case.now += 20_000
     await manager.tick(case.now)
-    assert await manager.state_of("helpdesk") == "running"
+    assert (await manager.view("helpdesk")).state == "running"
 
 
 async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(case: ManagerCase) -> None:
@@ -91,7 +90,7 @@ async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(case: 
     assert (view.state, view.health, view.reasons) == ("running", "degraded", ("secret_missing",))
     with pytest.raises(InvalidAgent):
         await manager.start("helpdesk")
-    assert await manager.state_of("helpdesk") == "failed"
+    assert (await manager.view("helpdesk")).state == "failed"
 
 
 async def test_a_new_version_is_for_new_conversations_and_the_old_one_stays_readable(
@@ -144,9 +143,9 @@ async def test_a_kill_while_applying_leaves_the_last_version(
     monkeypatch.setattr(Agents, "_write", killed_after)
     with pytest.raises(asyncio.CancelledError):
         await manager.apply(document(name="Three"), ADMIN)
-    assert await case.manager().state_of("helpdesk") == "starting"
+    assert (await case.manager().view("helpdesk")).state == "starting"
     await case.manager().tick(case.now)
-    assert await manager.state_of("helpdesk") == "running"
+    assert (await manager.view("helpdesk")).state == "running"
     assert (await manager.running("helpdesk")).document.agent.name == "Three"
 
 
@@ -154,9 +153,9 @@ async def test_many_servers_starting_and_stopping_at_once_agree(case: ManagerCas
     managers = [case.manager() for _ in range(4)]
     await managers[0].apply(document(), ADMIN)
     await asyncio.gather(*(m.start("helpdesk") for m in managers), *(m.tick(case.now) for m in managers))
-    assert {await m.state_of("helpdesk") for m in managers} == {"running"}
+    assert {(await m.view("helpdesk")).state for m in managers} == {"running"}
     await asyncio.gather(*(m.stop("helpdesk") for m in managers))
-    assert {await m.state_of("helpdesk") for m in managers} == {"stopped"}
+    assert {(await m.view("helpdesk")).state for m in managers} == {"stopped"}
 
 
 async def test_health_counts_what_all_servers_stored() -> None:

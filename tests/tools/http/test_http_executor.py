@@ -180,18 +180,20 @@ async def test_answers_are_looked_through_beside_the_event_loop(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def first(_path: Any, document: Any) -> Any:
+    def first(_path: Any, document: Any, _scope: Any) -> Any:
         threads.append(threading.current_thread())
         return document
 
-    monkeypatch.setattr("tools.http.json_paths._first", first)
+    def holds(_condition: Any, _scope: Any) -> bool:
+        threads.append(threading.current_thread())
+        return False
+
+    monkeypatch.setattr("tools.http.json_paths.Path.first", first)
+    monkeypatch.setattr("tools.http.expressions.Expression.holds", holds)
+    step = {"url": "{{base_url}}/s", "extract": {"a": "$.a"}, "fail_if": "a == [1]", "fail_return": 1}
     bench.api.answers = [answer({"a": 1}), answer({})]
-    await bench.run(
-        pre_steps=[{"url": "{{base_url}}/s", "extract": {"a": "$.a"}}],
-        store_in_ctx={"b": "$.b"},
-        on_success={"return": "$.c"},
-    )
-    assert len(threads) == 3
+    await bench.run(pre_steps=[step], store_in_ctx={"b": "$.b"}, on_success={"return": "$.c"})
+    assert len(threads) == 4
     assert threading.main_thread() not in threads
 
 

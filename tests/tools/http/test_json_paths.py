@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+import jsonpath
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.tools.http.values import EVERY, JSON, SCALARS, scope
@@ -68,6 +70,34 @@ def test_no_argument_and_no_response_makes_a_path_raise(value: Any, document: An
 @pytest.mark.parametrize("value", [[0], {"a": 1}, [["x"]], float("nan"), "x" * 5_000])
 def test_what_is_no_literal_matches_nothing(value: Any) -> None:
     assert first("$[{{args.n}}]", [1, 2, 3], args={"n": value}) is None
+
+
+NAMES = st.sampled_from(["a", "b", "_", "and", "in", "null", "true", "length", "None", "A1"])
+STEPS = st.lists(NAMES.map(".{}".format) | st.integers(0, 3).map("[{}]".format), max_size=4).map("".join)
+TREES = st.recursive(
+    st.sampled_from([None, True, 0, 1, "a", "text"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(STEPS, TREES)
+def test_plain_path_finds_what_the_library_finds(steps: str, document: Any) -> None:
+    assume(isinstance(document, list | dict))
+    found = jsonpath.JSONPathEnvironment(strict=True).compile(f"${steps}").match(document)
+    path = parse_path(f"${steps}", EVERY)
+    assert path.steps is not None, "this way is the short one"
+    assert path.first(document, scope()) == (found.obj if found else None)
+
+
+@given(STEPS, STEPS, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), STEPS)
+def test_path_that_the_library_need_not_read_first_can_be_read(
+    before: str, inside: str, operator: str, after: str
+) -> None:
+    text = f"${before}[?(@{inside} {operator} {{{{args.n}}}})]{after}"
+    assert parse_path(text, EVERY).compiled is None
+    for value in (1, -2.5, "a'\"", True, None):
+        jsonpath.JSONPathEnvironment(strict=True).compile(text.replace("{{args.n}}", json.dumps(value)))
 
 
 def test_index_and_name_from_an_argument() -> None:

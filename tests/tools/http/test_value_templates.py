@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import tools.http
 from tests.tools.http.values import EVERY, JSON, NOW, conversation, scope
+from tools.http import value_templates
 from tools.http.problems import BadText
 from tools.http.scope import AT_END, INSTRUCTIONS, TOOL, with_secrets
 from tools.http.value_templates import TemplateFailed, parse_template
@@ -62,6 +64,48 @@ def test_any_text_renders_or_is_refused_with_its_column(text: str, value: Any) -
         assert bad.column is not None
         assert 1 <= bad.column <= len(text)
         assert bad.allowed
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "{{",
+            "}}",
+            "args.a",
+            "ctx.b-1.0",
+            "secret.x",
+            "none",
+            "|",
+            "default",
+            "(",
+            ")",
+            " ",
+            "\n",
+            "'x'",
+            "upper",
+        ]
+    ),
+    max_size=9,
+)
+
+
+@given(PIECES, PIECES, st.sampled_from(["", " | default(ctx.b)", "|default( ctx.b.0 )", " | default(null)"]))
+def test_usual_placeholder_reads_as_token_by_token(before: list[str], after: list[str], default: str) -> None:
+    text = "".join(before) + "{{ args.a.01.2" + default + " }}" + "".join(after)
+
+    def read() -> Any:
+        try:
+            template = parse_template(text, EVERY)
+        except BadText as bad:
+            return bad.code, bad.what, bad.column
+        return template.paths, [
+            template.render(scope(args={"a": each}, ctx={"b": [9]})) for each in (None, 5)
+        ]
+
+    usual = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(value_templates, "_USUAL", re.compile(r"(?!)"))
+        assert read() == usual
 
 
 def test_every_special_is_there() -> None:

@@ -8,7 +8,7 @@ export const listAgents = async (api) => (await api.get("/api/agents")).agents;
 // An agent with its document (of a version, by default the current one) and the versions that are kept.
 export const getAgent = (api, id, version) => api.get(path(id), { version });
 
-// What is wrong with a document: `{errors, warnings}`. Nothing is stored.
+// Checks a document; answers `{warnings}`, and refuses one that has errors. Nothing is stored.
 export const checkDocument = (api, document) => api.post("/api/agents/check", { document }, { isRead: true });
 
 // Stores a document as a new version; `version` is the one that was looked at, 0 for a new agent.

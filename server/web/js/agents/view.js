@@ -102,9 +102,7 @@ export function createAgentView(app, id, { onShow, onChange, toggle, blank }) {
   }
 
   async function check() {
-    const found = await checkDocument(app.api, given());
-    said(found.errors ?? [], found.warnings ?? []);
-    return !found.errors?.length;
+    said([], (await checkDocument(app.api, given())).warnings);
   }
 
   // The document as the service takes it: the object of JSON, else the text, which may be YAML.
@@ -144,7 +142,7 @@ export function createAgentView(app, id, { onShow, onChange, toggle, blank }) {
       await work();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (Array.isArray(error.details) && error.details.some((one) => "where" in one)) said(error.details, []);
+      if (Array.isArray(error.details) && error.details.some((one) => "where" in one)) said(error.details, error.warnings);
       else app.toast("error", error.message);
     } finally {
       pressed.disabled = false;
