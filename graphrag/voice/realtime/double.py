@@ -12,7 +12,7 @@ import itertools
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Self
@@ -27,7 +27,7 @@ from graphrag.voice.realtime.double_faults import NO_FAULTS, Faults
 from graphrag.voice.realtime.double_session import DoubleSession
 from graphrag.voice.realtime.double_state import MAX_WAITING, DoubleSetup
 from graphrag.voice.realtime.minds import Mind, ScriptedMind
-from graphrag.voice.realtime.voice_activity import tones
+from graphrag.voice.simulation.speech import speech
 
 HOST = "127.0.0.1"
 KEPT_SESSIONS = 200
@@ -48,7 +48,7 @@ class RealtimeDouble:
         self,
         mind: Mind,
         *,
-        voice: Callable[[str, str], bytes] = tones,
+        voice: Callable[[str, str], Awaitable[bytes]] | None = None,
         faults: Sequence[Faults] = (),
         rate: float | None = None,
         lifetime_s: float = 3_600.0,
@@ -56,10 +56,11 @@ class RealtimeDouble:
         port: int = 0,
     ) -> None:
         self._setup = DoubleSetup(
-            mind=mind, voice=voice, hear=self._next_line, rate=rate, lifetime_s=lifetime_s
+            mind=mind, voice=voice or speech().say, hear=self._next_line, rate=rate, lifetime_s=lifetime_s
         )
         self._faults, self._key, self._port = faults, key, port
         self._lines = deque[str]()
+        self._closing = asyncio.Event()
         self._server: Server | None = None
         self._connections = itertools.count()
         self._by_socket = WeakKeyDictionary[ServerConnection, Faults]()
@@ -93,6 +94,7 @@ class RealtimeDouble:
 
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
+            self._closing.set()
             self._server.close()
             await self._server.wait_closed()
 
@@ -103,7 +105,7 @@ class RealtimeDouble:
         self._by_socket[socket] = faults
         given = request.headers.get("Authorization", "")
         if faults.hangs:
-            await asyncio.Event().wait()
+            await self._closing.wait()
         if faults.refused_status is not None:
             return socket.respond(HTTPStatus(faults.refused_status), "refused\n")
         if not given.startswith("Bearer ") or self._key not in (None, given.removeprefix("Bearer ")):

@@ -91,7 +91,7 @@ class DoubleResponse:
 
     async def _speak(self, part: Says) -> None:
         state = self.state
-        sound = await asyncio.to_thread(state.setup.voice, part.text, state.language)
+        sound = await state.setup.voice(part.text, state.language)
         item = self._begin_message("audio")
         await asyncio.sleep(state.faults.late_audio_s)
         size = DELTA_MS * 8

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -32,7 +32,7 @@ class DoubleSetup:
     """
 
     mind: Mind
-    voice: Callable[[str, str], bytes]
+    voice: Callable[[str, str], Awaitable[bytes]]
     hear: Callable[[], str]
     rate: float | None = None
     lifetime_s: float = 3_600.0

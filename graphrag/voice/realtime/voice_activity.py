@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
+
+from graphrag.voice.simulation import mu_law
 
 FRAME_MS = 20
 BEGIN_MS = 40
@@ -18,21 +20,7 @@ BEGIN_MS = 40
 LOUD = 1_000.0
 """The root mean square, of 32,768, that a threshold of 1 asks for."""
 
-Samples = npt.NDArray[np.int16]
-
-
-def _mu_law_table() -> Samples:
-    """Return the sample of each μ-law byte. Source: ITU-T G.711, table 2a."""
-    code = ~np.arange(256, dtype=np.uint8)
-    size = (((code & 0x0F).astype(np.int16) << 3) + 0x84) << ((code & 0x70) >> 4)
-    return np.where(code & 0x80, 0x84 - size, size - 0x84).astype(np.int16)
-
-
-_TABLE = _mu_law_table()
-
-
-def _decode_mu_law(sound: bytes) -> Samples:
-    return _TABLE[np.frombuffer(sound, np.uint8)]
+Samples = NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +33,11 @@ class SoundFormat:
 
 
 FORMATS: Mapping[str, SoundFormat] = {
-    "audio/pcmu": SoundFormat(bytes_a_ms=8, read=_decode_mu_law, write=bytes),
+    "audio/pcmu": SoundFormat(bytes_a_ms=8, read=mu_law.decode, write=bytes),
     "audio/pcm": SoundFormat(
         bytes_a_ms=48,
         read=lambda sound: np.frombuffer(sound, "<i2"),
-        write=lambda sound: _decode_mu_law(sound).repeat(3).astype("<i2").tobytes(),
+        write=lambda sound: mu_law.decode(sound).repeat(3).astype("<i2").tobytes(),
     ),
 }
 
@@ -104,21 +92,3 @@ def _silence_ms(detection: Mapping[str, Any]) -> int:
     if detection.get("type") == "semantic_vad":
         return {"low": 1_000, "high": 300}.get(str(detection.get("eagerness")), 500)
     return int(detection.get("silence_duration_ms", 200))
-
-
-CHARACTER_MS = 65
-"""So long a character takes to be said, about."""
-
-
-def _tone() -> bytes:
-    """Return 20 ms of 400 Hz in μ-law; repeated, it has no seam."""
-    wave = 8_000 * np.sin(2 * np.pi * 400 * np.arange(FRAME_MS * 8) / 8_000)
-    return np.abs(_TABLE.astype(float)[None, :] - wave[:, None]).argmin(axis=1).astype(np.uint8).tobytes()
-
-
-_TONE = _tone()
-
-
-def tones(text: str, language: str) -> bytes:  # noqa: ARG001 - a tone has no language
-    """Return a tone as long as the text would take to be said, in μ-law."""
-    return _TONE * max(15, len(text) * CHARACTER_MS // FRAME_MS)

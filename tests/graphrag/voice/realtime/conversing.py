@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.double_faults import Faults
 from graphrag.voice.realtime.minds import Mind, ScriptedMind
 from graphrag.voice.realtime.openai_side import OpenAISide
-from graphrag.voice.realtime.voice_activity import tones
+from graphrag.voice.simulation.speech import Speech, tones
 from tests.graphrag.voice.calls import a_session
 
-CLIENT, SERVER = TypeAdapter[Any](RealtimeClientEvent), TypeAdapter[Any](RealtimeServerEvent)
+
+def _by_type(union: Any) -> Mapping[str, type[BaseModel]]:
+    models = get_args(get_args(union)[0])
+    return {get_args(model.model_fields["type"].annotation)[0]: model for model in models}
+
+
+CLIENT, SERVER = _by_type(RealtimeClientEvent), _by_type(RealtimeServerEvent)
 RECORDINGS = Path(__file__).parents[4] / "../shared/data/realtime/openai"
+TONES = Speech(None, {})
 KEY = "sk-test-0123456789"
 
 Event = dict[str, Any]
@@ -32,7 +39,7 @@ def silence(ms: int) -> bytes:
 
 
 def speech(ms: int) -> bytes:
-    return (tones("x" * (ms // 65 + 20), "en") * 2)[: 8 * ms]
+    return tones("x" * (ms // 60 + 1))[: 8 * ms]
 
 
 class Client:
@@ -45,7 +52,7 @@ class Client:
     async def send(self, kind: str, **fields: Any) -> str:
         self.number += 1
         event = {"type": kind, "event_id": f"c{self.number}", **fields}
-        CLIENT.validate_python(event)
+        CLIENT[kind].model_validate(event)
         await self.side.send(json.dumps(event))
         return event["event_id"]
 
@@ -53,7 +60,7 @@ class Client:
         """Read up to an event; the server's connection may not end before."""
         async with asyncio.timeout(5):
             async for event in self.events:
-                SERVER.validate_python(event, strict=False)
+                SERVER[event["type"]].model_validate(event)
                 self.seen.append(event)
                 if event["type"] == kind and wanted(event):
                     return event
@@ -90,7 +97,8 @@ async def conversing(
 ) -> AsyncGenerator[tuple[Client, RealtimeDouble]]:
     """Yield a client that is connected to a double, whose session is not set yet."""
     given = (faults,) if faults else ()
-    async with RealtimeDouble(mind or ScriptedMind(script), faults=given, **options) as double:
+    made: dict[str, Any] = {"voice": TONES.say, "faults": given, **options}
+    async with RealtimeDouble(mind or ScriptedMind(script), **made) as double:
         side = OpenAISide(double.url, KEY, "gpt-realtime")
         await side.open()
         try:
