@@ -380,7 +380,6 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "agent_version": (),
     "delivery": ("agentId", "callId", "status", "nextTime"),
     "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
-    "call_token": ("expiresTime",),
 }
 """The record kinds and the fields of `data` by which each may be queried."""
 

@@ -21,7 +21,7 @@ COLLECTIONS: Mapping[str, str] = {
     "history": "nodius_graphs_history",
     **{name: f"nodius_ai_{name}" for name in ("approvals", "audit", "leases", "journal")},
     **{name: f"nodius_ai_{name}" for name in ("sessions", "automations", "members")},
-    **{name: f"nodius_ai_{name}" for name in ("agents", "deliveries")},
+    **{name: f"nodius_ai_{name}" for name in ("agents", "calls", "deliveries")},
     "records": RECORDS,
     "marks": MARKS,
     "meta": META,
@@ -40,6 +40,7 @@ RECORD_COLLECTIONS: Mapping[str, str] = {
     "automation": "automations",
     "member": "members",
     "agent": "agents",
+    "call": "calls",
     "delivery": "deliveries",
 }
 """Where a kind of record is kept; every other kind is in `records`."""

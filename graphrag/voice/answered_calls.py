@@ -1,0 +1,142 @@
+"""Telephone calls whose stream came: answered with their token, held under a lease until they are over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, Final
+
+from datasources.errors import BadDocument, SourceError
+from graphrag.agent.thread_store import ThreadError, ThreadNotFound
+from graphrag.agent.turn_lease import TurnLease
+from graphrag.agents.errors import AgentBlocked, AgentError
+from graphrag.voice.call_errors import CallsFull, StreamRefused
+from graphrag.voice.call_records import WATCHED_MS, Call
+from graphrag.voice.call_seams import FollowedCall, ServesCall
+from graphrag.voice.call_tokens import read_token
+from graphrag.voice.ringing_calls import CHECKS_S, RingingCalls
+from graphrag.voice.signals import CallOver
+
+if TYPE_CHECKING:
+    from graphrag.voice.media_messages import StreamStart
+    from graphrag.voice.phone_side import PhoneSide
+
+log = logging.getLogger(__name__)
+
+DECISIONS_S: Final = 1.0
+"""So often it is looked whether a person decided about a proposal on another server."""
+
+
+class AnsweredCalls(RingingCalls):
+    """Answers and holds the calls of one workspace."""
+
+    async def take(self, token: str, call_sid: str | None) -> Call:
+        """Answer the call that a token is for; it holds once, and for its CallSid only.
+
+        Raises: StreamRefused, CallsFull, SourceError.
+        """
+        read = read_token(token)
+        if read.workspace != self.records.workspace or self.makes is None:
+            raise StreamRefused
+
+        def answered(call: Call) -> Call:
+            now = self.setting.clock()
+            holds = any(compare_digest(read.digest, known) for known in call.token_hashes)
+            if not holds or call.status != "ringing" or call.token_time <= now:
+                return call
+            if call.call_sid is not None and call.call_sid != call_sid:  # it was stolen
+                return call.model_copy(update={"token_hashes": [], "token_time": now, "next_time": now})
+            changes: dict[str, Any] = {"status": "active", "answered_time": now, "token_hashes": []}
+            return call.model_copy(update=changes | {"next_time": now + WATCHED_MS})
+
+        call = await self.records.change(read.call_id, answered)
+        if call is None or call.status != "active":
+            raise StreamRefused
+        try:
+            self.places.reserve(call.call_id, CHECKS_S)  # another process may have had the webhook
+        except CallsFull:
+            await self.ends.over(call.call_id, "model_unreachable")
+            raise
+        self.setting.watch.state(call.agent_id, "ringing", "active")
+        return call
+
+    async def serve(self, call: Call, phone: PhoneSide, start: StreamStart) -> None:
+        """Hold a call that was taken until it is over, under the lease of its thread.
+
+        Raises: ThreadBusy where another process ended it meanwhile, SourceError.
+        """
+        try:
+            async with self.setting.leases.held(call.call_id) as hold:
+                await self._hold(call, phone, start, hold)
+        finally:
+            self._leave(call.call_id)
+            self.places.give_back(call.call_id)
+
+    async def _hold(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
+        try:
+            server = await self._server(call, phone, start, hold)
+        except Exception as exc:
+            is_blocked = isinstance(exc, AgentBlocked)
+            if not is_blocked:
+                log.exception("call_failed", extra={"call_id": call.call_id})
+            await self._end(call, CallOver("blocked" if is_blocked else "error"))
+            await phone.close()
+            return
+        with self.places.serving(call.call_id, server):
+            over = CallOver("error")
+            looking = asyncio.create_task(self._look_for_decisions(server))
+            try:
+                over = await server.serve()
+            except asyncio.CancelledError:
+                over = CallOver("draining")
+                raise
+            except Exception:
+                log.exception("call_failed", extra={"call_id": call.call_id})
+            finally:
+                looking.cancel()
+                await asyncio.shield(self._end(call, over, server.feed))
+
+    async def _server(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> ServesCall:
+        """Return what serves a call. Raises: AgentBlocked of a call whose checks had to wait, AgentError."""
+        assert self.makes is not None
+        if call.call_id not in self._openings:
+            agent = await self.setting.agents.compiled(call.agent_id, call.agent_version)
+            if call.channel != "phone":
+                await self._check(call, agent)
+            self._open(call, agent)
+        opening, timer = self._openings.pop(call.call_id)
+        timer.cancel()
+        return self.makes.server(call, opening, phone, start, hold)
+
+    async def _end(self, call: Call, over: CallOver, feed: FollowedCall | None = None) -> None:
+        """Store the end of a call that was served here, whose lease is still held."""
+        changes: dict[str, Any] = {"status": "ending", "end_reason": over.reason}
+        changes |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
+        outcome = None
+        try:
+            await self.records.change(call.call_id, lambda known: known.model_copy(update=changes))
+            with suppress(ThreadNotFound):
+                await self.setting.life.endings.end_held(call.call_id, over.reason)
+            ended = await self.ends.over(call.call_id, over.reason)
+            outcome = ended.outcome if ended is not None else None
+        except (ThreadError, AgentError, BadDocument, SourceError) as exc:  # who looks at it next ends it
+            log.warning("call_not_ended", extra={"call_id": call.call_id, "error": type(exc).__name__})
+        if feed is not None:
+            feed.add(
+                {"type": "call:ended", "callId": call.call_id, "outcome": outcome, "reason": over.reason}
+            )
+            feed.close()
+        if over.reason == "model_unreachable":
+            with suppress(AgentError):
+                await self.setting.agents.model_unreachable(call.agent_id)
+
+    async def _look_for_decisions(self, server: ServesCall) -> None:
+        while True:
+            await asyncio.sleep(DECISIONS_S)
+            for approval_id in list(server.waiting):
+                try:
+                    await server.decided(approval_id)
+                except Exception:  # it is looked at again
+                    log.exception("decision_unread")

@@ -1,0 +1,235 @@
+"""The records of telephone calls: who called when, how it went and ended.
+
+What was said, the values of the call and its tools stand in the thread of the same key, as those of a chat.
+
+Decision: the key of a phone call follows from its workspace and CallSid: a webhook that comes twice, also
+to two servers at one moment, meets one record. `next_time` is when something is due for a call: its stream
+did not come, its process may be gone, its words have been kept long enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from datasources.base import Record, RecordStore
+from datasources.errors import BadDocument, RecordConflict
+from datasources.types import Document, parse_document
+from graphrag.agent.thread_store import Thread
+from graphrag.voice.signals import EndReason
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "call"
+DUE_AT_ONCE: Final = 100
+WATCHED_MS: Final = 20_000
+"""So long after its last write it is looked whether the process of a call is still there."""
+MOST_ALIKE: Final = 200
+"""Calls of one millisecond that a list of several pages may meet."""
+_TRIES: Final = 8
+
+CallStatus = Literal["ringing", "active", "ending", "ended"]
+CallChannel = Literal["phone", "browser", "simulated"]
+
+
+class Call(Document):
+    """What is stored of a call beside its thread. Units: times in milliseconds since 1970.
+
+    `user_id`: who talks from the browser. `refusal`: what a check that blocked had said. `token_hashes`: of
+    the tokens that may still open its stream, until `token_time`.
+    """
+
+    call_id: str
+    agent_id: str
+    agent_version: int
+    workspace: str
+    channel: CallChannel
+    status: CallStatus = "ringing"
+    user_id: str | None = None
+    call_sid: str | None = None
+    stream_sid: str | None = None
+    caller_phone: str | None = None
+    called_phone: str | None = None
+    started_time: int
+    answered_time: int | None = None
+    ended_time: int | None = None
+    end_reason: EndReason | None = None
+    outcome: str | None = None
+    destination: str | None = None
+    said_goodbye: bool = False
+    refusal: str | None = None
+    sources: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    approvals: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    usage: dict[str, Any] = Field(default_factory=dict[str, Any])
+    latency: dict[str, Any] = Field(default_factory=dict[str, Any])
+    token_hashes: list[str] = Field(default_factory=list[str])
+    token_time: int = 0
+    next_time: int | None = None
+    forgotten_time: int | None = None
+    record_version: str = Field(default="", exclude=True)
+
+    @property
+    def is_open(self) -> bool:
+        return self.status != "ended"
+
+    @property
+    def owner(self) -> str:
+        """Who its thread belongs to, and who asked for what it proposed: a number enters no audit."""
+        return f"caller:{self.call_id}"
+
+    @property
+    def duration_sec(self) -> float | None:
+        """From the answer to the end; None of a call that was not answered, or is open."""
+        if self.answered_time is None or self.ended_time is None:
+            return None
+        return round((self.ended_time - self.answered_time) / 1000, 3)
+
+    def to_listed(self) -> dict[str, Any]:
+        """Return what lists of calls show."""
+        hidden = {"token_hashes", "token_time", "next_time", "sources", "refusal", "said_goodbye"}
+        shown = self.model_dump(mode="json", by_alias=True, exclude=hidden)
+        return shown | {"durationSec": self.duration_sec}
+
+
+def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
+    """Return a call whole: its record joined with what its thread knows."""
+    part = thread.agent if thread is not None else None
+    whole = call.to_listed() | {
+        "sources": call.sources,
+        "transcript": [],
+        "tools": [],
+        "ctx": {},
+        "flags": {},
+    }
+    if part is None:
+        return whole
+    known = part.model_dump(mode="json", by_alias=True, include={"tools", "transcript", "ctx"})
+    known["ctx"].pop("transcript", None)  # it stands beside
+    flags = {name: value for name, value in part.ctx.items() if isinstance(value, bool)}
+    return whole | known | {"flags": flags}
+
+
+class CallRecords:
+    """The records of one workspace's calls."""
+
+    def __init__(self, records: RecordStore, workspace: str) -> None:
+        self._records, self.workspace = records, workspace
+
+    def call_id_of(self, call_sid: str | None) -> str:
+        """Return the key of a call; of one without CallSid a new one."""
+        if call_sid is None:
+            return uuid.uuid4().hex
+        return hashlib.sha256(f"{self.workspace}\n{call_sid}".encode()).hexdigest()[:32]
+
+    async def get(self, call_id: str) -> Call | None:
+        """Return a call, None where there is none. Raises: BadDocument, SourceError."""
+        record = await self._records.get(KIND, call_id)
+        return None if record is None else _read(record)
+
+    async def list(
+        self,
+        *,
+        agent_id: str | None = None,
+        status: CallStatus | None = None,
+        outcome: str | None = None,
+        since: int | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> tuple[list[Call], str | None]:
+        """Return calls, the newest first, and what continues the list. `since`: ms since 1970."""
+        where = {"agentId": agent_id, "status": status, "outcome": outcome}
+        before, last = _cursor(cursor)
+        found = await self._records.query(
+            KIND,
+            {name: value for name, value in where.items() if value is not None},
+            order_by="startedTime",
+            at_least=since,
+            at_most=before,
+            descending=True,
+            limit=limit + 1 + (MOST_ALIKE if last else 0),
+        )
+        calls = await asyncio.to_thread(_readable, found)
+        if last is not None:
+            calls = [each for each in calls if each.started_time != before or each.call_id > last]
+        more = len(calls) > limit
+        calls = calls[:limit]
+        return calls, f"{calls[-1].started_time}.{calls[-1].call_id}" if more else None
+
+    async def open_calls(self, agent_id: str | None = None, *, limit: int = 2_000) -> list[Call]:
+        """Return the calls that are not over, of one agent or all. Raises: SourceError."""
+        where: dict[str, str | int | bool] = {"open": True}
+        if agent_id is not None:
+            where["agentId"] = agent_id
+        return await asyncio.to_thread(_readable, await self._records.query(KIND, where, limit=limit))
+
+    async def due(self, now: int) -> Sequence[Call]:
+        """Return calls for which something may be due. Raises: SourceError."""
+        found = await self._records.query(KIND, order_by="nextTime", at_most=now, limit=DUE_AT_ONCE)
+        return _readable(found)
+
+    async def add(self, call: Call) -> bool:
+        """Store a new call; False: it was there already. Raises: SourceError."""
+        return await self._put(call, None)
+
+    async def change(
+        self, call_id: str, change: Callable[[Call], Call], *, when_over: bool = False
+    ) -> Call | None:
+        """Store what `change` makes of a call, again where it was changed meanwhile; None: nothing was.
+
+        A call that is over is changed only with `when_over`. Raises: BadDocument, SourceError.
+        """
+        for _ in range(_TRIES):
+            call = await self.get(call_id)
+            if call is None or not (call.is_open or when_over):
+                return None
+            changed = change(call)
+            if changed is call:
+                return None
+            if await self._put(changed, call.record_version):
+                return changed
+        raise RecordConflict(kind=KIND, key=call_id, expected=call.record_version)
+
+    async def remove(self, call: Call) -> None:
+        """Take back a call that nobody knows of yet. Raises: SourceError."""
+        with suppress(RecordConflict):
+            found = await self._records.get(KIND, call.call_id)
+            if found is not None:
+                await self._records.delete(KIND, call.call_id, expected_version=found.version or "")
+
+    async def _put(self, call: Call, expected: str | None) -> bool:
+        data = call.model_dump(mode="json", by_alias=True, exclude_none=True) | {"open": call.is_open}
+        try:
+            await self._records.put(Record(kind=KIND, key=call.call_id, data=data), expected_version=expected)
+        except RecordConflict:
+            return False
+        return True
+
+
+def _cursor(text: str | None) -> tuple[int | None, str | None]:
+    """Return time and key after which a list goes on; what is no cursor of ours begins it anew."""
+    time, _, call_id = (text or "").partition(".")
+    is_ours = time.isascii() and time.isdigit() and len(time) < 16 and call_id
+    return (int(time), call_id) if is_ours else (None, None)
+
+
+def _read(record: Record) -> Call:
+    data = {name: value for name, value in record.data.items() if name != "open"}
+    call = parse_document(Call, data, KIND)
+    return call.model_copy(update={"record_version": record.version or ""})
+
+
+def _readable(records: Sequence[Record]) -> list[Call]:
+    calls: list[Call] = []
+    for record in records:
+        try:
+            calls.append(_read(record))
+        except BadDocument as exc:
+            log.warning("call_unreadable", extra={"call_id": record.key, "error": exc.field})
+    return calls
