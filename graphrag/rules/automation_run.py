@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from graphrag.rules.conversation import Call
+from graphrag.rules.conversation import RuleCall
 from graphrag.rules.markup import bullets, plain
 from graphrag.rules.normalized_text import fold
 from graphrag.rules.patterns import grammar
@@ -88,7 +88,7 @@ def _check(turn: RulesTurn) -> str:
     return "\n".join([*parts, *([turn.say("run_more", count=more)] if more else [])])
 
 
-def _repair(turn: RulesTurn, row: Row) -> Call | None:
+def _repair(turn: RulesTurn, row: Row) -> RuleCall | None:
     """Return the proposal that a finding comes with: `propose_… {arguments}`."""
     name, _, raw = cell(row.get("repair")).partition(" ")
     with suppress(ValueError, RecursionError):
@@ -97,7 +97,7 @@ def _repair(turn: RulesTurn, row: Row) -> Call | None:
     return None
 
 
-def _proposed(turn: RulesTurn, repairs: Sequence[Call]) -> Mapping[tuple[str, str], ToolTables]:
+def _proposed(turn: RulesTurn, repairs: Sequence[RuleCall]) -> Mapping[tuple[str, str], ToolTables]:
     """Return what became of each repair; may end the handler with proposals.
 
     Once people have decided some, the graph may be another: what is left waits for the next run.

@@ -25,7 +25,7 @@ Signature = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RuleCall:
     """A tool and the arguments to call it with."""
 
     name: str

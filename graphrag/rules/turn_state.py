@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from graphrag.i18n import Language
-from graphrag.rules.conversation import Call, Conversation
+from graphrag.rules.conversation import Conversation, RuleCall
 from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.patterns import UserRequest, grammar
 from graphrag.rules.tool_tables import ToolTables
@@ -29,7 +29,7 @@ class RulesStep:
     """What the provider says now: text, or calls with or without a text before them."""
 
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[RuleCall, ...] = ()
 
 
 class _Stop(Exception):
@@ -50,7 +50,7 @@ class GraphNamed(NotNamed):
 def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> RulesStep:
     """Return the answers for turns one below the other, or the calls that they need first."""
     texts: list[str] = []
-    calls: dict[tuple[str, str], Call] = {}
+    calls: dict[tuple[str, str], RuleCall] = {}
     for turn in turns:
         try:
             texts.append(handler(turn))
@@ -86,7 +86,7 @@ class RulesTurn:
         """Return what a read tool answers; may end the handler, also because the read has failed."""
         return self.checked(self.read_all(call(name, **arguments))[0])
 
-    def read_all(self, *calls: Call) -> list[ToolTables]:
+    def read_all(self, *calls: RuleCall) -> list[ToolTables]:
         """Return what several read tools answer, asked at once; may end the handler."""
         missing = {call.signature: call for call in calls if call.signature not in self._known}
         if missing:
@@ -107,7 +107,7 @@ class RulesTurn:
         reason = self.say("reason", what=plain(self.conversation.question, 300))
         self.call([call(name, **arguments, reason=reason)], self.say("propose", what=what))
 
-    def call(self, calls: Sequence[Call], text: str = "") -> NoReturn:
+    def call(self, calls: Sequence[RuleCall], text: str = "") -> NoReturn:
         """Call tools, with a text before. Ends the handler."""
         if any(call.name not in self.offered for call in calls):
             self.stop(self.say("no_tool"))
@@ -116,23 +116,23 @@ class RulesTurn:
         raise _Stop(RulesStep(text=text, calls=tuple(calls)))
 
 
-def call(name: str, /, **arguments: Any) -> Call:
+def call(name: str, /, **arguments: Any) -> RuleCall:
     """Return a call of a tool."""
-    return Call(name=name, arguments=arguments)
+    return RuleCall(name=name, arguments=arguments)
 
 
-def detail(key: str) -> Call:
+def detail(key: str) -> RuleCall:
     """Return the call that reads a node whole."""
     return call("read_node_detail", nodeKey=key)
 
 
-def around(key: str, depth: int, direction: str, limit: int) -> Call:
+def around(key: str, depth: int, direction: str, limit: int) -> RuleCall:
     """Return the call that reads what surrounds a node; `direction` is in, out or any."""
     way = {"in": "inbound", "out": "outbound"}.get(direction, "any")
     return call("explore_neighborhood", nodeKey=key, maxDepth=depth, direction=way, maxResults=limit)
 
 
-def listing(limit: int, **filters: str) -> Call:
+def listing(limit: int, **filters: str) -> RuleCall:
     """Return the call that lists nodes: all, or those of `typeKey` or `sheetId`."""
     return call("search_nodes", maxResults=limit, **{name: value for name, value in filters.items() if value})
 

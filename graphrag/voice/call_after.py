@@ -32,13 +32,13 @@ def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> AfterCall:
     voice, language = agent.document.voice, language_of(agent, locale)
     if call.end_reason == "transferred" and call.destination:
         return AfterCall(kind="transfer", destination=call.destination)
-    how = {"voice": voice.say_voice, "language": say_language(agent, locale)}
+    said_in = say_language(agent, locale)
     if call.end_reason in _UNAVAILABLE:
         said = voice.unavailable_message or text("voice_unavailable", language)
-        return AfterCall(kind="unavailable", text=said, **how)
+        return AfterCall(kind="unavailable", text=said, voice=voice.say_voice, language=said_in)
     if call.end_reason in _GOODBYE and not call.said_goodbye:
         said = voice.goodbye_message or text("voice_goodbye", language)
-        return AfterCall(kind="goodbye", text=said, **how)
+        return AfterCall(kind="goodbye", text=said, voice=voice.say_voice, language=said_in)
     return AfterCall()
 
 

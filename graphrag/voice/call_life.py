@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from datasources.base import RecordStore
 from datasources.errors import BadDocument, RecordConflict
+from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.deliveries import EVENTS
@@ -22,7 +23,6 @@ from graphrag.agents.life import AgentLife
 from graphrag.roles import Person
 from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords
 from graphrag.voice.call_watch import CallWatch
-from graphrag.voice.signals import EndReason
 
 log = logging.getLogger(__name__)
 

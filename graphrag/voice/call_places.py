@@ -19,7 +19,7 @@ from graphrag.voice.call_seams import ServesCall
 log = logging.getLogger(__name__)
 
 LAST_WORDS_S: Final = 30.0
-"""So long before the process stops calls are told to end."""
+"""So long before the process stops calls are asked to end."""
 
 
 class CallPlaces:

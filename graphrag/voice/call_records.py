@@ -22,8 +22,8 @@ from pydantic import Field
 from datasources.base import Record, RecordStore
 from datasources.errors import BadDocument, RecordConflict
 from datasources.types import Document, parse_document
+from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
-from graphrag.voice.signals import EndReason
 
 log = logging.getLogger(__name__)
 
@@ -101,13 +101,8 @@ class Call(Document):
 def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
     """Return a call whole: its record joined with what its thread knows."""
     part = thread.agent if thread is not None else None
-    whole = call.to_listed() | {
-        "sources": call.sources,
-        "transcript": [],
-        "tools": [],
-        "ctx": {},
-        "flags": {},
-    }
+    whole: dict[str, Any] = {"sources": call.sources, "transcript": [], "tools": [], "ctx": {}, "flags": {}}
+    whole |= call.to_listed()
     if part is None:
         return whole
     known = part.model_dump(mode="json", by_alias=True, include={"tools", "transcript", "ctx"})
@@ -185,16 +180,17 @@ class CallRecords:
 
         A call that is over is changed only with `when_over`. Raises: BadDocument, SourceError.
         """
+        expected = None
         for _ in range(_TRIES):
             call = await self.get(call_id)
             if call is None or not (call.is_open or when_over):
                 return None
-            changed = change(call)
+            changed, expected = change(call), call.record_version
             if changed is call:
                 return None
-            if await self._put(changed, call.record_version):
+            if await self._put(changed, expected):
                 return changed
-        raise RecordConflict(kind=KIND, key=call_id, expected=call.record_version)
+        raise RecordConflict(kind=KIND, key=call_id, expected=expected)
 
     async def remove(self, call: Call) -> None:
         """Take back a call that nobody knows of yet. Raises: SourceError."""
@@ -213,7 +209,7 @@ class CallRecords:
 
 
 def _cursor(text: str | None) -> tuple[int | None, str | None]:
-    """Return time and key after which a list goes on; what is no cursor of ours begins it anew."""
+    """Return time and key after which a list goes on; what is no cursor of ours begins it again."""
     time, _, call_id = (text or "").partition(".")
     is_ours = time.isascii() and time.isdigit() and len(time) < 16 and call_id
     return (int(time), call_id) if is_ours else (None, None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
+from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.voice.call_records import Call
-from graphrag.voice.signals import CallOver, EndReason
+from graphrag.voice.signals import CallOver
 
 if TYPE_CHECKING:
     from graphrag.voice.media_messages import StreamStart

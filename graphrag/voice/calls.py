@@ -23,7 +23,7 @@ from graphrag.voice.stored_feed import stored_feed
 AFTER_S: Final = 8.0
 """So long it is waited for the end of a call whose stream has ended; the telephone service waits for 15 s."""
 POLL_S: Final = 0.1
-SETTLED_MS: Final = 2_000
+TAKING_MS: Final = 2_000
 """So long after its answer a call without lease may be about to take it."""
 
 
@@ -41,7 +41,7 @@ class Calls(AnsweredCalls):
         if call is not None and call.status == "ringing":  # its stream never came
             return AfterCall() if await self.ends.not_come(call) else await self.after(call_id)
         while call is not None and call.status == "active" and loop.time() < until:
-            if self.setting.clock() > (call.answered_time or 0) + SETTLED_MS:
+            if self.setting.clock() > (call.answered_time or 0) + TAKING_MS:
                 await self.ends.recover(call)
             await asyncio.sleep(POLL_S)
             call = await self.records.get(call_id)
@@ -51,7 +51,7 @@ class Calls(AnsweredCalls):
             agent = await self.setting.agents.compiled(call.agent_id, call.agent_version)
         except AgentError:
             return AfterCall()
-        return after_call(call, agent, self.setting.locale)
+        return after_call(call, agent, self.setting.life.locale)
 
     # -- people
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.chat_values import Locale
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentBlocked
 from graphrag.agents.life import AgentLife
@@ -53,7 +52,6 @@ class CallSetting:
     threads: Threads
     leases: TurnLeases
     life: AgentLife
-    locale: Locale
     ends: CallLife
     places: CallPlaces
     watch: CallWatch
@@ -208,7 +206,7 @@ class RingingCalls:
         self.places.give_back(call.call_id)
 
     def _refusal(self, agent: CompiledAgent, message: str) -> CallBlocked:
-        language = say_language(agent, self.setting.locale)
+        language = say_language(agent, self.setting.life.locale)
         return CallBlocked(message=message, voice=agent.document.voice.say_voice, language=language)
 
     def _open(self, call: Call, agent: CompiledAgent) -> None:

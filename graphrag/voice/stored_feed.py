@@ -32,7 +32,7 @@ async def stored_feed(
 
 
 def _messages(call: Call, thread: Thread | None) -> list[tuple[tuple[str, str], dict[str, Any]]]:
-    """Return what a follower is told of a call as it is stored, each under what it replaces."""
+    """Return what a follower is shown of a call as it is stored, each under what it replaces."""
     found: list[tuple[tuple[str, str], dict[str, Any]]] = []
 
     def add(kind: str, name: str, **fields: Any) -> None:
