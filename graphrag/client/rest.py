@@ -165,6 +165,30 @@ class NodiusClient:
         """Return the last calls of tools in the service's process, newest first. For admins."""
         return (await self._call("GET", "tool-calls"))["calls"]
 
+    async def apply_agent(self, agent_id: str, document: Json, **options: Any) -> Json:
+        """Store a document as the newest version of its agent. For admins, as the three that follow."""
+        return await self._call("PUT", f"agents/{_part(agent_id)}", body={"document": document, **options})
+
+    async def agent_document(self, agent_id: str) -> Json:
+        return (await self._call("GET", f"agents/{_part(agent_id)}"))["document"]
+
+    async def start_agent(self, agent_id: str) -> Json:
+        return await self._call("POST", f"agents/{_part(agent_id)}/start")
+
+    async def stop_agent(self, agent_id: str, **options: Any) -> Json:
+        return await self._call("POST", f"agents/{_part(agent_id)}/stop", body=options)
+
+    async def delete_agent(self, agent_id: str) -> None:
+        await self._send("DELETE", f"agents/{_part(agent_id)}")
+
+    async def talk(self, agent_id: str, **options: Any) -> Json:
+        """Return a token for a call with an agent, and the address of its stream."""
+        return await self._call("POST", f"agents/{_part(agent_id)}/talk", body=options)
+
+    async def call(self, call_id: str) -> Json:
+        """Return what is recorded of a call. For reviewers."""
+        return await self._call("GET", f"calls/{_part(call_id)}")
+
     async def _call(
         self, method: str, path: str, *, query: Json | None = None, body: Json | None = None
     ) -> Json:

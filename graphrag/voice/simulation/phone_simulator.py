@@ -19,6 +19,7 @@ from typing import Any, Self, cast
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.typing import Origin
 
 from graphrag.voice.simulation.mu_law import SILENCE
 from graphrag.voice.simulation.phone_line import DelayedLine, LineDelay, LineFaults
@@ -91,7 +92,12 @@ class PhoneSimulator:
             headers["X-Twilio-Signature"] = signature_of(place.url, {}, place.signing_key)
         try:
             self._connection = await connect(
-                place.url, additional_headers=headers, compression=None, proxy=None, max_size=None
+                place.url,
+                additional_headers=headers,
+                origin=None if place.origin is None else Origin(place.origin),
+                compression=None,
+                proxy=None,
+                max_size=None,
             )
         except (OSError, WebSocketException, TimeoutError) as exc:
             raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc

@@ -67,7 +67,7 @@ class Speech:
             said = b"" if self._program is None else _by_program(self._program, text[:MAX_CHARS], language)
             known = said or self._clips.get(text) or tones(text[:MAX_CHARS])
             while len(self._kept) >= KEPT:
-                del self._kept[next(iter(self._kept))]
+                self._kept.pop(next(iter(self._kept)), None)
             self._kept[(text, language)] = known
         return known
 

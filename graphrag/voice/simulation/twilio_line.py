@@ -24,23 +24,27 @@ CALLER, CALLED = "+33612345678", "+33100000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlace:
-    """Where the sound of a call goes: the address of a stream and what it is opened with."""
+    """Where the sound of a call goes: the address of a stream and what it is opened with.
+
+    `signing_key`: Twilio signs the request to open it. `origin`: a page's requests name theirs.
+    """
 
     url: str
     token: str
     call_sid: str
     signing_key: str | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
     """TwiML, read. `verbs`: what is to be done, in order; `dialled`: to whom the call is transferred.
 
-    `after`: where it is asked what comes when the stream has ended.
+    `after`: where it is asked what comes when the stream has ended; its path names the call.
     """
 
-    status: int
     verbs: tuple[str, ...]
+    call_id: str | None = None
     said: str = ""
     rejected: str | None = None
     dialled: str | None = None
@@ -112,7 +116,7 @@ class TwilioLine:
         except ElementTree.ParseError as exc:
             raise WebhookFailed(address=address, status=200, reason=f"no TwiML: {exc}") from exc
         connect, stream, reject = root.find("Connect"), root.find("Connect/Stream"), root.find("Reject")
-        place = None
+        place, after = None, None if connect is None else connect.get("action")
         if stream is not None:
             token = stream.find("Parameter[@name='token']")
             place = StreamPlace(
@@ -122,13 +126,13 @@ class TwilioLine:
                 signing_key=self.key,
             )
         return CallAnswer(
-            status=200,
             verbs=tuple(verb.tag for verb in root),
+            call_id=after and urlsplit(after).path.rpartition("/")[2],
             said=" ".join(verb.text or "" for verb in root.iter("Say")),
             rejected=None if reject is None else reject.get("reason", "rejected"),
             dialled=next((place.text for place in root.iterfind("Dial/*")), None),
             stream=place,
-            after=None if connect is None else connect.get("action"),
+            after=after,
         )
 
 

@@ -15,10 +15,13 @@ from graphrag.voice.simulation.speech import (
     Speech,
     UnreadableWav,
     from_wav,
+    packaged_clips,
     tones,
     without_pauses,
 )
+from tests.support.call_clips import packaged_scripts
 
+MAX_CLIPS = 400_000
 EVERY_SAMPLE = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)
 
 
@@ -92,3 +95,10 @@ def test_a_wav_of_any_rate_keeps_its_length_and_pitch() -> None:
 def test_pauses_are_shortened_and_ends_cut() -> None:
     loud, quiet = np.full(1600, 5000, np.int16), np.zeros(8000, np.int16)
     assert len(without_pauses(np.concatenate([quiet, loud, quiet, loud, quiet]))) == 2 * 1600 + 1600
+
+
+def test_every_line_of_the_delivered_scripts_has_a_small_clip() -> None:
+    clips = packaged_clips()
+    assert set(clips) == {line for script in packaged_scripts() for line in script.lines}
+    assert sum(map(len, clips.values())) <= MAX_CLIPS
+    assert all(mu_law.loudness(sound) > 300 for sound in clips.values())

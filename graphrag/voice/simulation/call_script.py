@@ -1,0 +1,194 @@
+"""What a caller does, as a script in YAML: says, waits, interrupts, presses keys, and what is to come of it.
+
+From outside: `read_script`, `CallScript`, `CallStep`, `Expected`, `InvalidScript`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self, cast
+
+import orjson
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from graphrag.agent.thread_agent import EndReason
+from graphrag.agents.loading import read_document
+from graphrag.voice.realtime.minds import CallsTool, Says
+from tools.http.model import DocumentPart
+from tools.http.problems import DocumentProblem
+
+MAX_STEPS = 200
+
+
+class ScriptReply(DocumentPart):
+    """One answer of the model's double, where rules are not to answer: what it says, or calls."""
+
+    says: str | None = Field(default=None, min_length=1, max_length=2000)
+    calls: str | None = Field(default=None, min_length=1, max_length=64)
+    arguments: dict[str, Any] = Field(default={})
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.says is None) == (self.calls is None):
+            raise ValueError("write either says or calls")
+        return self
+
+
+class Expected(DocumentPart):
+    """What is to be found in the call. `words`: the agent says them; `tools`: called with success.
+
+    `sources`: keys of nodes an answer rests on. `approval`: what became of the call's proposals.
+    """
+
+    tool: str | None = None
+    words: list[str] = Field(default=[], max_length=50)
+    outcome: str | None = None
+    reason: EndReason | None = None
+    sources: list[str] = Field(default=[], max_length=50)
+    approval: Literal["pending", "applied", "rejected"] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError(f"write at least one of {', '.join(Expected.model_fields)}")
+        return self
+
+
+class CallStep(DocumentPart):
+    """One thing a caller does; exactly one of `say`, `wait`, `dtmf`, `decide`, `hangup` and `expect`.
+
+    `wav`: a file that is played for the words of `say`. `interrupt_after_s`: they are said when the agent has
+    been heard for so long. `wait`: seconds, or until the agent has answered, or has made a proposal.
+    `decide`: what a reviewer does about it meanwhile. `replies`: the double's answers to `say`.
+    """
+
+    say: str | None = Field(default=None, min_length=1, max_length=1000)
+    wav: str | None = Field(default=None, min_length=1, max_length=1000)
+    interrupt_after_s: float | None = Field(default=None, ge=0, le=60)
+    replies: list[ScriptReply] = Field(default=[], max_length=20)
+    wait: float | Literal["answer", "proposal"] | None = None
+    dtmf: str | None = Field(default=None, pattern=r"^[0-9*#A-D]{1,40}$")
+    decide: Literal["approve", "reject"] | None = None
+    hangup: Literal[True] | None = None
+    expect: Expected | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in ACTIONS if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"write one of {', '.join(ACTIONS)} in a step, not {len(given)}")
+        also = {"wav", "interrupt_after_s", "replies"} & self.model_fields_set
+        if also and self.say is None:
+            raise ValueError(f"{', '.join(sorted(also))} belong to a say")
+        if isinstance(self.wait, float | int) and not 0 <= self.wait <= 120:
+            raise ValueError("wait from 0 to 120 seconds, or answer, or proposal")
+        return self
+
+
+ACTIONS = ("say", "wait", "dtmf", "decide", "hangup", "expect")
+
+
+class CallScript(DocumentPart):
+    """A caller. `caller`: their number, null where it is withheld. `api`: the demo API is served for them.
+
+    `greeting`: what the double says first. `wait_s`: so long an answer is waited for.
+    """
+
+    name: str = Field(min_length=1, max_length=100)
+    caller: str | None = Field(default="+33612345678", pattern=r"^\+[1-9][0-9]{5,14}$")
+    language: str = Field(default="en", pattern=r"^[a-z]{2}(-[A-Z]{2})?$")
+    api: Literal["demo"] | None = None
+    greeting: str | None = Field(default=None, min_length=1, max_length=600)
+    wait_s: float = Field(default=20, ge=1, le=120)
+    steps: list[CallStep] = Field(min_length=1, max_length=MAX_STEPS)
+
+    @property
+    def lines(self) -> list[str]:
+        """What the caller says, in order."""
+        return [step.say for step in self.steps if step.say is not None]
+
+    def replies_to(self, line: int) -> list[Says | CallsTool]:
+        """Return what the double answers to the n-th line of the caller, one response each."""
+        step = [step for step in self.steps if step.say is not None][line]
+        return [reply_of(reply) for reply in step.replies]
+
+
+def reply_of(reply: ScriptReply) -> Says | CallsTool:
+    """Return a reply as the double's mind gives it."""
+    if reply.calls is None:
+        return Says(reply.says or "")
+    return CallsTool(reply.calls, orjson.dumps(reply.arguments).decode())
+
+
+class InvalidScript(Exception):
+    """A script cannot be played. `problems` say where and why, and what could stand there."""
+
+    def __init__(self, named: str, problems: Sequence[DocumentProblem]) -> None:
+        self.named, self.problems = named, tuple(problems)
+        super().__init__(f"{named}: {len(self.problems)} errors")
+
+
+def read_script(named: str, raw: bytes) -> CallScript:
+    """Return a script of YAML or JSON. Raises: InvalidScript with all that is wrong."""
+    read = read_document(raw)
+    if read.document is None or read.problems:
+        raise InvalidScript(named, read.problems)
+    try:
+        return CallScript.model_validate(read.document)
+    except ValidationError as exc:
+        raise InvalidScript(named, _problems(exc)) from None
+
+
+def said_script(texts: Sequence[str], *, barge_in_at_s: float | None, language: str = "en") -> CallScript:
+    """Return the script of somebody who says texts one after the other, each once the agent has answered.
+
+    The second text interrupts the first answer where `barge_in_at_s` says when.
+    """
+    steps = [CallStep(wait="answer")]
+    for number, line in enumerate(texts):
+        is_cut = number == 1 and barge_in_at_s is not None
+        if number > 0 and not is_cut:
+            steps.append(CallStep(wait="answer"))
+        steps.append(CallStep(say=line, interrupt_after_s=barge_in_at_s if is_cut else None))
+    steps += [CallStep(wait="answer"), CallStep(hangup=True)]
+    return CallScript(name="said", language=language, steps=steps)
+
+
+_FIELDS: Mapping[str, type[DocumentPart]] = {"steps": CallStep, "expect": Expected, "replies": ScriptReply}
+_CODES: Mapping[str, str] = {
+    "missing": "missing_field",
+    "extra_forbidden": "unknown_field",
+    "value_error": "wrong_type",
+}
+
+
+def _problems(exc: ValidationError) -> list[DocumentProblem]:
+    """Return one problem for each place; a value that fits none of several forms is said once."""
+    found: dict[str, DocumentProblem] = {}
+    for error in exc.errors(include_url=False):
+        problem = _problem(error)
+        other = found.get(problem.where)
+        if other is not None:
+            what, allowed = f"{other.what}; or: {problem.what}", other.allowed or problem.allowed
+            problem = replace(other, what=what, allowed=allowed)
+        found[problem.where] = problem
+    return list(found.values())
+
+
+def _problem(error: ErrorDetails) -> DocumentProblem:
+    """Return an error of pydantic with its place and what is allowed there."""
+    place = [part for part in error["loc"] if not str(part).startswith(("float", "literal", "list", "str"))]
+    code = _CODES.get(error["type"], "out_of_range")
+    context = cast(Mapping[str, Any], error.get("ctx") or {})
+    what, allowed = error["msg"].removeprefix("Value error, "), context.get("expected")
+    if code == "unknown_field":
+        owner = next((_FIELDS[str(p)] for p in reversed(place[:-1]) if p in _FIELDS), CallScript)
+        what, allowed = f"{place[-1]} is no field here", ", ".join(owner.model_fields)
+    elif code == "missing_field":
+        what = f"{place[-1]} is missing"
+    where = ".".join(map(str, place))
+    return DocumentProblem(
+        where=where, code=code, what=what, allowed=None if allowed is None else str(allowed)
+    )

@@ -1,0 +1,115 @@
+"""Scripts of callers: what is wrong with one is said with its place, and what could stand there."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Says, ScriptedMind
+from graphrag.voice.simulation.call_script import Expected, InvalidScript, read_script, said_script
+from graphrag.voice.simulation.expectations import check_call
+from graphrag.voice.simulation.script_mind import ScriptMind
+
+SCRIPT = b"""
+name: Order
+greeting: Welcome.
+steps:
+  - wait: answer
+  - say: Two reports.
+    replies:
+      - {calls: check, arguments: {n: 2}}
+      - {says: Shall I?}
+  - say: Yes.
+    interrupt_after_s: 1.5
+  - {dtmf: "1#"}
+  - {wait: 2}
+  - {decide: approve}
+  - {hangup: true}
+  - expect: {tool: check, words: [placed], outcome: null, sources: [a], approval: applied}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what", "allowed"),
+    [
+        ("steps: [{wait: answer}]", "name", "missing", None),
+        ("name: a\nsteps: []", "steps", "at least 1", None),
+        ("name: a\nsteps: [{sya: Hello}]", "steps.0.sya", "no field", "say, wav"),
+        ("name: a\nsteps: [{say: Hello, wait: answer}]", "steps.0", "one of say, wait", None),
+        ("name: a\nsteps: [{wav: a.wav, wait: 1}]", "steps.0", "belong to a say", None),
+        ("name: a\nsteps: [{wait: forever}]", "steps.0.wait", "", "'answer'"),
+        ("name: a\nsteps: [{wait: 1000}]", "steps.0", "0 to 120", None),
+        ("name: a\nsteps: [{decide: maybe}]", "steps.0.decide", "", "'approve' or 'reject'"),
+        ("name: a\nsteps: [{expect: {tools: a}}]", "steps.0.expect.tools", "no field", "tool, words"),
+        ("name: a\nsteps: [{expect: {}}]", "steps.0.expect", "at least one of tool", None),
+        ("name: a\nsteps: [{say: a, replies: [{says: a, calls: b}]}]", "steps.0.replies.0", "either", None),
+        ("name: a\nsteps: [{dtmf: 12x}]", "steps.0.dtmf", "pattern", None),
+        ("name: a\ncaller: Ada\nsteps: [{wait: 1}]", "caller", "pattern", None),
+        ("- a list", "", "no object", "JSON"),
+        ("name: [", "", "", None),
+    ],
+)
+def test_a_mistake_is_said_with_its_place(text: str, where: str, what: str, allowed: str | None) -> None:
+    with pytest.raises(InvalidScript) as caught:
+        read_script("a.yaml", text.encode())
+    problem = caught.value.problems[0]
+    assert problem.where == where
+    assert what in problem.what
+    assert allowed is None or allowed in str(problem.allowed)
+
+
+def test_a_script_says_what_the_caller_and_the_double_say() -> None:
+    script = read_script("order", SCRIPT)
+    assert script.lines == ["Two reports.", "Yes."]
+    assert script.replies_to(0) == [CallsTool("check", '{"n":2}'), Says("Shall I?")]
+    said = said_script(["One.", "Two.", "Three."], barge_in_at_s=1.5)
+    assert [step.model_dump(exclude_defaults=True) for step in said.steps] == [
+        {"wait": "answer"},
+        {"say": "One."},
+        {"say": "Two.", "interrupt_after_s": 1.5},
+        {"wait": "answer"},
+        {"say": "Three."},
+        {"wait": "answer"},
+        {"hangup": True},
+    ]
+
+
+async def test_the_double_follows_the_script_and_else_its_own_mind() -> None:
+    mind = ScriptMind(read_script("order", SCRIPT), ScriptedMind(["Of my own."], again=True))
+    items: list[dict[str, object]] = [_item("user", "Greet them.")]
+
+    async def reply() -> object:
+        return (await mind.reply(RealtimeConversation(instructions="", items=items), []))[0]
+
+    assert await reply() == Says("Welcome.")
+    items += [_item("assistant", "Welcome."), _item("user", "Two reports.")]
+    assert await reply() == CallsTool("check", '{"n":2}')
+    items += [{"type": "function_call", "name": "check"}, {"type": "function_call_output", "output": "{}"}]
+    assert await reply() == Says("Shall I?")
+    items += [_item("assistant", "Shall I?"), _item("system", "Decided.")]
+    assert await reply() == Says("Of my own.")
+    items += [_item("user", "Yes.")]
+    assert await reply() == Says("Of my own.")
+
+
+def _item(role: str, words: str) -> dict[str, object]:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": words}]}
+
+
+def test_what_is_expected_is_looked_for_in_the_record() -> None:
+    call = {
+        "tools": [{"name": "check", "ok": True}, {"name": "order", "ok": False}],
+        "transcript": [{"role": "assistant", "content": "It is Placed."}, {"role": "user", "content": "no"}],
+        "outcome": None,
+        "endReason": "caller_hung_up",
+        "sources": [{"turn": 1, "nodes": ["a", {"key": "b"}]}],
+    }
+    expected = {"tool": "check", "words": ["placed"], "outcome": None, "sources": ["b"]}
+    holding = Expected.model_validate({**expected, "approval": "applied", "reason": "caller_hung_up"})
+    assert all(one.holds for one in check_call(holding, call, [{"status": "applied"}]))
+    failing = Expected.model_validate(
+        {"tool": "order", "words": ["no"], "outcome": "x", "sources": ["c"], "approval": "pending"}
+    )
+    found = check_call(failing, call, [])
+    assert len(found) == 5
+    assert not any(one.holds for one in found)
+    assert found[0].found == "check ok, order failed"
