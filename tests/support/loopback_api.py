@@ -71,7 +71,7 @@ class LoopbackApi:
 
 
 @asynccontextmanager
-async def loopback_api(**answers: Answer) -> AsyncIterator[LoopbackApi]:
+async def loopback_api() -> AsyncIterator[LoopbackApi]:
     """Yield an API that listens until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         api = LoopbackApi(port=listening.getsockname()[1])
