@@ -97,8 +97,8 @@ test("what comes of a call makes the same as its record, and adds the words that
     { type: "call:said", itemId: "a", role: "assistant", text: "Good day,", final: true, interrupted: true, heardMs: 700 },
     { type: "call:said", itemId: "u", role: "user", text: "Who is it?", final: true },
     { type: "call:tool", toolCallId: "t", name: "search_nodes", phase: "finished", ok: true, ms: 12 },
-    { type: "call:sources", turn: 1, nodes: ["n1", "n2"] },
-    { type: "call:sources", turn: 2, nodes: ["n2", "n3"] },
+    { type: "call:sources", turn: 1, graph: "g", nodes: ["n1", "n2"] },
+    { type: "call:sources", turn: 2, graph: "g", nodes: ["n2", "n3"] },
     { type: "call:proposal", approvalId: "p", spokenCode: "amber river 42" },
     { type: "call:proposal", approvalId: "p", spokenCode: "amber river 42" },
     { type: "call:unknown" },
@@ -108,14 +108,14 @@ test("what comes of a call makes the same as its record, and adds the words that
   const document = {
     callId: "c", status: "ended", agentId: "desk", outcome: "answered", endReason: "caller_hung_up",
     transcript: [{ itemId: "a", role: "assistant", content: "Good day,", interrupted: true, heardMs: 700 }, { itemId: "u", role: "user", content: "Who is it?" }],
-    tools: [{ toolCallId: "t", name: "search_nodes", ok: true, ms: 12 }], sources: [{ turn: 1, nodes: ["n1", "n2"] }, { turn: 2, nodes: ["n2", "n3"] }], approvals: [{ approvalId: "p" }],
+    tools: [{ toolCallId: "t", name: "search_nodes", ok: true, ms: 12 }], sources: [{ turn: 1, graph: "g", nodes: ["n1", "n2"] }, { turn: 2, graph: "g", nodes: ["n2", "n3"] }], approvals: [{ approvalId: "p" }],
   };
   const stored = knownOf(document, live);
-  for (const part of ["said", "nodes", "lit", "approvals"]) assert.deepEqual(live[part], stored[part], part);
-  assert.deepEqual(stored.said[0], { itemId: "a", role: "assistant", text: "Good day,", isFinal: true, isInterrupted: true, unheard: " I am the desk" });
+  for (const part of ["said", "graph", "nodes", "lit", "approvals"]) assert.deepEqual(live[part], stored[part], part);
+  assert.deepEqual(stored.said[0], { itemId: "a", role: "assistant", text: "Good day,", isFinal: true, isInterrupted: true, unheard: "I am the desk" });
   assert.deepEqual([live.call.status, live.call.endReason, isLive(live.call), isLive({ status: "ending" })], ["ended", "caller_hung_up", false, true]);
   assert.deepEqual([live.tools[0].isRunning, live.tools[0].ms], [false, 12]);
   assert.equal(knownOf(document).said[0].unheard, "");
   const told = knownOf({ ...document, transcript: [{ ...document.transcript[0], unheard: " I am" }] }, live);
-  assert.equal(told.said[0].unheard, " I am");
+  assert.equal(told.said[0].unheard, "I am");
 });

@@ -16,13 +16,14 @@ export function standingText({ t }, call) {
   return isLive(call) ? t(`calls.status.${call.status}`) : t(`calls.end.${call.endReason ?? "error"}`);
 }
 
-// When a call was, how long, and what it cost.
+// When a call was, how long, and what it used.
 export function callFacts(app, call) {
   const { t, store } = app;
   const { lang } = store.get();
-  const cost = call.usage?.costUsd > 0 && costText(call.usage.costUsd, lang);
+  const { costUsd = 0, audioIn = 0, audioOut = 0, textIn = 0, textOut = 0 } = call.usage ?? {};
+  const tokens = audioIn + audioOut + textIn + textOut;
   return [callerText(app, call), timeText(call.startedTime, lang), call.durationSec !== undefined && call.durationSec !== null && clockText(call.durationSec),
-    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), cost].filter(Boolean).join(" · ");
+    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), tokens > 0 && t("chat.tokens", { n: tokens }), costUsd > 0 && costText(costUsd, lang)].filter(Boolean).join(" · ");
 }
 
 // A call in the list.

@@ -14,7 +14,7 @@ const STATUSES = ["", "active", "ended"];
 
 export function mountCalls(app, element) {
   const { store, socket, t } = app;
-  const talk = createTalk(app, { onCall: (callId) => mayAudit(store.get().me) && store.set({ callShown: callId }) });
+  const talk = createTalk(app, { onCall: (callId) => store.set({ callShown: callId }) });
   const top = h("div.threads-top");
   const list = h("div.auto-list");
   const place = h("div.auto-place", { hidden: true });
@@ -98,7 +98,7 @@ export function mountCalls(app, element) {
     top.hidden = list.hidden = Boolean(id);
     place.hidden = !id;
     replace(place, panel.view?.element ?? "");
-    if (!id) return load();
+    if (!id) return look();
     store.set({ panel: "calls" });
     return panel.view.focus();
   }

@@ -6,10 +6,10 @@ export const isLive = (call) => call.status !== "ended";
 export function knownOf(call, before = null) {
   const said = (call.transcript ?? []).map((entry) => {
     const unheard = entry.unheard ?? (entry.interrupted ? before?.said.find((one) => one.itemId === entry.itemId)?.unheard : "");
-    return { itemId: entry.itemId, role: entry.role, text: entry.content, isFinal: true, isInterrupted: Boolean(entry.interrupted), unheard: unheard ?? "" };
+    return { itemId: entry.itemId, role: entry.role, text: entry.content, isFinal: true, isInterrupted: Boolean(entry.interrupted), unheard: (unheard ?? "").trim() };
   });
   return {
-    call, said, tools: call.tools ?? [], nodes: [...new Set((call.sources ?? []).flatMap((one) => one.nodes))], lit: call.sources?.at(-1)?.nodes ?? [],
+    call, said, graph: call.sources?.at(-1)?.graph ?? before?.graph ?? null, tools: call.tools ?? [], nodes: [...new Set((call.sources ?? []).flatMap((one) => one.nodes))], lit: call.sources?.at(-1)?.nodes ?? [],
     approvals: call.approvals?.map((one) => one.approvalId ?? one) ?? [],
   };
 }
@@ -26,7 +26,7 @@ const NEWS = {
   "call:tool": (known, { toolCallId, name, ok, ms, status, phase }) => ({
     ...known, tools: put(known.tools, "toolCallId", toolCallId, (before) => ({ ...before, toolCallId, name, ok, ms, status, isRunning: phase === "started" })),
   }),
-  "call:sources": (known, { nodes }) => ({ ...known, lit: nodes, nodes: [...new Set([...known.nodes, ...nodes])] }),
+  "call:sources": (known, { nodes, graph }) => ({ ...known, graph: graph ?? known.graph, lit: nodes, nodes: [...new Set([...known.nodes, ...nodes])] }),
   "call:proposal": (known, { approvalId }) => ({ ...known, approvals: [...new Set([...known.approvals, approvalId])] }),
 };
 
@@ -39,6 +39,6 @@ function put(entries, name, id, make) {
 function saidOf(before, { itemId, role, text, final, interrupted, unheard }) {
   const isShorter = role === "assistant" && before !== null && before.text !== text && before.text.startsWith(text);
   const isInterrupted = Boolean(interrupted || isShorter || before?.isInterrupted);
-  const lost = isShorter ? before.text.slice(text.length) : before?.unheard ?? "";
+  const lost = isShorter ? before.text.slice(text.length).trim() : before?.unheard ?? "";
   return { itemId, role, text, isFinal: Boolean(final), isInterrupted, unheard: isInterrupted ? unheard ?? lost : "" };
 }

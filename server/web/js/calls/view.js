@@ -88,7 +88,7 @@ export function createCallView(app, callId, { onBack }) {
       ...(call ? [
         part("three", [call.status, call.endReason, call.outcome, JSON.stringify(call.flags)], three),
         part("facts", [callFacts(app, call)], () => h("p.card-meta", callFacts(app, call))),
-        part("acts", [call.status, me?.role, graphKey, graphOf(call)], () => h("div.card-buttons", ...actions())),
+        part("acts", [call.status, call.forgottenTime, me?.role, graphKey, known.graph], () => h("div.card-buttons", ...actions())),
       ] : []),
     ]);
     if (!known) return;
@@ -112,21 +112,16 @@ export function createCallView(app, callId, { onBack }) {
 
   function line({ role, text, unheard, isFinal, isInterrupted }) {
     return h("li.call-line", { class: `is-${role}${isFinal ? "" : " is-partial"}` }, h("span.call-role", t(`calls.role.${role}`)),
-      h("p", text, unheard ? h("s", unheard) : "", isInterrupted ? h("span.call-cut", ` ${t("calls.interrupted")}`) : ""));
-  }
-
-  function graphOf(call) {
-    return call.graphKey ?? call.sources?.[0]?.graph ?? null;
+      h("p", text, unheard ? [" ", h("s", unheard)] : "", isInterrupted ? h("span.call-cut", ` ${t("calls.interrupted")}`) : ""));
   }
 
   function actions() {
-    const { call } = view.known;
+    const { call, graph } = view.known;
     const button = (key, glyph, run, kind) => h("button", { type: "button", class: kind, onclick: (event) => act(event.currentTarget, run) }, icon(glyph), t(key));
-    const graph = graphOf(call);
     return [
       graph && graph !== store.get().graphKey ? button("calls.open_graph", "graph", () => app.live.open(graph)) : "",
       isLive(call) ? button("calls.end_it", "stop", () => endCall(app.api, callId), "quiet-danger") : "",
-      mayAdminister(store.get().me) && !isLive(call) ? button("calls.forget", "trash", forget, "quiet-danger") : "",
+      mayAdminister(store.get().me) && !isLive(call) && !call.forgottenTime ? button("calls.forget", "trash", forget, "quiet-danger") : "",
     ];
   }
 
@@ -152,9 +147,8 @@ export function createCallView(app, callId, { onBack }) {
   // Lights what the answer rests on while the call goes on, and names all of it.
   function showSources() {
     if (!view.known) return;
-    const { nodes, lit, call } = view.known;
-    const isHere = graphOf(call) === null || graphOf(call) === store.get().graphKey;
-    app.canvas.light(isHere && isLive(call) ? lit : []);
+    const { nodes, lit, graph, call } = view.known;
+    app.canvas.light(graph === store.get().graphKey && isLive(call) ? lit : []);
     looked.show(nodes);
   }
 
