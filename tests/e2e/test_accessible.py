@@ -28,6 +28,33 @@ ALONE = {
     "session": {"mode": "inline", "instructions": "Be brief."},
 }
 
+CALL = {
+    "callId": "c1",
+    "agentId": "desk",
+    "channel": "phone",
+    "callerPhone": None,
+    "status": "ended",
+    "startedTime": 1_790_000_000_000,
+    "durationSec": 42,
+    "endReason": "caller_hung_up",
+    "outcome": "answered",
+    "flags": {"message_left": True},
+    "ctx": {"name": "Ann"},
+    "transcript": [
+        {"itemId": "a", "role": "system", "content": "Greet."},
+        {"itemId": "b", "role": "user", "content": "Hello?"},
+        {
+            "itemId": "c",
+            "role": "assistant",
+            "content": "Good",
+            "interrupted": True,
+            "unheard": "day to you.",
+        },
+    ],
+    "tools": [{"toolCallId": "t", "name": "search_nodes", "ok": True, "ms": 12}],
+    "sources": [{"turn": 1, "graph": "testgraph001", "nodes": ["fetch-api", "error-handler"]}],
+}
+
 Scene = Callable[[OpenPage, Site, ScriptedProvider, str], Page]
 
 
@@ -165,6 +192,18 @@ def agent_chat(open_page: OpenPage, site: Site, script: ScriptedProvider, theme:
     return page
 
 
+def call_record(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+    """A call that is over, below the button to talk that says why it cannot be pressed."""
+    page = opened(open_page, site, theme)
+    page.route("**/api/calls*", lambda route: route.fulfill(json={"calls": [CALL]}))
+    page.route("**/api/calls/*", lambda route: route.fulfill(json=CALL))
+    page.locator("#tab-calls").click()
+    page.locator(".call-row").click()
+    page.get_by_text("What the call knows").click()
+    expect(page.locator(".call-line s")).to_have_text("day to you.")
+    return page
+
+
 def inspector(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     page = opened(open_page, site, theme)
     node(page, "fetch-api").focus()
@@ -193,6 +232,7 @@ SCENES: tuple[Scene, ...] = (
     policy_levels,
     agent_document,
     agent_chat,
+    call_record,
     inspector,
     remark,
     history_and_audit,

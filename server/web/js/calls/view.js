@@ -21,7 +21,7 @@ const NEWS = ["call:ended", "call:proposal"]; // after these the stored record s
 export function createCallView(app, callId, { onBack }) {
   const { t, store } = app;
   const top = h("div.auto-run-top");
-  const said = h("ol.call-said", { role: "log", "aria-label": t("calls.said"), tabindex: "0" });
+  const said = h("div.call-said", { role: "log", "aria-label": t("calls.said"), tabindex: "0" });
   const looked = createLooked(app);
   const proposals = createProposals(app, { onAllDecided: () => draw() });
   const deliveries = createDeliveries(app, { callId }, { isQuiet: true });
@@ -92,7 +92,7 @@ export function createCallView(app, callId, { onBack }) {
       ] : []),
     ]);
     if (!known) return;
-    drawSaid(known.said.length ? known.said.filter((one) => one.text || one.unheard).map((one) => part(one.itemId, [JSON.stringify(one)], () => line(one))) : [part("none", [call.status], () => h("li.note", t(isLive(call) ? "calls.nothing_yet" : "calls.nothing")))]);
+    drawSaid(known.said.length ? known.said.filter((one) => one.text || one.unheard).map((one) => part(one.itemId, [JSON.stringify(one)], () => line(one))) : [part("none", [call.status], () => h("p.note", t(isLive(call) ? "calls.nothing_yet" : "calls.nothing")))]);
     showSources();
     showProposals();
     drawBelow([
@@ -111,7 +111,7 @@ export function createCallView(app, callId, { onBack }) {
   }
 
   function line({ role, text, unheard, isFinal, isInterrupted }) {
-    return h("li.call-line", { class: `is-${role}${isFinal ? "" : " is-partial"}` }, h("span.call-role", t(`calls.role.${role}`)),
+    return h("article.call-line", { class: `is-${role}${isFinal ? "" : " is-partial"}` }, h("span.call-role", t(`calls.role.${role}`)),
       h("p", text, unheard ? [" ", h("s", unheard)] : "", isInterrupted ? h("span.call-cut", ` ${t("calls.interrupted")}`) : ""));
   }
 
