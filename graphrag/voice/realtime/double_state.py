@@ -38,6 +38,14 @@ class DoubleSetup:
     lifetime_s: float = 3_600.0
 
 
+class EventRefused(Exception):
+    """Raised where an event of the client is answered by an error."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.param = code, message, param
+
+
 class DoubleState:
     """What one session knows. `received`: the client's events but its sound, the last 2,000; `errors`: how
     often each code was sent; `sound_ms`: what was sent of each item."""

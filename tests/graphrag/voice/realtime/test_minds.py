@@ -52,7 +52,7 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize(
     ("question", "wanted"),
-    [("Where are the odds calculated?", "odds"), ("How many nodes are there?", "node")],
+    [("What comes after fetch-api?", "filter-active"), ("How many nodes are there?", "9 nodes")],
 )
 async def test_a_question_by_voice_is_answered_from_the_graph_through_the_declared_tools(
     question: str, wanted: str
