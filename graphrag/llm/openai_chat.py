@@ -81,8 +81,7 @@ def _one(message: Message, late_system: LateSystem, with_reasoning: bool) -> dic
             return {"role": "tool", "tool_call_id": message.call_id, "content": clean(message.content)}
         case AssistantMessage():
             sent: dict[str, Any] = {"role": "assistant", "content": clean(message.content)}
-            if message.tool_calls:
-                sent["content"] = sent["content"] or None
+            if message.tool_calls:  # beside them the text may be empty; servers refuse null
                 sent["tool_calls"] = [
                     {
                         "id": call.id,
@@ -185,7 +184,8 @@ class ChatReader(AnswerReader):
 
 def _tool_calls(said: Fields, calls: CallGatherer) -> Iterator[Chunk]:
     """Gather a piece's fragments; yields the announcement of each call that they make known."""
-    for fragment in said.parts("tool_calls") or ():
+    fragments = said.parts("tool_calls") or ()
+    for fragment in fragments:
         function = fragment.part("function")
         yield from calls.add(
             index=fragment.number("index"),
@@ -193,6 +193,6 @@ def _tool_calls(said: Fields, calls: CallGatherer) -> Iterator[Chunk]:
             name=function.text("name") if function else None,
             arguments=function.json("arguments") if function else None,
         )
-    if legacy := said.part("function_call"):
+    if not fragments and (legacy := said.part("function_call")):  # some say one call in both forms
         name, arguments = legacy.text("name"), legacy.json("arguments")
         yield from calls.add(index=_LEGACY_INDEX, call_id=None, name=name, arguments=arguments)
