@@ -75,8 +75,9 @@ class Playback:
 
     @property
     def line_s(self) -> float:
-        """The time on the line and back: what the fastest of the last marks took too long."""
-        return min(max(min(self._excess, default=0.0), 0.0), MOST_LINE_S)
+        """The time on the line and back: what half of the last marks took too long at most."""
+        half = sorted(self._excess)[len(self._excess) // 2] if self._excess else 0.0
+        return min(max(half, 0.0), MOST_LINE_S)
 
     @property
     def is_playing(self) -> bool:
