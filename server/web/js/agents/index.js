@@ -21,7 +21,7 @@ export function mountAgents(app, element) {
   element.classList.add("automations");
   replace(element, top, list, place);
   for (const part of ["me", "lang"]) store.on(part, load);
-  store.on("panel", (now) => ["agents", "chat"].includes(now) && load());
+  store.on("panel", (now) => ["agents", "calls", "chat"].includes(now) && load());
   store.on("agents", draw);
   draw();
 

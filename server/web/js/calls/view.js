@@ -21,7 +21,7 @@ const NEWS = ["call:ended", "call:proposal"]; // after these the stored record s
 export function createCallView(app, callId, { onBack }) {
   const { t, store } = app;
   const top = h("div.auto-run-top");
-  const said = h("div.call-said", { role: "log", "aria-label": t("calls.said"), tabindex: "0" });
+  const said = h("div.call-said", { role: "log", "aria-label": t("calls.said") });
   const looked = createLooked(app);
   const proposals = createProposals(app, { onAllDecided: () => draw() });
   const deliveries = createDeliveries(app, { callId }, { isQuiet: true });
@@ -92,7 +92,7 @@ export function createCallView(app, callId, { onBack }) {
       ] : []),
     ]);
     if (!known) return;
-    drawSaid(known.said.length ? known.said.filter((one) => one.text || one.unheard).map((one) => part(one.itemId, [JSON.stringify(one)], () => line(one))) : [part("none", [call.status], () => h("p.note", t(isLive(call) ? "calls.nothing_yet" : "calls.nothing")))]);
+    drawWords(part);
     showSources();
     showProposals();
     drawBelow([
@@ -100,6 +100,15 @@ export function createCallView(app, callId, { onBack }) {
       ...(call.ctx ? [part("ctx", [JSON.stringify(call.ctx)], () => h("details.auto-budget", h("summary", t("calls.ctx")), h("pre.code-shown", { tabindex: "0" }, JSON.stringify(call.ctx, null, 2))))] : []),
       part("deliveries", [], () => h("section.call-deliveries", h("h3", t("agents.deliveries")), deliveries.element)),
     ]);
+  }
+
+  // Draws what was said; who has seen the last of it also sees what comes.
+  function drawWords(part) {
+    const { said: entries, call } = view.known;
+    const isSeen = (said.lastElementChild?.getBoundingClientRect().bottom ?? 0) <= innerHeight;
+    const shown = entries.filter((one) => one.text || one.unheard).map((one) => part(one.itemId, [JSON.stringify(one)], () => line(one)));
+    drawSaid(shown.length ? shown : [part("none", [call.status], () => h("p.note", t(isLive(call) ? "calls.nothing_yet" : "calls.nothing")))]);
+    if (isSeen && isLive(call)) said.lastElementChild.scrollIntoView({ block: "nearest" });
   }
 
   function three() {
