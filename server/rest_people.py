@@ -7,6 +7,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 
 from graphrag.app.usage_report import UsageAnswer, usage_report
+from graphrag.app.voice_services import speaker_of
 from server.auth import Caller
 from server.openapi_errors import ERRORS
 from server.requests import AnswerBody, GraphKey, InLanguage, Workspaces, state_of
@@ -15,7 +16,10 @@ router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)
 
 
 class WhoAmI(AnswerBody):
-    """Who is calling, and which model answers them; `offline`: no language model is configured."""
+    """Who is calling, and which model answers them.
+
+    `offline`: no language model is configured. `voice`: a model speaks in calls.
+    """
 
     user_id: str
     username: str
@@ -24,6 +28,7 @@ class WhoAmI(AnswerBody):
     provider: str
     model: str
     offline: bool
+    voice: bool
     language: Literal["en", "fr"]
 
 
@@ -39,6 +44,7 @@ async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
         provider=provider.name,
         model=provider.model,
         offline=provider.name == "offline",
+        voice=speaker_of(state_of(request).settings) != "off",
         language=language,
     )
 

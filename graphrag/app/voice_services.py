@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.config import Settings
 from graphrag.leases import now_ms
 from graphrag.voice.call_life import CallLife
 from graphrag.voice.call_places import CallPlaces
@@ -15,6 +16,13 @@ from graphrag.voice.ringing_calls import CallSetting
 
 if TYPE_CHECKING:
     from graphrag.app.wiring import Services
+
+
+def speaker_of(settings: Settings) -> Literal["openai", "double", "off"]:
+    """Return whose model speaks in calls: what is set, else OpenAI's where its key is."""
+    if settings.realtime != "auto":
+        return settings.realtime
+    return "openai" if settings.realtime_api_key or settings.key_of("OPENAI_API_KEY") else "off"
 
 
 def calls_of(
